@@ -16,18 +16,23 @@ from jobs.formats.factors import Factor, as_number
 from jobs.kernel_choice import KernelChoice
 from jobs.random_hex import random_hex
 from jobs.requests.bounds import ErrorBound, Tolerance
+from jobs.requests.operands import INPUTS as INPUTS
+from jobs.requests.operands import OPERANDS as OPERANDS
+from jobs.requests.operands import Distribution as Distribution
+from jobs.requests.operands import OperandRef as OperandRef
+from jobs.requests.operands import RandomSpec as RandomSpec
 from jobs.requests.stored_operand import StoredOperand as StoredOperand
 from jobs.states import JobState
 from jobs.timing import Timing
 from jobs.tracing.request_trace import trace_of_new_job
+from kernels.model.activations import ActivationName
 from kernels.model.numerics import OPERAND_FLAGS, AccuracyName, DTypeName, Problem
+from kernels.model.outputs import Delivered, delivered_of, multiplied_as
 from kernels.selection.demands import ToleranceKind
 
 ANONYMOUS = "anonymous"  # the owner of everything where keys are off
 JobKind = Literal["matmul", "benchmark"]
 VerifyName = Literal["freivalds", "off"]
-Distribution = Literal["normal", "uniform", "integers"]
-OPERANDS = ("a", "b", "c")  # of a product: alpha·A·B + beta·C, where it has a C
 
 _PRODUCT = re.compile(r"c_([0-9a-f]{32})_([0-9]{1,9})", re.ASCII)
 
@@ -45,34 +50,6 @@ def product_id(job_id: str, attempt: int) -> str:
 def job_of_product(matrix_id: str) -> tuple[str, int] | None:
     """Job and attempt that a product's id names; None for any other id."""
     return (f"job_{found[1]}", int(found[2])) if (found := _PRODUCT.fullmatch(matrix_id)) else None
-
-
-class RandomSpec(Strict):
-    """A matrix made from a seed; the same numbers on every machine."""
-
-    shape: tuple[int, ...] = Field(description="Rows and columns, or batch, rows and columns.", examples=[[256, 256]])
-    dtype: DTypeName | None = Field(None, description="Element type; by default the request's `dtype`.")
-    seed: int = Field(0, ge=0, lt=2**63, description="Seed of the generator (Philox).", examples=[7])
-    distribution: Distribution = Field(
-        "normal",
-        description="`normal`: mean 0, variance 1. `uniform`: [0, 1). `integers`: -8 to 8. So are both complex parts.",
-    )
-
-
-class OperandRef(Strict):
-    """An operand as the job record names it: where its elements are, and what they are."""
-
-    source: Literal["matrix", "inline", "random", "job"] = Field(
-        description="`matrix`: stored by id. `inline`: came with the request, kept until the job ends. "
-        "`random`: made from a seed. `job`: the product of another job."
-    )
-    matrix: str | None = Field(
-        None, description="Id of the stored matrix; null where it is random, in the job's record, or still to come."
-    )
-    job: str | None = Field(None, description="Id of the job whose product it is; null otherwise.")
-    random: RandomSpec | None = Field(None, description="How a random operand is made; null otherwise.")
-    dtype: DTypeName = Field(description="Element type.")
-    shape: tuple[int, ...] = Field(description="Shape before any transposition.")
 
 
 class MatmulRequest(Strict):
@@ -97,26 +74,45 @@ class MatmulRequest(Strict):
     tolerance_kind: ToleranceKind = Field("componentwise", description="What the tolerance is in proportion to.")
     reproducible: bool = Field(False, description="Whether the product has the same bits on every device and run.")
 
+    bias: OperandRef | None = Field(None, description="What is added to every row (1×n) or column (m×1); else null.")
+    activation: ActivationName | None = Field(None, description="Function of every element of the sum; else null.")
+    output_dtype: DTypeName | None = Field(None, description="Element type asked for; null: the usual one.")
+
     @property
     def operands(self) -> dict[str, OperandRef]:
         """By name."""
-        return {"a": self.a, "b": self.b} if self.c is None else {"a": self.a, "b": self.b, "c": self.c}
+        if self.c is None and self.bias is None:
+            return {"a": self.a, "b": self.b}
+        return {name: ref for name in INPUTS if (ref := getattr(self, name)) is not None}
 
     @property
     def has_epilogue(self) -> bool:
         """Whether more is asked for than A·B."""
-        return as_number(self.alpha) != 1.0 or as_number(self.beta) != 0.0
+        return as_number(self.alpha) != 1.0 or as_number(self.beta) != 0.0 or self.goes_whole
+
+    @property
+    def goes_whole(self) -> bool:
+        """Whether it is never computed in tiles: what these three ask for is done to a whole product."""
+        has_other_type = self.output_dtype is not None and self.output_dtype != self.problem.product_dtype
+        return self.bias is not None or self.activation is not None or has_other_type
 
     @property
     def matrix_bytes(self) -> int:
-        """Of operands and product; with alpha or beta, of A·B as well."""
+        """Of operands and product; with an epilogue, of A·B as well, and of operands that are widened."""
         operands = sum(matrix_bytes(ref.dtype, ref.shape) for ref in self.operands.values())
-        return operands + self.problem.product_bytes * (2 if self.has_epilogue else 1)
+        widened = self.problem.operand_bytes if self.problem.dtype != self.a.dtype else 0
+        return operands + widened + self.delivered.bytes + (self.problem.product_bytes if self.has_epilogue else 0)
 
     @property
     def problem(self) -> Problem:
+        """What is multiplied: A·B."""
         flags = {name: getattr(self, name) for name in OPERAND_FLAGS}
-        return Problem.of_shapes(self.a.shape, self.b.shape, self.a.dtype, **flags)
+        return Problem.of_shapes(self.a.shape, self.b.shape, multiplied_as(self.a.dtype, self.output_dtype), **flags)
+
+    @property
+    def delivered(self) -> Delivered:
+        """What becomes of it."""
+        return delivered_of(self.problem, self.output_dtype)
 
 
 class Progress(Strict):

@@ -15,9 +15,9 @@ class Timing(Strict):
         description="Operands to the device, by device events; 0 for operands already there.", examples=[0.4]
     )
     kernel_ms: float = Field(
-        description="The product alone, with `alpha` and `beta`·C where it has them: on a GPU between device events, "
-        "with everything of it queued before the first, so the time of launching it is not in it. The operands may be "
-        "in the device's cache.",
+        description="The product alone, with what is added and its activation where it has them: on a GPU between "
+        "device events, with everything of it queued before the first, so the time of launching it is not in it. The "
+        "operands may be in the device's cache.",
         examples=[0.06],
     )
     d2h_ms: float = Field(description="Product from the device, by device events.", examples=[0.2])

@@ -75,9 +75,8 @@ def needs_of(job: NewJob) -> str:
     """The stored matrices that are its operands, as lua/common_needs.lua has them."""
     if not isinstance(job.request, MatmulRequest):
         return ""
-    operands = ((name, getattr(job.request, name), getattr(job.matrices, name)) for name in OPERANDS)
     return " ".join(
         f"{name}{'+' if ref.source == 'inline' else '='}{ref.matrix}"
-        for name, ref, packed in operands
-        if ref is not None and ref.matrix is not None and packed is None
+        for name, ref in job.request.operands.items()
+        if ref.matrix is not None and getattr(job.matrices, name, None) is None
     )

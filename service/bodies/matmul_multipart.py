@@ -1,4 +1,4 @@
-"""multipart/form-data: parts `a` and `b`, and `c` where it is added, as .npy, and a JSON part `options`, in
+"""multipart/form-data: parts `a` and `b`, `c` and `bias` where they are added, as .npy, and a JSON part `options`, in
 any order.
 
 An operand may stand in `options` instead, as `{"matrix": id}`, `{"job": id}` or `{"random": {…}}`.
@@ -12,7 +12,7 @@ from pathlib import Path
 from jobs.errors import InvalidRequest, MatmulError
 from jobs.formats.npy import NpyParser
 from jobs.formats.parser import MatrixHeader
-from jobs.models import OPERANDS
+from jobs.models import INPUTS
 from service.bodies.multipart import MultipartParser, Part, boundary_of
 from service.bodies.options import MatmulOptions, parse_model
 from service.bodies.piece import Piece
@@ -100,8 +100,9 @@ class MultipartReader(Reader[MatmulInput]):
             file.close()
 
     def _open_part(self, name: str, media_type: str | None) -> Part:
-        if name not in (*OPERANDS, OPTIONS):
-            raise InvalidRequest(f"There is no part {name[:40]!a}; the parts are a, b, c and options.", field=name[:40])
+        if name not in (*INPUTS, OPTIONS):
+            allowed = f"the parts are {', '.join(INPUTS)} and {OPTIONS}"
+            raise InvalidRequest(f"There is no part {name[:40]!a}; {allowed}.", field=name[:40])
         if name in self._names:
             raise InvalidRequest(f"The part {name} comes twice.", field=name)
         self._names.add(name)

@@ -136,11 +136,18 @@ def read_numbers(value: list[Any], name: str, dtype: DTypeName | None = None) ->
 def read_lists(values: Mapping[str, Any], body: bytes, dtype: DTypeName | None) -> dict[str, Numbers]:
     """Those of the operands that are nested lists, by name. Where the caller names a `dtype` they are rounded to that;
     else every digit in `body` counts. Raises as `read_numbers`."""
-    lists = {name: read_numbers(value, name, dtype) for name, value in values.items() if isinstance(value, list)}
+    written = {name: _rows(value, name) for name, value in values.items() if isinstance(value, list)}
+    written = {name: _rows(value, name) for name, value in values.items() if isinstance(value, list)}
+    lists = {name: read_numbers(value, name, dtype) for name, value in written.items()}
     if dtype is None and any(numbers.may_have_lost_digits for numbers in lists.values()):
         again, _ = _loads_leniently(body)
-        lists = {name: read_numbers(again[name], name) for name in lists}
+        lists = {name: read_numbers(_rows(again[name], name), name) for name in lists}
     return lists
+
+
+def _rows(value: list[Any], name: str) -> list[Any]:
+    """A bias may be written as one list, which is its row."""
+    return [value] if name == "bias" and value and not isinstance(value[0], list) else value
 
 
 def parse_shaped(value: list[Any], name: str, shape: tuple[int, ...], dtype: DTypeName) -> Array:

@@ -35,7 +35,7 @@ def with_dtype(options: MatmulOptions, lists: Mapping[str, Numbers], *, others: 
     """
     if options.dtype is not None or not lists or _may_round(options):
         return options
-    if not lists.keys() & {*NEEDED}:  # C alone, whose type the others say
+    if not lists.keys() & {*NEEDED}:  # C or a bias alone, whose type the others say
         for numbers in lists.values():
             if (index := _changed(numbers, USUAL)) is not None:
                 _refuse_element(numbers, index, USUAL)
@@ -105,10 +105,10 @@ def _largest_sum(options: MatmulOptions, a: Numbers, b: Numbers) -> float:
 
 
 def _with_factors(options: MatmulOptions, lists: Mapping[str, Numbers], product: float) -> float:
-    """The same of alpha·A·B + beta·C."""
-    added = lists["c"].largest if "c" in lists else 0.0
+    """The same of alpha·A·B + beta·C + bias."""
+    added, bias = (lists[name].largest if name in lists else 0.0 for name in ("c", "bias"))
     beta = 1.0 if options.beta is None else options.beta
-    return max(product, abs(as_number(options.alpha)) * product + abs(as_number(beta)) * added)
+    return max(product, abs(as_number(options.alpha)) * product + abs(as_number(beta)) * added + bias)
 
 
 def _accuracy(options: MatmulOptions) -> AccuracyName:

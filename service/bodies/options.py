@@ -13,18 +13,20 @@ from jobs.base import Strict
 from jobs.errors import InvalidRequest, MalformedBody, MatmulError, UnknownKernel, UnsupportedDType
 from jobs.formats.factors import Factor
 from jobs.kernel_choice import KernelChoice
-from jobs.models import OPERANDS, RandomSpec, VerifyName
+from jobs.models import INPUTS, RandomSpec, VerifyName
 from jobs.requests.bounds import Tolerance
+from kernels.model.activations import ActivationName
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
+from kernels.model.outputs import multiplied_as
 from kernels.selection.demands import ToleranceKind
 
 M = TypeVar("M", bound=BaseModel)
 KERNEL_FIELDS = frozenset({"kernel", "kernels", "baseline"})
 DTYPE_FIELDS = frozenset({"dtype", "dtypes"})
 
-_NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}
-_ROWS: dict[str, Any] = {"type": "array", "items": {"type": "array", "items": _NUMBER}}
-_PAIR = {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}
+NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}
+_ROWS: dict[str, Any] = {"type": "array", "items": {"type": "array", "items": NUMBER}}
+_PAIR = {"type": "array", "items": NUMBER, "minItems": 2, "maxItems": 2}
 _ROWS_OF_PAIRS: dict[str, Any] = {"type": "array", "items": {"type": "array", "items": _PAIR}}
 _MATRICES = [_ROWS, {"type": "array", "items": _ROWS}, _ROWS_OF_PAIRS, {"type": "array", "items": _ROWS_OF_PAIRS}]
 # Nested lists as the manual describes them. Their elements are checked by `bodies/nested_lists.py`, not by pydantic.
@@ -95,6 +97,19 @@ class MatmulOptions(Strict):
         "for `alpha`.",
         examples=[1.0],
     )
+    activation: ActivationName | None = Field(
+        None,
+        description="Function of every element of alpha·A·B + beta·C + bias, of real floats: `relu`; `gelu`, "
+        "x·Φ(x) with the error function; `gelu_tanh`, its approximation by tanh; `silu`, x/(1 + e^-x).",
+        examples=["gelu"],
+    )
+    output_dtype: DTypeName | None = Field(
+        None,
+        description="Element type of the product, where it is to be another than usual: `float32` of float16 and "
+        "bfloat16 operands, which are then multiplied as float32; `float16` or `bfloat16` of float32, float64 and "
+        "float8 operands; `float32` of float64.",
+        examples=["float32"],
+    )
     verify: VerifyName = Field(
         "freivalds",
         description="`freivalds` checks the product against its operands in O(n²), and fails the job where it is "
@@ -102,9 +117,9 @@ class MatmulOptions(Strict):
     )
 
     def dtype_of(self, operand: str) -> DTypeName:
-        """Of the operand called so, `a`, `b` or `c`, where it has none of its own. C is of the product's type."""
+        """Of the operand called so, where it has none of its own. C and the bias are of the product's type."""
         dtype = self.dtype or "float32"
-        return DTYPES[dtype].product if operand == "c" else dtype
+        return dtype if operand in ("a", "b") else DTYPES[multiplied_as(dtype, self.output_dtype)].product
 
 
 class MatrixRef(Strict):
@@ -188,7 +203,7 @@ def _sentence(complaint: ErrorDetails, field: str, model: type[BaseModel]) -> st
     context = complaint.get("ctx", {})
     match complaint["type"]:
         case "extra_forbidden":
-            names = [*(OPERANDS if model is MatmulOptions else ()), *model.model_fields]
+            names = [*(INPUTS if model is MatmulOptions else ()), *model.model_fields]
             known = f"; there are: {', '.join(names)}" if len(complaint["loc"]) == 1 else ""
             return f"There is no field {field}{known}."
         case "missing":

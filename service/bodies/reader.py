@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from jobs.errors import InvalidRequest, MalformedBody
 from jobs.formats.elements import Array
 from jobs.formats.parser import MatrixHeader
-from jobs.models import OPERANDS, RandomSpec
+from jobs.models import INPUTS, RandomSpec
 from kernels.model.numerics import DTypeName
 from service.bodies.nested_lists import loads
 from service.bodies.options import JobRef, MatmulOptions, MatrixRef, RandomOperand, parse_model
@@ -34,11 +34,12 @@ class MatmulInput:
     a: Operand
     b: Operand
     c: Operand | None = None
+    bias: Operand | None = None
 
     @property
     def operands(self) -> dict[str, Operand]:
         """By name."""
-        return {name: operand for name in OPERANDS if (operand := getattr(self, name)) is not None}
+        return {name: operand for name in INPUTS if (operand := getattr(self, name)) is not None}
 
 
 Check = Callable[[MatmulInput], None]  # raises where a product cannot be, whatever the elements
@@ -96,8 +97,8 @@ def json_options(text: bytes, called: str) -> dict[str, Any]:
 
 
 def operands_of(document: dict[str, Any]) -> dict[str, Any]:
-    """Takes the operands out of it, by name. As an option, a C may be null."""
-    values = {name: document.pop(name) for name in OPERANDS if name in document}
+    """Takes the operands out of it, by name. As options, a C and a bias may be null."""
+    values = {name: document.pop(name) for name in INPUTS if name in document}
     return {name: value for name, value in values.items() if value is not None or name in NEEDED}
 
 

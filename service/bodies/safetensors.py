@@ -1,5 +1,5 @@
-"""application/x-safetensors: tensors `a` and `b`, and `c` where it is added; the options are JSON text in the metadata,
-under `options`."""
+"""application/x-safetensors: tensors `a` and `b`, `c` and `bias` where they are added; the options are JSON text in the
+metadata, under `options`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from jobs.formats.parser import MatrixHeader
 from jobs.formats.safetensors import SafetensorsParser
-from jobs.models import OPERANDS
+from jobs.models import INPUTS
 from service.bodies.options import MatmulOptions, parse_model
 from service.bodies.piece import Piece
 from service.bodies.reader import NEEDED, OPTIONS, Check, MatmulInput, OpenUpload, Reader, json_options
 from service.bodies.uploads import Upload
 
-OPTIONAL = tuple(name for name in OPERANDS if name not in NEEDED)
+OPTIONAL = tuple(name for name in INPUTS if name not in NEEDED)
 
 
 class SafetensorsReader(Reader[MatmulInput]):

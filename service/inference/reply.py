@@ -15,7 +15,7 @@ from jobs.formats.elements import matrix_bytes
 from jobs.models import Job, JobRecord
 from jobs.states import JobState
 from jobs.stored import RecordUnreadable
-from kernels.model.numerics import Problem
+from kernels.model.outputs import Delivered
 from service.bodies.nested_lists import to_json
 from service.context import Context
 from service.http.negotiation import JSON, OCTETS
@@ -28,14 +28,14 @@ from service.inference.regions import Window
 from service.submit.replies import end_reply, job_location, product_elements, sending_product, server_timing
 
 
-def check_sendable(context: Context, wanted: InferRequest, problem: Problem) -> None:
+def check_sendable(context: Context, wanted: InferRequest, delivered: Delivered) -> None:
     """Before there is a job. Raises InvalidRequest."""
-    elements, most = prod(problem.product_shape), context.settings.max_json_elements
+    elements, most = prod(delivered.shape), context.settings.max_json_elements
     where = wanted.body.output
     if where.is_in_region:
-        if (where.shared_memory_byte_size or 0) < problem.product_bytes:
+        if (where.shared_memory_byte_size or 0) < delivered.bytes:
             raise InvalidRequest(
-                f"The product has {problem.product_bytes} bytes, which is more than its shared_memory_byte_size.",
+                f"The product has {delivered.bytes} bytes, which is more than its shared_memory_byte_size.",
                 field="outputs",
             )
     elif not wanted.body.is_binary and elements > most:

@@ -115,7 +115,7 @@ class InferCall:
         if where.is_in_region:
             self._target = self._held.enter_context(self._window(where, writes=True))
         if where.is_in_region or not wanted.body.is_binary:
-            check_sendable(self.context, wanted, operands.plan(wanted.asked).problem)
+            check_sendable(self.context, wanted, operands.plan(wanted.asked).delivered)
 
     def _window(self, where: InRegion, *, writes: bool) -> AbstractContextManager[Window]:
         self._regions.check_on()

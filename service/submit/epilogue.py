@@ -1,4 +1,4 @@
-"""`alpha`, `beta` and `c` of a request: what A·B becomes before it is delivered, alpha·A·B + beta·C."""
+"""`alpha`, `beta`, `c` and `bias` of a request: what A·B becomes before it is delivered."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ def beta_of(options: MatmulOptions, has_c: bool) -> float | tuple[float, float]:
     return (1.0 if has_c else 0.0) if options.beta is None else options.beta
 
 
-def check_epilogue(options: MatmulOptions, problem: Problem, c: OperandType | None) -> None:
-    """`c`: where there is one by now. Raises InvalidRequest, UnsupportedDType, ShapeMismatch."""
+def check_epilogue(
+    options: MatmulOptions, problem: Problem, c: OperandType | None, bias: OperandType | None = None
+) -> None:
+    """`c`, `bias`: where there is one by now. Raises InvalidRequest, UnsupportedDType, ShapeMismatch."""
     for name in FACTORS:
         factor = getattr(options, name)
         if factor is not None:
             _check_factor(name, factor, problem)
+    if bias is not None:
+        _check_bias(bias, problem)
     if c is None:
         return
     if c.dtype != problem.product_dtype:
@@ -35,6 +39,23 @@ def check_epilogue(options: MatmulOptions, problem: Problem, c: OperandType | No
         raise ShapeMismatch(
             f"c is {_told(c.shape)} but the product is {_told(problem.product_shape)}: c must have its shape{one}.",
             field="c",
+        )
+
+
+def _check_bias(bias: OperandType, problem: Problem) -> None:
+    if DTYPES[problem.dtype].is_complex:
+        raise UnsupportedDType("A bias is for real products; add it as c instead.", field="bias")
+    if bias.dtype != problem.product_dtype:
+        raise UnsupportedDType(
+            f"bias is {bias.dtype} but the product of {problem.dtype} operands is {problem.product_dtype}; bias must "
+            "have the product's element type.",
+            field="bias",
+        )
+    if bias.shape not in ((1, problem.n), (problem.m, 1)):
+        raise ShapeMismatch(
+            f"bias is {_told(bias.shape)} but the product is {_told(problem.product_shape)}: bias must be "
+            f"1×{problem.n}, to be added to every row, or {problem.m}×1, to every column.",
+            field="bias",
         )
 
 

@@ -75,9 +75,20 @@ class OperandResolver:
         a, b = (self._type_of(getattr(asked, name), name, options.dtype_of(name)) for name in NEEDED)
         limit_bytes = self._settings.max_matrix_bytes
         plan = make_plan(options, a, b, max_product_bytes=limit_bytes, has_c=asked.c is not None)
-        c = None if asked.c is None else self._type_of(asked.c, "c", plan.problem.product_dtype)
-        check_epilogue(options, plan.problem, c)
+        usual = plan.problem.product_dtype
+        c = None if asked.c is None else self._type_of(asked.c, "c", usual)
+        bias = None if asked.bias is None else self._bias_type(asked.bias, plan, usual)
+        check_epilogue(options, plan.problem, c, bias)
         return plan
+
+    def _bias_type(self, bias: Operand, plan: ProductPlan, usual: DTypeName) -> OperandType:
+        """It is in the store, or will be: records of jobs have no place for it."""
+        if plan.demand:
+            raise InvalidRequest("Nothing is proven of a product with a bias; add it as c instead.", field="bias")
+        kind = self._type_of(bias, "bias", usual)
+        if isinstance(bias, JobRef) or (isinstance(bias, MatrixRef) and self._stored(bias.matrix)[1] is not None):
+            raise InvalidRequest("bias cannot be the product of a job; fetch that, and send it.", field="bias")
+        return kind
 
     def _type_of(self, operand: Operand, name: str, usual: DTypeName) -> OperandType:
         """`usual`: the element type where it names none."""
@@ -91,8 +102,8 @@ class OperandResolver:
                     info, _ = self._stored(operand.matrix)
                     return OperandType(info.dtype, info.shape)
                 case JobRef():
-                    problem = self._request_of(self._job(operand.job)).problem
-                    return OperandType(problem.product_dtype, problem.product_shape)
+                    delivered = self._request_of(self._job(operand.job)).delivered
+                    return OperandType(delivered.dtype, delivered.shape)
         except MatmulError as error:
             error.field = name if error.field is None else f"{name}.{error.field}"
             raise
@@ -180,6 +191,7 @@ class OperandResolver:
 def fingerprint(what: str, asked: MatmulInput) -> str:
     """The same for the same request, however it was written down; `what` is its method and path."""
     parts = [what, asked.options.model_dump(), *(map(_described, asked.operands.values()))]
+    parts += ["bias"] if asked.bias is not None else []  # which might be c
     return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

@@ -9,10 +9,12 @@ from jobs.errors import InvalidConfig, InvalidMatrix, InvalidRequest, ShapeMisma
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import ConfigError, Kernel
 from kernels.model.numerics import DTYPES, OPERAND_FLAGS, AccuracyName, DTypeName, Problem, loosest
+from kernels.model.outputs import Delivered, delivered_of, multiplied_as
 from kernels.selection.demands import NOTHING, Demand
 from service.bodies.options import MatmulOptions
 from service.bodies.sizes import in_units
-from service.submit.demands import demand_of, demanded
+from service.submit.demands import demand_of, demanded, field_of
+from service.submit.output import check_output, check_proven, not_multiplied
 
 AUTO = "auto"
 
@@ -31,6 +33,8 @@ class ProductPlan:
     """A product that some kernel of the catalogue computes."""
 
     problem: Problem
+    delivered: Delivered
+    operand_dtype: DTypeName  # of A and B as they come; the problem's may be a wider one
     accuracy: AccuracyName
     kernels: tuple[Kernel, ...]  # those that may run it: the one asked for, or all that fit
     demand: Demand = NOTHING
@@ -41,20 +45,22 @@ def make_plan(
 ) -> ProductPlan:
     """Raises InvalidRequest and its kin, each with a sentence and, where one is to blame, the field."""
     dtype = _common_dtype(options, a, b)
-    problem = _problem(options, dtype, a.shape, b.shape)
-    if problem.product_bytes > max_product_bytes:
+    check_output(options, dtype)
+    problem = _problem(options, multiplied_as(dtype, options.output_dtype), a.shape, b.shape)
+    delivered = delivered_of(problem, options.output_dtype)
+    if (size := max(delivered.bytes, problem.product_bytes)) > max_product_bytes:
         raise InvalidMatrix(
-            f"The product would have {in_units(problem.product_bytes)}; the largest kept here has "
-            f"{in_units(max_product_bytes)}."
+            f"The product would have {in_units(size)}; the largest kept here has {in_units(max_product_bytes)}."
         )
-    accuracy = options.accuracy or _default_accuracy(options.kernel, dtype)
+    accuracy = options.accuracy or _default_accuracy(options.kernel, problem.dtype)
     if not (demand := demand_of(options, has_c=has_c)):
-        return ProductPlan(problem, accuracy, _kernels(options, problem, accuracy))
+        return ProductPlan(problem, delivered, dtype, accuracy, _kernels(options, problem, accuracy))
+    check_proven(options, problem, field_of(demand))
     any_class = demand.tolerance is not None and options.kernel == AUTO
     kernels = demanded(_kernels(options, problem, None if any_class else accuracy), options, demand, problem)
     if demand.tolerance is not None:
-        accuracy = loosest(kernel.accuracy[dtype] for kernel in kernels)
-    return ProductPlan(problem, accuracy, kernels, demand)
+        accuracy = loosest(kernel.accuracy[problem.dtype] for kernel in kernels)
+    return ProductPlan(problem, delivered, dtype, accuracy, kernels, demand)
 
 
 def _default_accuracy(kernel: str, dtype: DTypeName) -> AccuracyName:
@@ -139,9 +145,7 @@ def _kernels(options: MatmulOptions, problem: Problem, accuracy: AccuracyName | 
 def _named(kernel: Kernel, problem: Problem, accuracy: AccuracyName, config: Mapping[str, int]) -> Kernel:
     dtype = problem.dtype
     if dtype not in kernel.dtypes:
-        raise UnsupportedDType(
-            f"{kernel.name} does not multiply {dtype} operands; it takes {', '.join(kernel.dtypes)}.", field="kernel"
-        )
+        raise not_multiplied(kernel, dtype)
     if not kernel.takes(dtype, accuracy):
         offered = kernel.accuracy[dtype]
         raise InvalidRequest(

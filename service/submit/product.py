@@ -14,7 +14,7 @@ from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.submission import BESIDE
 from jobs.matrices.packed import DIGEST_BYTES
-from jobs.models import OPERANDS, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, RandomSpec
+from jobs.models import INPUTS, OPERANDS, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, RandomSpec
 from jobs.requests.stored_operand import StoredOperand
 from jobs.states import REDRIVABLE
 from kernels.model.numerics import OPERAND_FLAGS
@@ -56,10 +56,10 @@ class Submitter:
         if (receipt := replayed(self.context, self.owner, key)) is not None:
             return receipt
         plan = self.operands.plan(asked)
-        choose_type(self.accept, offers_for(plan.problem.product_dtype, PRODUCT_OFFERS))
+        choose_type(self.accept, offers_for(plan.delivered.dtype, PRODUCT_OFFERS))
         queue = self._queue(asked, plan, self.context.workers.now())
-        if plan.problem.product_bytes > ASK_ROOM_BYTES:
-            self.context.store.check_room(plan.problem.product_bytes, owner=self.owner)
+        if plan.delivered.bytes > ASK_ROOM_BYTES:
+            self.context.store.check_room(plan.delivered.bytes, owner=self.owner)
         return self._stored(self._new_job(asked, plan, queue), asked, key)
 
     async def at_once(self, asked: MatmulInput) -> Receipt | None:
@@ -80,7 +80,7 @@ class Submitter:
 
     async def _recorded(self, asked: MatmulInput, workers: Sequence[WorkerInfo]) -> Receipt:
         plan = self.operands.plan(asked)
-        choose_type(self.accept, offers_for(plan.problem.product_dtype, PRODUCT_OFFERS))
+        choose_type(self.accept, offers_for(plan.delivered.dtype, PRODUCT_OFFERS))
         new = self._new_job(asked, plan, self._queue(asked, plan, workers))
         limits = self.context.limits.queue(self.owner)
         with self.context.breaker.watching():
@@ -105,8 +105,9 @@ class Submitter:
     def _needs_no_store(self, asked: MatmulInput) -> bool:
         most = self.context.settings.record_matrix_bytes
         return all(
-            isinstance(operand, RandomSpec | MatrixRef) or (isinstance(operand, Upload) and operand.bytes <= most)
-            for operand in asked.operands.values()
+            isinstance(operand, RandomSpec | MatrixRef)
+            or (isinstance(operand, Upload) and operand.bytes <= most and name in OPERANDS)
+            for name, operand in asked.operands.items()
         ) and self.operands.assume(asked)
 
     def _key(self, asked: MatmulInput) -> IdempotencyKey | None:
@@ -129,6 +130,8 @@ class Submitter:
             tolerance=options.tolerance,
             tolerance_kind=options.tolerance_kind or "componentwise",
             reproducible=options.reproducible,
+            activation=options.activation,
+            output_dtype=options.output_dtype,
         )
         timeout_s = self.context.settings.job_timeout_s
         return NewJob(
@@ -144,9 +147,9 @@ class Submitter:
 
     def _references(self, asked: MatmulInput, plan: ProductPlan, matrices: JobMatrices) -> dict[str, OperandRef]:
         """By operand."""
-        usual = dict.fromkeys(NEEDED, plan.problem.dtype) | {"c": plan.problem.product_dtype}
+        usual = dict.fromkeys(INPUTS, plan.problem.product_dtype) | dict.fromkeys(NEEDED, plan.operand_dtype)
         return {
-            name: self.operands.refer(operand, name, usual[name], in_record=getattr(matrices, name) is not None)
+            name: self.operands.refer(operand, name, usual[name], in_record=getattr(matrices, name, None) is not None)
             for name, operand in asked.operands.items()
         }
 
@@ -154,13 +157,13 @@ class Submitter:
         """Those that travel in the job's record, and the small ones that are stored for it."""
         settings = self.context.settings
         most = settings.record_matrix_bytes
-        packed = {name: self.operands.pack(operand) for name, operand in asked.operands.items()}
-        product_bytes = plan.problem.product_bytes
+        packed = {name: self.operands.pack(getattr(asked, name)) for name in OPERANDS}
+        product_bytes = plan.delivered.bytes
         room = product_bytes + DIGEST_BYTES if product_bytes <= most else 0
         stored = tuple(
             StoredOperand(id=operand.name, dtype=operand.dtype, shape=operand.shape)
             for name, operand in asked.operands.items()
-            if isinstance(operand, Upload) and packed[name] is None and operand.waits
+            if isinstance(operand, Upload) and packed.get(name) is None and operand.waits
         )
         return JobMatrices(
             **packed,
@@ -176,12 +179,12 @@ class Submitter:
         such under way beside each other."""
         stored_bytes = TOGETHER_BYTES if queue == "cpu" else 0
         there = all(
-            getattr(matrices, name) is not None
+            getattr(matrices, name, None) is not None
             or self.operands.comes_in_record(operand)
             or (isinstance(operand, Upload) and operand.waits and operand.bytes <= stored_bytes)
             for name, operand in asked.operands.items()
         )
-        return there and (matrices.product_bytes > 0 or plan.problem.product_bytes <= stored_bytes)
+        return there and (matrices.product_bytes > 0 or plan.delivered.bytes <= stored_bytes)
 
     def _stored(self, new: NewJob, asked: MatmulInput, key: IdempotencyKey | None) -> Receipt:
         claimed: list[str] = []
@@ -189,7 +192,7 @@ class Submitter:
 
         def store() -> None:
             for name, operand in asked.operands.items():
-                if isinstance(operand, Upload) and getattr(new.matrices, name) is None:
+                if isinstance(operand, Upload) and getattr(new.matrices, name, None) is None:
                     if operand.name in for_job:
                         operand.commit_for_job()
                     else:
@@ -212,6 +215,8 @@ def batch_of(request: MatmulRequest, timeout_s: float) -> str:
     problem = request.problem
     if len(request.a.shape) + len(request.b.shape) != 4 or request.has_epilogue or demand_of(request):
         return ""
+    if problem.dtype != request.a.dtype:
+        return ""
     rest = orjson.dumps([request.model_dump(exclude={"a", "b"}), timeout_s], option=orjson.OPT_SORT_KEYS)
     step = PADDED_TO if request.kernel == "auto" else 1
     m, n = (-(-size // step) * step for size in (problem.m, problem.n))
@@ -222,7 +227,8 @@ def check_operands(context: Context, job: Job) -> None:
     """A retry of a job whose operands are gone would only fail. Raises OperandMissing."""
     if job.record.state not in REDRIVABLE:
         return  # the ledger says so
-    for name, operand in zip(OPERANDS, job.record.operands, strict=False):
+    request = job.record.request
+    for name, operand in (request.operands if isinstance(request, MatmulRequest) else {}).items():
         if name in job.operands_in_record:
             if not job.matrices_kept:
                 raise OperandMissing(field=name)

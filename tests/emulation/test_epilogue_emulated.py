@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
+from kernels.model.activations import ActivationName
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTypeName, Problem
 from tests.emulation import launches
@@ -16,8 +18,9 @@ from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
 from tests.support.kernels.products import stored
 from worker.check.elements import as_float64
+from worker.check.epilogue import After, wrong_elements
 from worker.cpu.epilogue import add_epilogue
-from worker.cuda.epilogue.plan import check_launch, epilogue_launch, sizes
+from worker.cuda.epilogue.plan import bias_steps, check_launch, epilogue_launch, sizes
 from worker.cuda.pitch import Layout
 from worker.cuda.sources import epilogue_check_program, epilogue_program
 from worker.device.runner import Epilogue, HostOperand
@@ -27,6 +30,17 @@ FACTORS = [(1.0, 1.0), (-3.0, 0.0), (0.0, 2.0), (7.0, -5.0)]
 Pair = tuple[Compiled, Compiled]
 Factors = tuple[float, float]
 Layouts = tuple[Layout, Layout, Layout]
+
+
+NO_BIAS = (0, 0)
+# What may follow, once with each activation and each type that D may have. The element type is that of A·B.
+AFTER: tuple[tuple[DTypeName, ActivationName, DTypeName | None], ...] = (
+    ("float32", "relu", "float16"),
+    ("float32", "gelu", None),
+    ("float64", "gelu_tanh", "float32"),
+    ("bfloat16", "silu", None),
+    ("float32", "silu", "bfloat16"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +82,21 @@ def lying(elements: Array, layout: Layout) -> Memory:
     return Memory(elements.shape, elements.dtype, at, elements.tobytes())
 
 
-def run_of(launch: Launch, memories: tuple[Memory, ...], layouts: Layouts, factors: Factors, order: int = 0) -> Run:
-    return Run(launch, memories, (*sizes(*layouts), *np.array(factors).view(np.int64).tolist()), order)
+def run_of(
+    launch: Launch,
+    memories: tuple[Memory, ...],
+    layouts: Layouts,
+    factors: Factors,
+    order: int = 0,
+    bias: tuple[int, int] = NO_BIAS,
+) -> Run:
+    return Run(launch, memories, (*sizes(*layouts), *np.array(factors).view(np.int64).tolist(), *bias), order)
 
 
 def computed(kernel: Compiled, p: Array, c: Array, factors: Factors, order: int = 0) -> Array:
     layouts = layout_of(p, 3, 1), layout_of(c, 0, 2), layout_of(p, 0, 0)
     d = Memory(p.shape, p.dtype, launches.Layout(p.shape[2], p[0].size), is_result=True)
-    memories = lying(p, layouts[0]), lying(c, layouts[1]), d
+    memories = lying(p, layouts[0]), lying(c, layouts[1]), d, lying(c, layouts[1])
     ((found,),) = execute(kernel, [run_of(epilogue_launch(layouts[2]), memories, layouts, factors, order)])
     return found
 
@@ -83,7 +104,7 @@ def computed(kernel: Compiled, p: Array, c: Array, factors: Factors, order: int 
 def counted(kernel: Compiled, p: Array, c: Array, d: Array, factors: Factors) -> int:
     layouts = layout_of(p, 3, 1), layout_of(c, 0, 2), layout_of(d, 1, 0)
     wrong = Memory.flat(np.zeros(1, np.uint64), is_result=True)
-    memories = *(lying(each, at) for each, at in zip((p, c, d), layouts, strict=True)), wrong
+    memories = *(lying(each, at) for each, at in zip((p, c, d), layouts, strict=True)), lying(c, layouts[1]), wrong
     ((found,),) = execute(kernel, [run_of(check_launch(layouts[2]), memories, layouts, factors)])
     return int(found.reshape(-1)[0])
 
@@ -118,3 +139,43 @@ def test_the_check_counts_what_is_wrong(dtype: DTypeName, kernels: Mapping[DType
     assert counted(check, p, c, row, factors) == 70
     assert counted(check, p, np.roll(c, 1, axis=2), right, factors) > 0
     assert counted(check, p, c, right, (2.0, -3.0)) == right.size
+
+
+@pytest.mark.parametrize(("dtype", "activation", "output"), AFTER)
+def test_what_follows_passes_both_checks(
+    dtype: DTypeName, activation: ActivationName, output: DTypeName | None, emulator: Emulator
+) -> None:
+    """A bias for each row or column, an activation, and another type: what the device gives passes the host's check,
+    and what the host gives the device's, which counts a changed element."""
+    kernel = emulator.compile(epilogue_program(dtype, activation, output, has_bias=True), "epilogue")
+    check = emulator.compile(epilogue_check_program(dtype, activation, output, has_bias=True), "epilogue_check")
+    rng = np.random.default_rng(3)
+    shape, factors = (2, 21, 70), (1.5, -0.25)
+    p, c = (matrix(each, dtype, rng) for each in (shape, (1, *shape[1:])))
+    p.flat[:40] = stored(rng.uniform(-60, 12, 40), dtype)
+    for of_bias in ((1, 70), (21, 1)):
+        bias = stored(rng.standard_normal(of_bias), dtype)
+        after, epilogue = After(bias, activation, output), Epilogue(*factors, HostOperand(c), HostOperand(bias))
+        at = Layout("float32", 1, *of_bias, of_bias[1] + 5, of_bias[0], in_groups=False)
+        layouts, steps = (layout_of(p, 3, 1), layout_of(c, 0, 2), layout_of(p, 1, 0)), bias_steps(at)
+        host = add_epilogue(problem_of(shape, dtype), replace(epilogue, activation=activation, output=output), p)
+        host = host.reshape(shape)
+        given = *map(lying, (p, c), layouts[:2]), lying(bias[np.newaxis], at)
+        d = Memory(shape, host.dtype, launches.Layout(layouts[2].pitch, shape[1] * layouts[2].pitch), is_result=True)
+        launch = epilogue_launch(layouts[2])
+        ((found,),) = execute(kernel, [run_of(launch, (*given[:2], d, given[2]), layouts, factors, 0, steps)])
+        assert wrong_elements(found, p, c, *factors, dtype, after) == 0
+        spoilt = host.copy()  # float64 is granted some last places
+        spoilt.view(f"u{host.itemsize}")[1, 20, 69] ^= 1 << (8 if host.itemsize == 8 else 0)
+        runs = [
+            run_of(
+                check_launch(layouts[2]),
+                (*given[:2], lying(each, layouts[2]), given[2], Memory.flat(np.zeros(1, np.uint64), is_result=True)),
+                layouts,
+                factors,
+                0,
+                steps,
+            )
+            for each in (found, host, spoilt)
+        ]
+        assert [int(wrong.reshape(-1)[0]) for (wrong,) in execute(check, runs)] == [0, 0, 1]

@@ -141,6 +141,8 @@ inline double fma(double a, double b, double c) { return __builtin_fma(a, b, c);
 inline double __dmul_rn(double one, double other) { return one * other; }  // this compiler fuses nothing by itself
 inline double __dadd_rn(double one, double other) { return one + other; }
 inline double ldexp(double value, int exponent) { return __builtin_ldexp(value, exponent); }
+inline double exp(double value) { return __builtin_exp(value); }
+inline double erfc(double value) { return __builtin_erfc(value); }
 inline double sqrt(double value) { return __builtin_sqrt(value); }
 inline double fabs(double value) { return __builtin_fabs(value); }
 inline bool isfinite(double value) { return __builtin_isfinite(value); }

@@ -1,48 +1,92 @@
-"""The check of what follows a product: is every element of D what alpha·P + beta·C gives?
+"""The check of what follows a product: is every element of D what alpha·P + beta·C + bias gives, and its activation?
 
-P = A·B has a check of its own (`worker/check/verify.py`), and D follows from P and C element by element, by operations
-that IEEE 754 defines to the last bit. So each element is computed again, and must be equal: no fault of any element
-passes. NaN equals NaN, and zeros of both signs are equal. Of complex numbers that holds part by part.
+P = A·B has a check of its own (`worker/check/verify.py`), and D follows from P, C and the bias element by element. Sums
+and `relu` are operations that IEEE 754 defines to the last bit, so an element is computed again and must be equal. Of
+other activations two values bound what a right computation may give, and an element must lie between them, rounded as
+it was. So no fault of any element passes. NaN equals NaN, and zeros of both signs are equal. Of complex numbers that
+holds part by part.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from jobs.formats.elements import Array
+from kernels.model.activations import ActivationName
 from kernels.model.numerics import DTYPES, DTypeName
+from worker.check.activations import interval
 from worker.check.elements import as_float64, narrow, widen
 
 BLOCK_ELEMENTS = 1 << 18
 
 
-def wrong_elements(d: Array, p: Array, c: Array | None, alpha: complex, beta: complex, dtype: DTypeName) -> int:
+@dataclass(frozen=True, slots=True)
+class After:
+    """What follows alpha·P + beta·C. `bias` is 1×n or m×1, in stored form of the product's type; `output` is D's type
+    where that is another."""
+
+    bias: Array | None = None
+    activation: ActivationName | None = None
+    output: DTypeName | None = None
+
+
+NOTHING = After()
+
+
+def wrong_elements(
+    d: Array, p: Array, c: Array | None, alpha: complex, beta: complex, dtype: DTypeName, after: After = NOTHING
+) -> int:
     """How many there are. `d` and `p` (batch, m, n), `c` (batch or 1, m, n), all of them in stored form of `dtype`, a
-    product's type. A term whose factor is 0 is left out, whatever its elements are; `c` may be None then."""
+    product's type, but for `d` where `after` has another. A term whose factor is 0 is left out, whatever its elements
+    are; `c` may be None then."""
     wrong = 0
     rows = max(1, BLOCK_ELEMENTS // max(1, d.shape[2]))
     for item in range(d.shape[0]):
         for first in range(0, d.shape[1], rows):
             at = slice(first, first + rows)
             added = None if c is None or beta == 0.0 else c[item % len(c), at]
-            expected = _expected(p[item, at], added, alpha, beta, dtype)
-            wrong += _differences(d[item, at], expected, dtype)
+            given = d[item, at]
+            if DTYPES[dtype].is_complex:
+                wrong += _complex_differences(given, _expected_complex(p[item, at], added, alpha, beta))
+            else:
+                lowest, highest = _bounds(p[item, at], added, alpha, beta, dtype, _part_of(after, at, d.shape[1]))
+                wrong += _outside(given, lowest, highest, after.output or dtype)
     return wrong
 
 
-def _expected(p: Array, c: Array | None, alpha: complex, beta: complex, dtype: DTypeName) -> Array:
-    """In stored form."""
-    if DTYPES[dtype].is_complex:
-        return _expected_complex(p, c, alpha, beta)
+def _part_of(after: After, rows: slice, m: int) -> After:
+    """With the bias of these rows."""
+    if after.bias is None or after.bias.shape[0] != m:
+        return after
+    return After(after.bias[rows], after.activation, after.output)
+
+
+def _bounds(
+    p: Array, c: Array | None, alpha: complex, beta: complex, dtype: DTypeName, after: After
+) -> tuple[Array, Array]:
+    """In stored form, between which two elements those of D are."""
     terms = [(factor.real, each) for factor, each in ((alpha, p), (beta, c)) if factor != 0.0 and each is not None]
+    terms += [] if after.bias is None else [(1.0, after.bias)]
     if DTYPES[dtype].is_integer:
         exact = sum((int(factor) * each.astype(np.int64) for factor, each in terms), np.zeros(p.shape, np.int64))
         wrapped: Array = exact.astype(np.int32)
-        return wrapped
+        return wrapped, wrapped
     with np.errstate(all="ignore"):
         scaled = [factor * as_float64(each, dtype) for factor, each in terms]
-        total: Array = sum(scaled[1:], scaled[0]) if scaled else np.zeros(p.shape)
-        return total if dtype == "float64" else narrow(total.astype(np.float32), dtype)
+        total: Array = np.broadcast_to(sum(scaled[1:], scaled[0]) if scaled else np.zeros(()), p.shape)
+        output = after.output or dtype
+        if after.activation is None:
+            rounded = _rounded(total, output)
+            return rounded, rounded
+        lowest, highest = interval(after.activation, total)
+        return _rounded(lowest, output), _rounded(highest, output)
+
+
+def _rounded(values: Array, dtype: DTypeName) -> Array:
+    """In stored form; to 16 bits by way of float32."""
+    return values if dtype == "float64" else narrow(values.astype(np.float32), dtype)
 
 
 def _expected_complex(p: Array, c: Array | None, alpha: complex, beta: complex) -> Array:
@@ -65,13 +109,16 @@ def _expected_complex(p: Array, c: Array | None, alpha: complex, beta: complex) 
     return expected
 
 
-def _differences(given: Array, expected: Array, dtype: DTypeName) -> int:
+def _outside(given: Array, lowest: Array, highest: Array, dtype: DTypeName) -> int:
     if DTYPES[dtype].is_integer:
-        return int(np.count_nonzero(given != expected))
-    if DTYPES[dtype].is_complex:
-        return int(np.count_nonzero(_differ(given.real, expected.real) | _differ(given.imag, expected.imag)))
-    given, expected = widen(given, dtype), widen(expected, dtype)
-    return int(np.count_nonzero(_differ(given, expected)))
+        return int(np.count_nonzero(given != lowest))
+    given, lowest, highest = (widen(each, dtype) for each in (given, lowest, highest))
+    is_between = (lowest <= given) & (given <= highest)
+    return int(np.count_nonzero(~is_between & ~(np.isnan(given) & np.isnan(lowest))))
+
+
+def _complex_differences(given: Array, expected: Array) -> int:
+    return int(np.count_nonzero(_differ(given.real, expected.real) | _differ(given.imag, expected.imag)))
 
 
 def _differ(given: Array, expected: Array) -> Array:

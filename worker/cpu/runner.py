@@ -20,6 +20,7 @@ from jobs.matrices.slot_memory import SlotMemory
 from jobs.models import Measured
 from jobs.settings import Settings
 from kernels.model.numerics import Problem
+from kernels.model.outputs import delivered_of
 from kernels.selection.choose import Choice
 from kernels.tiles.choice import too_deep, whole_bytes, with_epilogue
 from kernels.tiles.estimate import best_plan, estimate
@@ -93,7 +94,7 @@ class CpuRunner(TilingRunner):
         out = None if place is None else place.elements
         with self._device_lock.request(wanted) as device_lock:
             device_lock.acquire()
-            if need := problem.product_bytes * ((place is None) + (epilogue is not None)):
+            if need := _room_needed(problem, epilogue, place):
                 check_room(need, "The product needs")
             self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
             started = time.perf_counter()
@@ -144,6 +145,13 @@ class CpuRunner(TilingRunner):
         return cpu_ceilings(self._threads)
 
 
+def _room_needed(problem: Problem, epilogue: Epilogue | None, place: Place | None) -> int:
+    """Bytes beside operands and place: A·B where it is not what is delivered, and that where it has no place."""
+    if epilogue is None:
+        return problem.product_bytes if place is None else 0
+    return problem.product_bytes + (delivered_of(problem, epilogue.output).bytes if place is None else 0)
+
+
 class CpuProduct(Product):
     """Everything in this process's memory. `p` is A·B, and `c` what is delivered: the same without an epilogue."""
 
@@ -161,7 +169,7 @@ class CpuProduct(Product):
     ) -> None:
         self.device_lock = device_lock
         self._problem, self._p, self._c, self._epilogue = problem, p, c, epilogue
-        self._operands = operands if epilogue is None or epilogue.c is None else (*operands, epilogue.c)
+        self._operands = operands if epilogue is None else (*operands, *epilogue.operands)
         self._place = place
         self._digest = digest_of(c)
         self._kernel_ms = kernel_ms

@@ -32,7 +32,7 @@ from worker.cuda.pitch import operand_layout
 from worker.device.cancellable_lock import LockRequest
 from worker.device.runner import Epilogue, HostOperand, Product, gathered, host_operands, verify_on_host, wrong_on_host
 
-OPERAND_DIGESTS = (0, 1, 3)  # of A, B and C, among all that are taken; 2 is the product's
+OPERAND_DIGESTS = (0, 1, 3, 4)  # of A, B and what is added, among all that are taken; 2 is the product's
 
 
 class Times:
@@ -60,13 +60,13 @@ class CudaProduct(Product):
         offered: OfferedProducts[DeviceMatrix],
         device_lock: LockRequest,
     ) -> None:
-        """`operands`: A, B and, where it is added, C. `c` is what is delivered."""
+        """`operands`: A, B and what is added. `c` is what is delivered."""
         self.device_lock = device_lock
         self._operands = operands
         self._copies = copies
         self._c = c
         self._offered = offered
-        self._as_operand = operand_layout(problem.product_dtype, problem.product_shape)
+        self._as_operand = operand_layout(c.layout.dtype, problem.product_shape)
 
     def keep_operands(self) -> None:
         self._copies.keep()
@@ -104,12 +104,11 @@ class ProductBroughtBack(CudaProduct):
         self._problem, self._times = problem, times
         self._bytes = gathered(staging.download(self._c, times.back))
         self._digest = digest_of(self._bytes)
-        self._elements = self._product = _as_product(self._bytes, problem)
+        self._elements = self._product = _as_product(self._bytes, self._c, problem)
         self._epilogue: Epilogue | None = None
         if epilogue is not None:
-            self._product = _as_product(gathered(staging.download(p, StopWatch())), problem)
-            added = None if epilogue.c is None else operands[2]
-            self._epilogue = Epilogue(epilogue.alpha, epilogue.beta, added)
+            self._product = _as_product(gathered(staging.download(p, StopWatch())), p, problem)
+            self._epilogue = epilogue.on_host(operands[2:])
         self.matrices = host_operands(problem, operands[0].elements, operands[1].elements, self._product)
 
     @property
@@ -170,7 +169,7 @@ class ProductOnDevice(CudaProduct):
         digested = [*matrices[:2], delivered]
         if epilogue is not None:  # the check reads A·B, which no one is sent
             left = (*left[:2], False)
-            digested += [] if epilogue.c is None else [epilogue.c]
+            digested += epilogue.addends
         self._digests = ProductDigests(compiler, digested, staging, left)
         self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), self._digests)
 
@@ -216,8 +215,8 @@ class ProductOnDevice(CudaProduct):
         writer.fill(parts)
 
 
-def _as_product(data: bytearray, problem: Problem) -> Array:
-    elements = np.frombuffer(data, STORAGE_DTYPES[problem.product_dtype])
+def _as_product(data: bytearray, matrix: DeviceMatrix, problem: Problem) -> Array:
+    elements = np.frombuffer(data, STORAGE_DTYPES[matrix.layout.dtype])
     return elements.reshape(problem.batch, problem.m, problem.n)
 
 

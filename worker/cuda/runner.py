@@ -182,10 +182,10 @@ class CudaRunner(TilingRunner):
         *,
         wiped: bool = False,
     ) -> Product:
-        if epilogue is not None and epilogue.c is not None:
-            operands = (*operands, epilogue.c)
+        if epilogue is not None:
+            operands = (*operands, *epilogue.operands)
         self._offered.next_product(operands)
-        self._admit(problem, choice, operands, has_epilogue=epilogue is not None)
+        self._admit(problem, choice, operands, epilogue)
         copying = StopWatch()
         on_device = self._all_on_device(problem, operands, copying)
         matrices = on_device[0], on_device[1], allocate(product_layout(problem))
@@ -210,13 +210,16 @@ class CudaRunner(TilingRunner):
         return product
 
     def _epilogue(
-        self, problem: Problem, epilogue: Epilogue | None, p: DeviceMatrix, c: Sequence[DeviceMatrix]
+        self, problem: Problem, epilogue: Epilogue | None, p: DeviceMatrix, addends: Sequence[DeviceMatrix]
     ) -> EpilogueOnDevice | None:
-        """`c`: of one matrix, or none."""
+        """`addends`: C and the bias, as far as there are such."""
         if epilogue is None:
             return None
-        d = allocate(operand_layout(problem.product_dtype, problem.product_shape))
-        made = EpilogueOnDevice(self.compiler, epilogue.alpha, epilogue.beta, p, c[0] if c else None, d)
+        d = allocate(operand_layout(epilogue.output_of(problem), problem.product_shape))
+        c = addends[0] if epilogue.c is not None else None
+        bias = addends[-1] if epilogue.bias is not None else None
+        both = epilogue.alpha, epilogue.beta
+        made = EpilogueOnDevice(self.compiler, *both, p, c, d, bias, epilogue.activation)
         made.load()
         return made
 
@@ -275,13 +278,15 @@ class CudaRunner(TilingRunner):
             upload(operand.elements, matrix)
         return matrix
 
-    def _admit(self, problem: Problem, choice: Choice, operands: Sequence[HostOperand], *, has_epilogue: bool) -> None:
+    def _admit(
+        self, problem: Problem, choice: Choice, operands: Sequence[HostOperand], epilogue: Epilogue | None
+    ) -> None:
         """Raises DoesNotFit, before anything is allocated, for what cannot fit."""
         of_kernel = self.kernel_bytes(choice, problem)
-        if of_kernel + bytes_needed(problem, operands, self.cache, has_epilogue=has_epilogue) <= free_bytes():
+        if of_kernel + bytes_needed(problem, operands, self.cache, epilogue) <= free_bytes():
             return
         self._free_all()
-        need = of_kernel + bytes_needed(problem, operands, self.cache, has_epilogue=has_epilogue)
+        need = of_kernel + bytes_needed(problem, operands, self.cache, epilogue)
         if need > (free := free_bytes()):
             raise DoesNotFit(
                 f"The product needs {need} bytes on the device with {choice.kernel.name}, and {free} are free; make it "

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from kernels.model.activations import ActivationName
 from kernels.model.edge import MAX_EDGE, is_small
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTYPES, DTypeName, Problem
@@ -139,17 +140,41 @@ def complex_check_program(part: DTypeName) -> Program:
     return Program(COMPLEX_CHECK_SOURCE, (*_common(part), *_transposes((False, False))))
 
 
-def epilogue_program(dtype: DTypeName) -> Program:
-    """alpha·P + beta·C of matrices of a product's type. Of complex ones it has the check, too."""
+def epilogue_program(
+    dtype: DTypeName,
+    activation: ActivationName | None = None,
+    output: DTypeName | None = None,
+    *,
+    has_bias: bool = False,
+) -> Program:
+    """What alpha·P + beta·C and a bias of a product's type become; `output`: where that is of another type. Of complex
+    ones it has the check, too."""
     source = COMPLEX_EPILOGUE_SOURCE if DTYPES[dtype].is_complex else EPILOGUE_SOURCE
-    return Program(source, (*_common(DTYPES[dtype].real), *_transposes((False, False))))
+    return Program(
+        source,
+        (*_common(DTYPES[dtype].real), *_transposes((False, False)), *_after(activation, output, has_bias=has_bias)),
+    )
 
 
-def epilogue_check_program(dtype: DTypeName) -> Program:
+def epilogue_check_program(
+    dtype: DTypeName,
+    activation: ActivationName | None = None,
+    output: DTypeName | None = None,
+    *,
+    has_bias: bool = False,
+) -> Program:
     """The same again, compared with what it gave."""
     if DTYPES[dtype].is_complex:
         return epilogue_program(dtype)
-    return Program(EPILOGUE_CHECK_SOURCE, (*_common(dtype), *_transposes((False, False))))
+    options = (*_common(dtype), *_transposes((False, False)), *_after(activation, output, has_bias=has_bias))
+    return Program(EPILOGUE_CHECK_SOURCE, options)
+
+
+def _after(activation: ActivationName | None, output: DTypeName | None, *, has_bias: bool) -> tuple[str, ...]:
+    """Macros: what is not there takes no registers."""
+    named = {"ACTIVATION": activation, "OUTPUT": output}
+    macros = [f"-D{macro}_{name.upper()}" for macro, name in named.items() if name is not None]
+    return (*macros, *(["-DHAS_BIAS"] if has_bias else []))
 
 
 def transpose_program(itemsize: int, *, gated: bool = False) -> Program:

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from jobs.benchmarks.records import Ceiling
@@ -18,92 +17,49 @@ from jobs.errors import OperandDamaged, OutOfDeviceMemory
 from jobs.fleet.workers import DeviceInfo, Telemetry
 from jobs.formats.elements import Array
 from jobs.matrices.digest import digest_of
-from jobs.matrices.interface import MatrixWriter, Place, StoredMatrix
+from jobs.matrices.interface import MatrixWriter, Place
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.models import Measured
 from kernels.catalog import CATALOG
-from kernels.model.numerics import Problem
+from kernels.model.activations import ActivationName
+from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import Choice
 from worker.check.as_real import real_matrices
 from worker.check.checked import Checkable, HostProduct
 from worker.check.elements import core
-from worker.check.epilogue import wrong_elements
+from worker.check.epilogue import After, wrong_elements
 from worker.check.host_matrix import HostMatrix
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import LockRequest, go_on
-
-
-class HostOperand:
-    """An operand as it is stored. `id` names its contents, where a device may keep it for the next job.
-
-    `digest` is that of the bytes that were sent (`jobs/matrices/digest.py`); None where no one sent any.
-    """
-
-    def __init__(self, elements: Array, id: str | None = None, digest: int | None = None) -> None:
-        self.id = id
-        self.shape: tuple[int, ...] = elements.shape
-        self._elements = elements
-        self._digest = digest
-
-    @property
-    def elements(self) -> Array:
-        return self._elements
-
-    @property
-    def digest(self) -> int | None:
-        return self._digest
-
-    @property
-    def memory(self) -> SlotMemory | None:
-        """The slot that the elements lie in, where the store keeps it for others."""
-        return None
-
-    @property
-    def expected_digest(self) -> int:
-        """What a copy of the operand must have."""
-        return digest_of(self.elements) if self.digest is None else self.digest
-
-    def known_digest(self, digest: int) -> None:
-        """What `digest` is, from an earlier job: nothing has to be opened to learn it."""
-
-
-class StoredOperand(HostOperand):
-    """One that is opened when its elements or its digest are asked for, once: a device may need neither."""
-
-    def __init__(self, shape: tuple[int, ...], opened: Callable[[], StoredMatrix], id: str | None = None) -> None:
-        self.id = id
-        self.shape = shape
-        self._open = opened
-        self._digest = None
-
-    @cached_property
-    def _stored(self) -> StoredMatrix:
-        return self._open()
-
-    @property
-    def elements(self) -> Array:
-        return self._stored.elements
-
-    @property
-    def digest(self) -> int:
-        return self._stored.digest if self._digest is None else self._digest
-
-    @property
-    def memory(self) -> SlotMemory | None:
-        return self._stored.memory
-
-    def known_digest(self, digest: int) -> None:
-        self._digest = digest
+from worker.device.operands import HostOperand as HostOperand
+from worker.device.operands import StoredOperand as StoredOperand
+from worker.device.operands import WidenedOperand as WidenedOperand
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What is delivered in place of P = A·B: alpha·P + beta·C, element by element. A term whose factor is 0 is left
-    out, whatever is in its matrix. Only for complex products may factors be complex."""
+    """What is delivered in place of P = A·B: activation(alpha·P + beta·C + bias), element by element. A term whose
+    factor is 0 is left out, whatever is in its matrix. Only for complex products may factors be complex."""
 
     alpha: complex
     beta: complex
     c: HostOperand | None  # (m, n) or (batch, m, n), of the product's type; None where beta is 0
+    bias: HostOperand | None = None  # (1, n) or (m, 1), of the product's type
+    activation: ActivationName | None = None
+    output: DTypeName | None = None  # the type that is delivered, where it is another than the product's
+
+    @property
+    def operands(self) -> tuple[HostOperand, ...]:
+        """C and the bias, as far as there are such."""
+        return tuple(each for each in (self.c, self.bias) if each is not None)
+
+    def output_of(self, problem: Problem) -> DTypeName:
+        return self.output or problem.product_dtype
+
+    @property
+    def after(self) -> After:
+        """As the check takes it."""
+        return After(None if self.bias is None else self.bias.elements, self.activation, self.output)
 
 
 class Product(ABC):
@@ -282,4 +238,4 @@ def wrong_on_host(problem: Problem, epilogue: Epilogue | None, p: Array, d: Arra
         return 0
     c = None if epilogue.c is None else core(epilogue.c.elements, transposed=False)
     of_d, of_p = (core(each, transposed=False) for each in (d, p))
-    return wrong_elements(of_d, of_p, c, epilogue.alpha, epilogue.beta, problem.product_dtype)
+    return wrong_elements(of_d, of_p, c, epilogue.alpha, epilogue.beta, problem.product_dtype, epilogue.after)

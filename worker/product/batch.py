@@ -92,7 +92,7 @@ def multiply_batch(
     if digest_of(data) != digest:  # what was stored of it is a leftover
         raise VerificationFailed(CHANGED)
     tell_product(began, computed, checked, now(), measured)
-    made = zip(singles, packed, strict=True)
+    made = zip(requests, packed, strict=True)
     return [
         Multiplied(
             outcome_of(own, choice, runner, measured, verification, singles), there, is_claimed=there is not None

@@ -31,6 +31,7 @@ from jobs.models import (
 from kernels.model.bounds import Magnitudes
 from kernels.model.kernel import ConfigError, Kernel
 from kernels.model.numerics import Problem
+from kernels.model.outputs import Delivered
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
 from kernels.selection.demands import demand_of
 from worker.check.verify import NOT_CHECKED, check
@@ -40,7 +41,7 @@ from worker.product.auto import AutoChoices
 from worker.product.demanded import Demanded, choose_demanded
 from worker.product.lighter import second_try
 from worker.product.mismatch import Again, Mismatch, failed_check, wrong_epilogue
-from worker.product.operands import epilogue_of, operand
+from worker.product.operands import epilogue_of, multiplied, operand
 from worker.product.outcome import outcome_of
 from worker.product.tile_journal import TileJournal
 from worker.product.tiled import TiledJob, multiply_tiled
@@ -105,7 +106,7 @@ def multiply(
 def _multiply_by(task: _Task, choice: Choice, ledger: Ledger, among: Sequence[Kernel] | None = None) -> Multiplied:
     """`among`: the kernels that may be taken in place of the choice, where the product demands some."""
     claimed, request, store, runner = task.claimed, task.request, task.store, task.runner
-    if isinstance(runner, TilingRunner) and not claimed.job.product_in_record:
+    if isinstance(runner, TilingRunner) and not claimed.job.product_in_record and not request.goes_whole:
         tiling = runner.tiling(request.problem, choice, has_epilogue=request.has_epilogue)
         if tiling is not None:
             journal = TileJournal(claimed, ledger, task.check_ownership)
@@ -137,10 +138,10 @@ def _multiplied(task: _Task, choice: Choice) -> Multiplied:
     began = now()
     try:
         with (
-            operand(request.a, claimed.a, store) as a,
-            operand(request.b, claimed.b, store) as b,
+            multiplied("a", claimed, request, store) as a,
+            multiplied("b", claimed, request, store) as b,
             epilogue_of(request, claimed.c, store) as epilogue,
-            _place(claimed, problem, store) as place,
+            _place(claimed, request.delivered, store) as place,
             task.runner.compute(
                 problem, choice, a, b, place, epilogue=epilogue, wanted=task.check_ownership, wiped=unchecked
             ) as product,
@@ -153,15 +154,15 @@ def _multiplied(task: _Task, choice: Choice) -> Multiplied:
                 task.check_ownership()
                 packed = _packed(product) if job.product_in_record else None
                 if packed is None:
-                    _store(claimed, problem, product, store, place, task.product_ttl_s)
+                    _store(claimed, request.delivered, product, store, place, task.product_ttl_s)
                     if verification.passed:
                         product.offer(product_id(job.id, claimed.attempt))
             measured = product.measured
             tell_product(began, computed, checked, now(), measured)
     except MemoryError:
         raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
-    outcome = outcome_of(problem, choice, task.runner, measured, verification)
-    return Multiplied(outcome, packed, is_claimed=packed is not None or not _is_claimed_later(problem))
+    outcome = outcome_of(request, choice, task.runner, measured, verification)
+    return Multiplied(outcome, packed, is_claimed=packed is not None or not _is_claimed_later(request.delivered))
 
 
 def _again(task: _Task, choice: Choice) -> Again:
@@ -169,8 +170,8 @@ def _again(task: _Task, choice: Choice) -> Again:
     claimed, request, store = task.claimed, task.request, task.store
     problem = request.problem
     with (
-        operand(request.a, claimed.a, store) as a,
-        operand(request.b, claimed.b, store) as b,
+        multiplied("a", claimed, request, store) as a,
+        multiplied("b", claimed, request, store) as b,
         task.runner.compute(problem, choice, a, b, wanted=task.check_ownership, wiped=True) as product,
     ):
         verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, task.rng)
@@ -236,13 +237,13 @@ def _copies_dropped_on_damage(product: Product) -> Iterator[None]:
 
 
 @contextmanager
-def _place(claimed: Claimed, problem: Problem, store: MatrixStore) -> Iterator[Place | None]:
+def _place(claimed: Claimed, delivered: Delivered, store: MatrixStore) -> Iterator[Place | None]:
     """Where the product is to be stored, if it is to be. Raises NoRoomForProduct."""
     with ExitStack() as stack:
         place: Place | None = None
         try:
             if not claimed.job.product_in_record:
-                place = stack.enter_context(store.place(problem.product_dtype, problem.product_shape))
+                place = stack.enter_context(store.place(delivered.dtype, delivered.shape))
         except StoreFull as error:
             raise NoRoomForProduct(error.detail) from error
         yield place
@@ -256,17 +257,17 @@ def _packed(product: Product) -> bytes:
     return packed.packed
 
 
-def _is_claimed_later(problem: Problem) -> bool:
+def _is_claimed_later(delivered: Delivered) -> bool:
     """A product of usual size is claimed in the step that ends its job, which spares a reservation and a claim of its
     own. Of a larger one the room is reserved before it is written."""
-    return problem.product_bytes <= CLAIMED_LATER_BYTES
+    return delivered.bytes <= CLAIMED_LATER_BYTES
 
 
 def _store(
-    claimed: Claimed, problem: Problem, product: Product, store: MatrixStore, place: Place | None, ttl_s: float
+    claimed: Claimed, delivered: Delivered, product: Product, store: MatrixStore, place: Place | None, ttl_s: float
 ) -> None:
     """Raises NoRoomForProduct, VerificationFailed as `_packed` does."""
-    with _writer(claimed, problem, store, ttl_s, place) as writer:
+    with _writer(claimed, delivered, store, ttl_s, place) as writer:
         product.store(writer)
         if writer.digest != product.digest:
             raise VerificationFailed(CHANGED)
@@ -278,18 +279,18 @@ def store_bytes(claimed: Claimed, data: memoryview, store: MatrixStore, ttl_s: f
     NoRoomForProduct."""
     request = claimed.job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
-    with _writer(claimed, request.problem, store, ttl_s) as writer:
+    with _writer(claimed, request.delivered, store, ttl_s) as writer:
         writer.write(data)
         writer.commit()
 
 
 @contextmanager
 def _writer(
-    claimed: Claimed, problem: Problem, store: MatrixStore, ttl_s: float, place: Place | None = None
+    claimed: Claimed, delivered: Delivered, store: MatrixStore, ttl_s: float, place: Place | None = None
 ) -> Iterator[MatrixWriter]:
     """Raises NoRoomForProduct, also for what the context raises."""
-    shape, dtype, owner = problem.product_shape, problem.product_dtype, claimed.job.owner
-    name, later = product_id(claimed.job.id, claimed.attempt), _is_claimed_later(problem)
+    shape, dtype, owner = delivered.shape, delivered.dtype, claimed.job.owner
+    name, later = product_id(claimed.job.id, claimed.attempt), _is_claimed_later(delivered)
     try:
         with store.create(
             dtype, shape, owner=owner, ttl_s=ttl_s, name=name, place=place, claimed_later=later

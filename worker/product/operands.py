@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Literal
 
 from jobs.errors import MatrixNotFound, OperandMissing
 from jobs.formats.elements import matrix_bytes
 from jobs.formats.factors import as_number
+from jobs.ledger.interface import Claimed
 from jobs.matrices.digest import digest_of
 from jobs.matrices.indexed_store import is_address
 from jobs.matrices.interface import MatrixStore, StoredMatrix
@@ -15,7 +17,23 @@ from jobs.matrices.packed import PackedMatrix
 from jobs.matrices.random import generate
 from jobs.models import MatmulRequest, OperandRef, job_of_product
 from worker.cpu.room import check_room
-from worker.device.runner import Epilogue, HostOperand, StoredOperand
+from worker.device.runner import Epilogue, HostOperand, StoredOperand, WidenedOperand
+
+
+@contextmanager
+def multiplied(
+    name: Literal["a", "b"], claimed: Claimed, request: MatmulRequest, store: MatrixStore
+) -> Iterator[HostOperand]:
+    """A or B of a claimed product, as it is multiplied. Raises as `operand`."""
+    ref, dtype = getattr(request, name), request.problem.dtype
+    with operand(ref, getattr(claimed, name), store) as stored:
+        if dtype == ref.dtype:
+            yield stored
+        else:
+            check_room(
+                2 * matrix_bytes(dtype, ref.shape), "An operand that is widened needs"
+            )  # and once more for its digest
+            yield WidenedOperand(stored, ref.dtype)
 
 
 @contextmanager
@@ -46,14 +64,23 @@ def operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore) ->
 @contextmanager
 def epilogue_of(request: MatmulRequest, packed: PackedMatrix | None, store: MatrixStore) -> Iterator[Epilogue | None]:
     """None where the product is A·B. C is not looked for where its factor is 0."""
-    alpha, beta = as_number(request.alpha), as_number(request.beta)
     if not request.has_epilogue:
         yield None
-    elif request.c is None or beta == 0.0:
-        yield Epilogue(alpha, 0.0, None)
-    else:
-        with operand(request.c, packed, store) as c:
-            yield Epilogue(alpha, beta, c)
+        return
+    alpha, beta = as_number(request.alpha), as_number(request.beta)
+    output = request.delivered.dtype
+    with ExitStack() as stack:
+        has_c = request.c is not None and beta != 0.0
+        c = stack.enter_context(operand(request.c, packed, store)) if request.c is not None and has_c else None
+        bias = None if request.bias is None else stack.enter_context(operand(request.bias, None, store))
+        yield Epilogue(
+            alpha,
+            beta if has_c else 0.0,
+            c,
+            bias,
+            request.activation,
+            None if output == request.problem.product_dtype else output,
+        )
 
 
 def _names_contents(matrix_id: str) -> bool:

@@ -34,7 +34,7 @@ from worker.cpu.room import check_room
 from worker.device.runner import Epilogue, HostOperand, host_operands
 from worker.device.tiles import CheckedTile, TiledTask, Tiling, TilingRunner
 from worker.product.mismatch import Mismatch, failed_check, wrong_epilogue
-from worker.product.operands import epilogue_of, operand
+from worker.product.operands import epilogue_of, multiplied
 from worker.product.outcome import outcome_of
 from worker.product.tile_journal import TileJournal
 
@@ -59,8 +59,8 @@ def multiply_tiled(job: TiledJob, choice: Choice, tiling: Tiling) -> Outcome:
     choice, tiling = _as_begun(job, choice, tiling)
     problem = job.request.problem
     with (
-        operand(job.request.a, job.claimed.a, job.store) as a,
-        operand(job.request.b, job.claimed.b, job.store) as b,
+        multiplied("a", job.claimed, job.request, job.store) as a,
+        multiplied("b", job.claimed, job.request, job.store) as b,
         epilogue_of(job.request, job.claimed.c, job.store) as epilogue,
         _memory(job, problem) as (out, partial),
         _kept_for_another_attempt(partial),
@@ -71,7 +71,7 @@ def multiply_tiled(job: TiledJob, choice: Choice, tiling: Tiling) -> Outcome:
             job.journal.spoil()
             raise
     why = f"{choice.why.removesuffix('.')}; computed {tiling.why}."
-    return outcome_of(problem, replace(choice, why=why), job.runner, measured, verification)
+    return outcome_of(job.request, replace(choice, why=why), job.runner, measured, verification)
 
 
 def _as_begun(job: TiledJob, choice: Choice, tiling: Tiling) -> tuple[Choice, Tiling]:

@@ -54,14 +54,20 @@ class Factor(click.ParamType[complex]):
 @click.option("--alpha", type=Factor(), help="Factor of A·B; of complex products also as 1-2i.")
 @click.option("--beta", type=Factor(), help="Factor of what --add names.")
 @click.option("--add", "c", type=FILE, help="A matrix that is added.")
+@click.option("--bias", type=FILE, help="Numbers that are added to every row: a file of n, 1×n or m×1.")
+@click.option(
+    "--activation",
+    type=click.Choice(["relu", "gelu", "gelu_tanh", "silu"]),
+    help="Function of every element of the sum.",
+)
+@click.option("--output-dtype", help="Element type of the product, such as float32 of float16 operands.")
 @with_service
-def multiply(settings: Settings, a: Path, b: Path, c: Path | None, output: Path | None, **options: Any) -> None:
+def multiply(settings: Settings, a: Path, b: Path, output: Path | None, **options: Any) -> None:
     """Multiply two .npy files. Without -o the product is printed."""
     import numpy as np
 
     given = {name: value for name, value in options.items() if value not in (None, False)}
-    if c is not None:
-        given["c"] = _read(c)
+    given |= {name: _read(given[name]) for name in ("c", "bias") if name in given}
     with settings.client() as client:
         job = client.submit(_read(a), _read(b), **given)
         try:

@@ -39,6 +39,8 @@ def to_array(value: Any, name: str) -> Array:
     array = _on_host(value, name)
     if _service_name(array.dtype) is None and not is_foreign(array):
         raise InvalidOperand(f"{name} is of {array.dtype.name}; convert it to one of {TYPES}.")
+    if name == "bias" and array.ndim == 1:
+        array = array[np.newaxis]  # a row
     if array.ndim not in (2, 3):
         column = f"; {name}[:, None] is a column" if array.ndim == 1 and isinstance(value, np.ndarray) else ""
         raise InvalidOperand(

@@ -7,6 +7,10 @@ from typing import Any, Literal, TypedDict
 Accuracy = Literal["fp8", "bf16", "fp16", "tf32", "fp32", "fp64", "exact", "fp32_normwise"]
 
 
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]  # gelu by the error function, or by tanh
+OutputDType = Literal["float16", "bfloat16", "float32", "float64", "int32", "complex64", "complex128"]
+
+
 class Options(TypedDict, total=False):
     """The service's documentation of POST /v1/matmul says more of each."""
 
@@ -23,4 +27,7 @@ class Options(TypedDict, total=False):
     alpha: complex  # the product is alpha·A·B + beta·C; complex of complex products alone
     beta: complex
     c: Any  # a matrix, as a and b are
+    bias: Any  # n numbers, added to every row, or a matrix of 1×n or m×1: alpha·A·B + beta·C + bias
+    activation: Activation  # of every element of that sum
+    output_dtype: OutputDType  # float32 of 16-bit operands, or 16 bits of longer ones
     verify: Literal["freivalds", "off"]

@@ -19,6 +19,8 @@ from matmul_client.core.wire import JSON, OCTETS, Call, Compute, Flow, Reply, Re
 
 Record = dict[str, Any]
 
+ADDED = ("c", "bias")  # operands that are added
+HALF_BYTES = 2  # of float16 and bfloat16
 WAIT_S = 20  # of one request; what takes longer is asked for again
 TERMINAL = frozenset({"succeeded", "failed", "cancelled"})
 HEAD_BYTES = 64 << 10  # a smaller matrix is sent without asking whether the service has it
@@ -77,7 +79,7 @@ def chain_submitted(call: Call, product: Chained) -> Flow[str]:
 def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> Flow[Request]:
     """With one Idempotency-Key for all tries; jobs that the operands need are submitted first."""
     chosen = {name: _factor(value) for name, value in options.items() if value is not None}
-    given = {"a": a, "b": b, **({"c": chosen.pop("c")} if "c" in chosen else {})}
+    given = {"a": a, "b": b} | {name: chosen.pop(name) for name in ADDED if name in chosen}
     operands: dict[str, Array | Reference] = {}
     arrays: dict[str, Array] = {}
     for name, value in given.items():
@@ -86,8 +88,8 @@ def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> 
             _turn(chosen, name, value)
         else:
             arrays[name] = to_array(value, name)
-    is_plain = not operands and not chosen.keys() & {"alpha", "beta"} and "c" not in arrays
-    operands |= one_type(arrays, is_plain=is_plain)
+    is_plain = not operands and not chosen.keys() & {"alpha", "beta"} and not arrays.keys() & {*ADDED}
+    operands |= _addends_widened(one_type(arrays, is_plain=is_plain), chosen)
     yield from _upload_what_no_form_carries(call, operands)
     media_type, body = body_of(operands, chosen)
     headers = {"content-type": media_type}
@@ -96,11 +98,20 @@ def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> 
     return Request("POST", "/v1/matmul", headers, body)
 
 
+def _addends_widened(arrays: Mapping[str, Array], options: Mapping[str, Any]) -> dict[str, Array]:
+    """What is added to a float32 product of 16-bit operands has its type."""
+    is_wide = options.get("output_dtype") == "float32"
+    return {
+        name: array.astype("float32") if is_wide and name in ADDED and array.itemsize == HALF_BYTES else array
+        for name, array in arrays.items()
+    }
+
+
 def _turn(options: dict[str, Any], name: str, operand: Operand) -> None:
     """As options have it that an operand is a transpose or a conjugate."""
     for option, asked in (("transpose", operand._transposed), ("conjugate", operand._conjugated)):
-        if asked and name == "c":
-            raise ValueError("c cannot be a transpose or a conjugate: fetch it, or compute it so.")
+        if asked and name in ADDED:
+            raise ValueError(f"{name} cannot be a transpose or a conjugate: fetch it, or compute it so.")
         if asked:
             options[f"{option}_{name}"] = not options.get(f"{option}_{name}", False)
 

@@ -6,11 +6,14 @@ from jobs.models import MatmulRequest
 from service.dashboard.multiply.form import MultiplyForm
 
 
-def clone_of(request: MatmulRequest) -> MultiplyForm:
+def clone_of(request: MatmulRequest) -> MultiplyForm | None:
     """Operands that came with their request are not kept after it: the form then has its options, and asks for files.
 
-    The same for operands that the form cannot say: of mixed kinds, or with a batch axis.
+    The same for operands that the form cannot say: of mixed kinds, or with a batch axis. None for what it has no fields
+    for: it would ask for another product.
     """
+    if request.bias is not None or request.activation is not None or request.output_dtype is not None:
+        return None
     options = {
         "kernel": request.kernel,
         "config": ", ".join(f"{name} {value}" for name, value in request.config.items()),

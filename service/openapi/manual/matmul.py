@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any
+
+from pydantic import Field, WithJsonSchema
 
 from jobs import errors
 from jobs.base import Strict
-from jobs.models import OPERANDS, JobRecord
+from jobs.models import INPUTS, JobRecord
 from service import problems as edge
 from service.bodies.matmul_multipart import MULTIPART
-from service.bodies.options import JobRef, MatmulOptions, MatrixRef, Nested, RandomOperand
+from service.bodies.options import NUMBER, JobRef, MatmulOptions, MatrixRef, Nested, RandomOperand
 from service.http.negotiation import JSON, NPY, PRODUCT_OFFERS, SAFETENSORS
 from service.openapi.manual.parts import (
     IDEMPOTENCY_KEY,
@@ -25,6 +27,8 @@ from service.openapi.manual.parts import (
     ref,
 )
 from service.submit.dry_run import ProductDryRun
+
+Numbers = Annotated[list[Any], WithJsonSchema({"title": "Numbers", "type": "array", "items": NUMBER})]
 
 
 class MatmulBody(MatmulOptions):
@@ -42,6 +46,12 @@ class MatmulBody(MatmulOptions):
         None,
         description="Operand C, m×n, of the product's element type: as A. Where it is given, the product is "
         "alpha·A·B + beta·C. One matrix may serve a whole batch.",
+    )
+    bias: Numbers | Nested | MatrixRef | RandomOperand | None = Field(
+        None,
+        description="A row of n numbers (a list, or 1×n), added to every row of the product, or a column (m×1), added "
+        "to every column; of the product's element type, before it is rounded to `output_dtype`. Of real products.",
+        examples=[[0.5, -0.5]],
     )
 
 
@@ -64,7 +74,8 @@ class JobReply(Strict):
 
 OPTIONS_PART = {
     "allOf": [ref(MatmulOptions)],
-    "description": "How to multiply, as JSON. May hold `a`, `b` or `c` in place of the file, as a reference or random.",
+    "description": "How to multiply, as JSON. May hold `a`, `b`, `c` or `bias` in place of the file, as a reference or "
+    "random.",
 }
 BODY: Piece = {
     "required": True,
@@ -80,6 +91,7 @@ BODY: Piece = {
                 "chain": {"value": {"a": {"job": JOB_ID}, "b": {"matrix": MATRIX_ID}}},
                 "within": {"value": {"a": {"matrix": MATRIX_ID}, "b": {"matrix": MATRIX_ID}, "tolerance": 1e-6}},
                 "sum": {"value": {"a": [[1, 2]], "b": [[3], [4]], "c": [[5]], "alpha": 0.5, "beta": -1}},
+                "layer": {"value": {"a": [[1, 2]], "b": [[3], [4]], "bias": [-20], "activation": "relu"}},
                 "random": {
                     "value": {
                         "a": {"random": {"shape": [256, 512], "seed": 1}},
@@ -96,17 +108,18 @@ BODY: Piece = {
                     "a": {"type": "string", "format": "binary", "description": "Operand A as an .npy file."},
                     "b": {"type": "string", "format": "binary", "description": "Operand B as an .npy file."},
                     "c": {"type": "string", "format": "binary", "description": "Operand C as an .npy file, if any."},
+                    "bias": {"type": "string", "format": "binary", "description": "A bias, 1×n or m×1, likewise."},
                     "options": OPTIONS_PART,
                 },
             },
-            "encoding": {**{name: {"contentType": NPY} for name in OPERANDS}, "options": {"contentType": JSON}},
+            "encoding": {**{name: {"contentType": NPY} for name in INPUTS}, "options": {"contentType": JSON}},
         },
         SAFETENSORS: {
             "schema": {
                 "type": "string",
                 "format": "binary",
-                "description": "A safetensors file with tensors `a` and `b`, and `c` if it is added; the options may "
-                "be JSON text in its metadata, under `options`.",
+                "description": "A safetensors file with tensors `a` and `b`, `c` and `bias` if they are added; the "
+                "options may be JSON text in its metadata, under `options`.",
             }
         },
     },
@@ -169,8 +182,9 @@ MULTIPLY: Piece = {
     "tags": ["matmul"],
     "operation_id": "multiply",
     "summary": "Multiply two matrices",
-    "description": "A·B, or alpha·A·B + beta·C, or a batch of such products. The reply is the product, checked, in the "
-    "media type that Accept asks for, if it is there within the time that Prefer gives (30 s by default); else 202 and "
+    "description": "A·B, or activation(alpha·A·B + beta·C + bias), or a batch of such products. The reply is the "
+    "product, checked, in the media type that Accept asks for, if it is there within the time that Prefer gives (30 s "
+    "by default); else 202 and "
     "the job, to be asked for later. While no worker is live, a product asked for with `respond-async` is queued until "
     "one is started, and others are refused (503), unless the server's MATMUL_QUEUE_WITHOUT_WORKERS says otherwise. "
     "NaN and infinities multiply by IEEE rules; JSON carries them as strings. With `tolerance` the fastest kernel that "

@@ -46,6 +46,21 @@ def test_products(mm: Client) -> None:
     assert mm.matmul(batch, batch, transpose_b=True).shape == (3, 4, 4)
 
 
+def test_layers(mm: Client) -> None:
+    """A bias of one axis is a row; of 16-bit operands what is added has the type of the float32 product."""
+    row, column = np.linspace(-30.0, 30.0, 40), np.linspace(-30.0, 30.0, 30)[:, np.newaxis]
+    assert close(mm.matmul(A, B, bias=row, activation="relu"), np.maximum(A @ B + row, 0))
+    assert close(mm.matmul(A, B, bias=column, c=A @ B), 2 * (A @ B) + column)
+    short = [each.astype(ml_dtypes.bfloat16) for each in (A, B, row)]
+    got = mm.matmul(short[0], short[1], bias=short[2], output_dtype="float32")
+    exact = short[0].astype(float) @ short[1].astype(float) + short[2].astype(float)
+    assert got.dtype == np.float32 and np.allclose(got, exact, rtol=1e-5, atol=1e-5)
+    stored = mm.upload(A.astype(np.float32))
+    assert mm.matmul(stored, B.astype(np.float32), bias=row.astype("f"), output_dtype="float16").dtype == np.float16
+    with pytest.raises(ValueError, match="bias cannot be a transpose"):
+        mm.matmul(A, B, bias=stored.T)
+
+
 def test_numbers_of_16_bits(mm: Client) -> None:
     a = A.astype(ml_dtypes.bfloat16)
     got = mm.matmul(a, a, transpose_b=True)

@@ -49,6 +49,10 @@ def test_multiply(stack: Stack) -> None:
     assert "verified, error within 3.33e-16 (normwise)." in within.stderr
     told = read(stack.url, "multiply", "a.npy", "b.npy", "--reproducible")["job"]
     assert (told["kernel"], told["request"]["reproducible"]) == ("cpu_exact", True)
+    np.save("row.npy", [-5.0, 1.0])
+    layer = ("--bias", "row.npy", "--activation", "relu", "--output-dtype", "float32")
+    told = read(stack.url, "multiply", "a.npy", "b.npy", *layer)
+    assert told["c"] == [[0, 4], [7, 13]] and told["job"]["product"]["dtype"] == "float32"
     refused = run(stack.url, "multiply", "a.npy", "a.npy", "--json")
     assert refused.exit_code == 4 and json.loads(refused.stderr)["code"] == "shape_mismatch"
     Path("text.npy").write_text("no matrix")

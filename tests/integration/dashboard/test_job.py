@@ -212,6 +212,16 @@ def test_a_clone_of_what_is_gone_asks_for_files(quiet: httpx.Client) -> None:
     assert dict(parse_qsl(urlsplit(address).query)) == {"source": "files", "kernel": "cpu_blas", "accuracy": "fp32"}
 
 
+def test_what_no_form_says_is_not_cloned(quiet: httpx.Client) -> None:
+    """It would ask for another product."""
+    more: list[dict[str, Any]] = [{"bias": [1, 2, 3]}, {"activation": "gelu"}, {"output_dtype": "float16"}]
+    for each in more:
+        body = {name: {"random": {"shape": [3, 3]}} for name in "ab"} | each
+        reply = quiet.post("/v1/matmul", json=body, headers={"prefer": "respond-async"})
+        page = get(quiet, f"/ui/jobs/{reply.json()['job']['id']}")
+        assert not [link for link in page.links if link.startswith("/ui/multiply?")]
+
+
 # ---- only once ----
 def test_a_form_sent_twice_multiplies_once(api: Api, quiet: httpx.Client) -> None:
     token = re.findall(r'name="token" value="(form_\w+)"', get(quiet, "/ui/multiply").html)[0]

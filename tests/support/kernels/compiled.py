@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from kernels.catalog import BY_NAME, CATALOG
+from kernels.model.activations import ActivationName
 from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.buckets import BucketName
 from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
@@ -130,6 +131,18 @@ def of_wmma(bucket: BucketName, transposes: tuple[bool, bool]) -> Program:
     return program(kernel, kernel.resolve_config(NO_CONFIG, example(bucket, dtype), H200.traits), dtype, transposes)
 
 
+# What may follow a sum: on each architecture the type of A·B, an activation, and the type of what is delivered.
+AFTER: tuple[tuple[DTypeName, ActivationName, DTypeName | None], ...] = (
+    ("float32", "relu", "float16"),
+    ("float32", "gelu", "bfloat16"),
+    ("float64", "gelu_tanh", "float32"),
+    ("bfloat16", "silu", None),
+    ("float16", "gelu", None),
+    ("float64", "silu", "float16"),
+    ("float32", "gelu_tanh", None),
+)
+
+
 def of_the_check(arch: str) -> list[Program]:
     """Its sketches and what reads elements back: on each architecture the main element type and one other, so that
     every type and every way to lie has its turn."""
@@ -142,6 +155,7 @@ def of_the_check(arch: str) -> list[Program]:
         *(*sketches, *direct, gather_program(DTYPE_NAMES[index]), digest_program()),
         fingerprint_program(DTYPES[DTYPE_NAMES[index]].itemsize),
         *(epilogue_program(product), epilogue_check_program(product)),
+        *(make(*AFTER[index], has_bias=True) for make in (epilogue_program, epilogue_check_program)),
     ]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -107,20 +107,24 @@ class Compiler:
         assert name in ("epilogue", "epilogue_check"), name
         macro = next(option for option in program.options if option.startswith("-DDTYPE_"))
         dtype = STORAGE_DTYPES[macro.removeprefix("-DDTYPE_").lower()]
-        return Function(lambda arguments: self._epilogue(dtype, arguments))
+        return Function(lambda arguments: self._epilogue(dtype, program.options, arguments))
 
-    def _epilogue(self, dtype: Any, arguments: Any) -> None:
+    def _epilogue(self, dtype: Any, options: Sequence[str], arguments: Any) -> None:
         """By numpy, of numbers for which that is exact; with a place for a count, the check of it."""
-        *addresses, m, n = map(int, arguments[:5])
-        pitches, strides, batch = map(int, arguments[5:8]), map(int, arguments[8:11]), int(arguments[11])
-        alpha, beta = (float(np.uint64(word).view(np.float64)) for word in arguments[12:14])
+        *addresses, of_bias, m, n = map(int, arguments[:6])
+        pitches, strides, batch = map(int, arguments[6:9]), map(int, arguments[9:12]), int(arguments[12])
+        alpha, beta = (float(np.uint64(word).view(np.float64)) for word in arguments[13:15])
+        row_step, column_step = map(int, arguments[15:17])
+        output = np.dtype(np.float16) if "-DOUTPUT_FLOAT16" in options else dtype
         p, c, d = (
-            lying(address, dtype, (batch, m, n), (stride, pitch, 1))
-            for address, pitch, stride in zip(addresses, pitches, strides, strict=True)
+            lying(address, of, (batch, m, n), (stride, pitch, 1))
+            for address, of, pitch, stride in zip(addresses, (dtype, dtype, output), pitches, strides, strict=True)
         )
-        made = (alpha * p + beta * c).astype(dtype)
-        if len(arguments) == 15:
-            ctypes.cast(int(arguments[14]), ctypes.POINTER(ctypes.c_uint64))[0] = np.count_nonzero(made != d)
+        bias = lying(of_bias, dtype, (1, m, n), (0, row_step, column_step)) if "-DHAS_BIAS" in options else 0
+        total = alpha * p + beta * c + bias
+        made = (np.maximum(total, 0) if "-DACTIVATION_RELU" in options else total).astype(output)
+        if len(arguments) == 18:
+            ctypes.cast(int(arguments[17]), ctypes.POINTER(ctypes.c_uint64))[0] = np.count_nonzero(made != d)
         else:
             d[:] = made
 
@@ -176,6 +180,20 @@ class Way:
         self._bench.store.delete(info.id, owner="ada")
         return "right"
 
+    def finished(self, problem: Problem, of_bias: tuple[int, int]) -> str:
+        """max(A·B + bias, 0) in 16 bits, which the next product takes as an operand from the device."""
+        sent = numbers((problem.m, problem.k), problem.dtype), numbers((problem.k, problem.n), problem.dtype, 1)
+        added = numbers(of_bias, problem.product_dtype, 2)
+        a, b, bias = (self._operand(array, problem) for array in (*sent, added))
+        calls.clear()
+        info = self._computed(problem, a, b, Epilogue(1.0, 0.0, None, bias, "relu", "float16"))
+        expected = np.maximum(multiply(problem, *sent) + added, 0).astype(np.float16)
+        np.testing.assert_array_equal(self._bench.get(info), expected)
+        self._runner.product_ended(info.id, awaited=True)
+        kept = self._runner.cache.get(info.id)
+        assert kept is not None and kept.copy.layout.dtype == "float16"
+        return "right"
+
     def product(self, problem: Problem, *, is_square: bool) -> str:
         """`is_square`: of a matrix with itself."""
         seed = 0 if is_square else 1
@@ -192,7 +210,8 @@ class Way:
     def _computed(
         self, problem: Problem, a: StoredOperand, b: StoredOperand, epilogue: Epilogue | None = None
     ) -> MatrixInfo:
-        store, shape, dtype = self._bench.store, problem.product_shape, problem.product_dtype
+        store, shape = self._bench.store, problem.product_shape
+        dtype = problem.product_dtype if epilogue is None else epilogue.output_of(problem)
         with store.place(dtype, shape) as place:
             device_lock = CancellableLock().request()
             product = self._runner._compute(problem, None, (a, b), epilogue, place, device_lock)
@@ -266,7 +285,9 @@ def main() -> None:
         faults.update(dict.fromkeys(case.get("faults", ()), True))
         try:
             problem = Problem(**case["problem"])
-            if case.get("c"):
+            if case.get("bias"):
+                outcome = way.finished(problem, case["bias"])
+            elif case.get("c"):
                 outcome = way.accumulated(problem)
             elif case.get("chain"):
                 outcome = way.chain(problem)

@@ -30,7 +30,7 @@ from worker.device.tiles import TiledTask, TileRecord
 
 SEED = 0x1234567
 ALPHA, BETA = 2.0, -3.0
-ARGUMENTS_OF_EPILOGUE = 14
+ARGUMENTS_OF_EPILOGUE = 17
 
 
 class DeviceError(Exception):

@@ -36,6 +36,8 @@ CASES: dict[str, dict[str, Any]] = {
     "with c": {"problem": PADDED, "c": True},
     "with c again": {"problem": PADDED, "c": True},
     "with c in groups": {"problem": BYTES, "c": True},
+    "with a row": {"problem": PADDED, "bias": [1, PADDED["n"]]},
+    "with a column": {"problem": PADDED, "bias": [PADDED["m"], 1]},
     "chain": {"problem": SQUARE, "chain": True},
     "complex": {"problem": COMPLEX},
     "complex, transposed": {"problem": COMPLEX | {"transpose_a": True, "transpose_b": True, "conjugate_a": True}},
@@ -120,6 +122,11 @@ def test_operand_c_goes_the_way_of_the_others(played: dict[str, Played]) -> None
     first, again = played["with c"].calls, played["with c again"].calls
     assert (first.count("open"), again.count("open")) == (1, 0), "a and b were kept from before"
     assert first.count("up by DMA") == again.count("up by DMA") + 1
+
+
+def test_a_bias_has_its_digest_compared_and_the_product_its_own_type(played: dict[str, Played]) -> None:
+    assert [played[name].outcome for name in ("with a row", "with a column")] == ["right"] * 2
+    assert played["with a row"].calls.count("open") == 1, "a and b were kept from before"
 
 
 def test_where_nothing_can_be_registered_copies_go_through_buffers(played: dict[str, Played]) -> None:

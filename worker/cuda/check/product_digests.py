@@ -12,7 +12,7 @@ from worker.cuda.memory import DeviceMatrix, Staging, StopWatch
 
 
 class ProductDigests:
-    """Of A, B and the product on the device, and of operand C where there is one. A sketch that reads every byte can
+    """Of A, B and the product on the device, and of what was added, C and a bias. A sketch that reads every byte can
     take those of `left` from what it reads, so these wait for it; all others are taken on the current stream as soon as
     the product is there (`begin_others`). Whatever else reads the matrices calls `begin` before. So no digest is of
     bytes that came after those which the check saw."""
@@ -28,7 +28,7 @@ class ProductDigests:
 
     def begin_others(self) -> None:
         """Those that no sketch can take. Small ones are brought back."""
-        self._begin([i for i in range(len(self._matrices)) if not (*self._left, False)[i]])
+        self._begin([i for i in range(len(self._matrices)) if i >= len(self._left) or not self._left[i]])
 
     def begin(self) -> None:
         """All that have not begun."""

@@ -7,27 +7,33 @@ from collections.abc import Sequence
 import cupy
 
 from kernels.model.numerics import DTYPES, DTypeName, Problem
+from kernels.model.outputs import delivered_of
 from worker.cuda.check.read_back import read_back_bytes
 from worker.cuda.complex.arrangement import arranged_bytes
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.operand_cache import OperandCache
 from worker.cuda.pitch import operand_layout, product_layout
-from worker.device.runner import HostOperand
+from worker.device.runner import Epilogue, HostOperand
 
 SPARE_BYTES = 192 << 20  # left free beside the matrices: cuBLAS's workspace, the check's vectors and sums
 
 
-def operand_types(problem: Problem) -> tuple[DTypeName, DTypeName, DTypeName]:
-    """Of A, B and C."""
-    return problem.dtype, problem.dtype, problem.product_dtype
+def operand_types(problem: Problem) -> tuple[DTypeName, ...]:
+    """Of A, B, and what is added: C and a bias."""
+    return problem.dtype, problem.dtype, problem.product_dtype, problem.product_dtype
 
 
 def bytes_needed(
-    problem: Problem, operands: Sequence[HostOperand], cache: OperandCache[DeviceMatrix], *, has_epilogue: bool
+    problem: Problem,
+    operands: Sequence[HostOperand],
+    cache: OperandCache[DeviceMatrix],
+    epilogue: Epilogue | None,
 ) -> int:
     """What has to be allocated: operands that are not kept there, and the product. With an epilogue A·B is another."""
-    need = product_layout(problem).bytes * (2 if has_epilogue else 1)
-    need += read_back_bytes(problem.product_bytes) + SPARE_BYTES
+    delivered = delivered_of(problem, None if epilogue is None else epilogue.output)
+    need = product_layout(problem).bytes + read_back_bytes(delivered.bytes) + SPARE_BYTES
+    if epilogue is not None:
+        need += operand_layout(delivered.dtype, delivered.shape).bytes
     if DTYPES[problem.dtype].is_complex:  # the check's own
         need += arranged_bytes(problem)
     for operand, dtype in zip(operands, operand_types(problem), strict=False):

@@ -1,26 +1,30 @@
-"""alpha·P + beta·C on the device, by a kernel of ours after whichever multiplied (`worker/cuda/src/epilogue.cu`)."""
+"""alpha·P + beta·C, a bias and an activation on the device, by a kernel of ours after whichever multiplied
+(`worker/cuda/src/epilogue.cu`)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import cupy
 import numpy as np
 
-from kernels.model.numerics import DTYPES
+from kernels.model.activations import ActivationName
+from kernels.model.numerics import DTYPES, DTypeName
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.epilogue import complex_epilogue_launch
-from worker.cuda.epilogue.plan import check_launch, epilogue_launch, sizes
+from worker.cuda.epilogue.plan import bias_steps, check_launch, epilogue_launch, sizes
 from worker.cuda.launch import loaded
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.results import DeviceResults, float_word
 from worker.cuda.sources import epilogue_check_program, epilogue_program
+from worker.device.runner import Epilogue, HostOperand
 
 
 @dataclass(frozen=True, slots=True)
 class EpilogueOnDevice:
-    """`d` is made of `p` = A·B and `c`, which is None where beta is 0."""
+    """`d` is made of `p` = A·B, of `c`, which is None where beta is 0, and of a bias, 1×n or m×1, if there is one."""
 
     compiler: Compiler
     alpha: complex
@@ -28,14 +32,35 @@ class EpilogueOnDevice:
     p: DeviceMatrix
     c: DeviceMatrix | None
     d: DeviceMatrix
+    bias: DeviceMatrix | None = None
+    activation: ActivationName | None = None
 
     @property
     def _is_complex(self) -> bool:
-        return DTYPES[self.d.layout.dtype].is_complex
+        return DTYPES[self.p.layout.dtype].is_complex
 
     @property
     def _name(self) -> str:
         return "complex_epilogue" if self._is_complex else "epilogue"
+
+    @property
+    def _output(self) -> DTypeName | None:
+        return None if self.d.layout.dtype == self.p.layout.dtype else self.d.layout.dtype
+
+    @property
+    def _asked(self) -> tuple[DTypeName, ActivationName | None, DTypeName | None]:
+        return self.p.layout.dtype, self.activation, self._output
+
+    @property
+    def addends(self) -> tuple[DeviceMatrix, ...]:
+        """C and the bias, as far as there are such."""
+        return tuple(each for each in (self.c, self.bias) if each is not None)
+
+    def on_host(self, addends: Sequence[HostOperand]) -> Epilogue:
+        """The same for the check there. `addends`: the operands that have been copied to those."""
+        c = addends[0] if self.c is not None else None
+        bias = addends[-1] if self.bias is not None else None
+        return Epilogue(self.alpha, self.beta, c, bias, self.activation, self._output)
 
     def load(self) -> None:
         """What `launch` needs, so that this is not in the time of the product."""
@@ -51,20 +76,24 @@ class EpilogueOnDevice:
         at = self.d.layout
         wrong = cupy.cuda.alloc(8)
         wrong.memset_async(0, 8)
-        check = self.compiler.function(epilogue_check_program(at.dtype), f"{self._name}_check")
+        program = epilogue_check_program(*self._asked, has_bias=self.bias is not None)
+        check = self.compiler.function(program, f"{self._name}_check")
         planned = complex_epilogue_launch(at) if self._is_complex else check_launch(at)
         check(planned.grid, planned.block, (*self._arguments(), np.uint64(wrong.ptr)))
         return int(DeviceResults(wrong, 0, 8).start().wait().view(np.uint64)[0])
 
     def _function(self) -> Any:
-        return self.compiler.function(epilogue_program(self.d.layout.dtype), self._name)
+        program = epilogue_program(*self._asked, has_bias=self.bias is not None)
+        return self.compiler.function(program, self._name)
 
     def _arguments(self) -> tuple[np.generic, ...]:
         p, c, d = self.p, self.c or self.p, self.d  # without C nothing is read there
-        addresses = (np.uint64(each.address) for each in (p, c, d))
+        matrices = [p, c, d] if self._is_complex else [p, c, d, self.bias or p]
+        addresses = (np.uint64(each.address) for each in matrices)
         both = self.alpha, self.beta
         parts = [factor.real for factor in both]
         if self._is_complex:
             parts = [part for factor in both for part in (factor.real, factor.imag)]
         factors = (np.uint64(float_word(part)) for part in parts)
-        return (*addresses, *map(np.int64, sizes(p.layout, c.layout, d.layout)), *factors)
+        steps = () if self._is_complex else bias_steps(None if self.bias is None else self.bias.layout)
+        return (*addresses, *map(np.int64, sizes(p.layout, c.layout, d.layout)), *factors, *map(np.int64, steps))

@@ -1,0 +1,42 @@
+"""Operands of a product, as requests and records name them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from jobs.base import Strict
+from kernels.model.numerics import DTypeName
+
+Distribution = Literal["normal", "uniform", "integers"]
+OPERANDS = ("a", "b", "c")  # of a product: alpha·A·B + beta·C, where it has a C; small ones travel in its job's record
+INPUTS = (*OPERANDS, "bias")  # all matrices of a request; a bias is in the store, or random
+
+
+class RandomSpec(Strict):
+    """A matrix made from a seed; the same numbers on every machine."""
+
+    shape: tuple[int, ...] = Field(description="Rows and columns, or batch, rows and columns.", examples=[[256, 256]])
+    dtype: DTypeName | None = Field(None, description="Element type; by default the request's `dtype`.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Seed of the generator (Philox).", examples=[7])
+    distribution: Distribution = Field(
+        "normal",
+        description="`normal`: mean 0, variance 1. `uniform`: [0, 1). `integers`: -8 to 8. So are both complex parts.",
+    )
+
+
+class OperandRef(Strict):
+    """An operand as the job record names it: where its elements are, and what they are."""
+
+    source: Literal["matrix", "inline", "random", "job"] = Field(
+        description="`matrix`: stored by id. `inline`: came with the request, kept until the job ends. "
+        "`random`: made from a seed. `job`: the product of another job."
+    )
+    matrix: str | None = Field(
+        None, description="Id of the stored matrix; null where it is random, in the job's record, or still to come."
+    )
+    job: str | None = Field(None, description="Id of the job whose product it is; null otherwise.")
+    random: RandomSpec | None = Field(None, description="How a random operand is made; null otherwise.")
+    dtype: DTypeName = Field(description="Element type.")
+    shape: tuple[int, ...] = Field(description="Shape before any transposition.")

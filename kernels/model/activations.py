@@ -1,0 +1,45 @@
+"""Activations that may follow a product, and how far off they are where they are computed in float64.
+
+Two computations of one activation may differ by what their libraries' functions are off by. The bounds here are of one
+computation, in the worst case; docs/decisions/0058-bias-activation-output.md derives them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu"]
+ACTIVATION_NAMES: tuple[ActivationName, ...] = get_args(ActivationName)
+
+SQRT_HALF = 0.7071067811865476
+# gelu_tanh is x·σ(q), the sigmoid of q = x·(OF_X + OF_CUBE·x²): 0.5·(1 + tanh(q/2)) is σ(q).
+OF_X = 1.5957691216057308  # 2·√(2/π)
+OF_CUBE = OF_X * 0.044715
+
+UNIT = 2.0**-53
+SMALLEST = 2.0**-1074  # subnormal numbers are that far apart
+MAX_RELATIVE = 1e6  # beyond it the function is 0 in float64
+EXACT: frozenset[str] = frozenset({"relu"})
+
+
+def error_bound(activation: ActivationName, x: Array, value: Array) -> Array:
+    """What |computed - exact| does not exceed for finite `x`; `value` is what was computed.
+
+    Libraries are granted more than they state: two units of the last place for exp, where CUDA and glibc state one, and
+    eight for erfc, where both state five.
+    """
+    if activation in EXACT:
+        return np.zeros_like(x)
+    below = np.minimum(x, 0.0)  # above 0 what is off in an argument is off by less in the result
+    square = below * below
+    if activation == "gelu":
+        relative = 2.0 * square + 20.0
+    elif activation == "silu":
+        relative = np.full_like(x, 12.0)
+    else:
+        relative = 6.0 * np.abs(below) * (OF_X + OF_CUBE * square) + 15.0
+    relative = np.minimum(relative, MAX_RELATIVE) * UNIT
+    return relative * np.abs(value) + (1.0 + np.abs(x)) * SMALLEST

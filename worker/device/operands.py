@@ -1,0 +1,109 @@
+"""Operands as a device's worker has them, before they are on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+from jobs.errors import OperandDamaged
+from jobs.formats.elements import Array
+from jobs.matrices.digest import digest_of
+from jobs.matrices.interface import StoredMatrix
+from jobs.matrices.slot_memory import SlotMemory
+from kernels.model.numerics import DTypeName
+from worker.check.elements import widen
+
+
+class HostOperand:
+    """An operand as it is stored. `id` names its contents, where a device may keep it for the next job.
+
+    `digest` is that of the bytes that were sent (`jobs/matrices/digest.py`); None where no one sent any.
+    """
+
+    def __init__(self, elements: Array, id: str | None = None, digest: int | None = None) -> None:
+        self.id = id
+        self.shape: tuple[int, ...] = elements.shape
+        self._elements = elements
+        self._digest = digest
+
+    @property
+    def elements(self) -> Array:
+        return self._elements
+
+    @property
+    def digest(self) -> int | None:
+        return self._digest
+
+    @property
+    def memory(self) -> SlotMemory | None:
+        """The slot that the elements lie in, where the store keeps it for others."""
+        return None
+
+    @property
+    def expected_digest(self) -> int:
+        """What a copy of the operand must have."""
+        return digest_of(self.elements) if self.digest is None else self.digest
+
+    def known_digest(self, digest: int) -> None:
+        """What `digest` is, from an earlier job: nothing has to be opened to learn it."""
+
+
+class StoredOperand(HostOperand):
+    """One that is opened when its elements or its digest are asked for, once: a device may need neither."""
+
+    def __init__(self, shape: tuple[int, ...], opened: Callable[[], StoredMatrix], id: str | None = None) -> None:
+        self.id = id
+        self.shape = shape
+        self._open = opened
+        self._digest = None
+
+    @cached_property
+    def _stored(self) -> StoredMatrix:
+        return self._open()
+
+    @property
+    def elements(self) -> Array:
+        return self._stored.elements
+
+    @property
+    def digest(self) -> int:
+        return self._stored.digest if self._digest is None else self._digest
+
+    @property
+    def memory(self) -> SlotMemory | None:
+        return self._stored.memory
+
+    def known_digest(self, digest: int) -> None:
+        self._digest = digest
+
+
+class WidenedOperand(HostOperand):
+    """A 16-bit operand of a float32 product, as float32: exactly the same numbers. It has no id, for a device knows the
+    shorter matrix by that."""
+
+    def __init__(self, stored: HostOperand, dtype: DTypeName) -> None:
+        self.id = None
+        self.shape = stored.shape
+        self._stored = stored
+        self._dtype = dtype
+
+    @cached_property
+    def _widened(self) -> Array:
+        return widen(self._stored.elements, self._dtype)
+
+    @property
+    def elements(self) -> Array:
+        return self._widened
+
+    @property
+    def digest(self) -> int:
+        """Of what the stored elements are widened to, once more: what was multiplied must have it. Asked for after the
+        check. Raises OperandDamaged where they are not those that were sent."""
+        sent = self._stored.digest
+        if sent is not None and digest_of(self._stored.elements) != sent:
+            raise OperandDamaged
+        return digest_of(widen(self._stored.elements, self._dtype))
+
+    @property
+    def expected_digest(self) -> int:
+        return self.digest
