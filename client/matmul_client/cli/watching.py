@@ -45,10 +45,14 @@ def _follow(run: Benchmark, settings: Settings) -> None:
                 click.echo(_line(point), err=True)
         return
     view = Watched(run.id)
-    with Live(view.shown(), console=screen, transient=True, refresh_per_second=8) as live:
+    live = Live(view.shown(), console=screen, transient=True, refresh_per_second=8)
+    try:  # as a context manager it would go on where Ctrl-C comes while it starts, and hide the question
+        live.start(refresh=True)
         for point in run:
             view.take(point)
             live.update(view.shown())
+    finally:
+        live.stop()
 
 
 def _line(point: Point) -> str:
