@@ -122,7 +122,7 @@ def read_numbers(value: list[Any], name: str, dtype: DTypeName | None = None) ->
     not."""
     if dtype is None or not DTYPES[dtype].is_complex:
         return Numbers(name, *_flatten(value, name))
-    if all(row == [] for row in value):
+    if value and all(row == [] for row in value):
         return Numbers(name, [], (len(value), 0, PAIR))
     if _depth(value) == len(("rows", "elements")):
         _refuse(f"{name} is rows of numbers, but an element of {dtype} is a pair, [re, im]: write 1 as [1, 0].", name)

@@ -7,7 +7,9 @@ done: who completes an upload that another process could not, or did not live to
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.disk import translated_disk, write_all
@@ -18,6 +20,7 @@ from jobs.matrices.index import Claim
 from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixInfo
 from jobs.matrices.objects.staged import UploadNotSent
 from jobs.matrices.ranged.upload import (
+    RENEW_S,
     Ranged,
     find_upload,
     give_up,
@@ -34,6 +37,16 @@ from jobs.matrices.slots import Slot
 BUSY = "A range of this upload is still coming in; complete it once every range has been answered."
 
 
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """An upload all of which came."""
+
+    upload: Ranged
+    path: Path
+    file: LockedFile
+    expected_id: str | None
+
+
 def complete_upload(store: FileMatrixStore, name: str, *, owner: str, ttl_s: float) -> MatrixInfo:
     """Makes it readable under the sha256 of what came. Raises MatrixNotFound; UploadNotSent, WrongState, StoreFull and
     StoreUnavailable, after which it goes on; DigestMismatch, which ends it."""
@@ -46,8 +59,8 @@ def complete_upload(store: FileMatrixStore, name: str, *, owner: str, ttl_s: flo
         else:
             file = locked_at(path, EXCLUSIVE, BUSY)
         try:
-            expected = _expected(store, upload, owner, path, file)
-            return _stored(store, upload, path, file, owner, ttl_s, expected)
+            whole = _Whole(upload, path, file, _expected(store, upload, owner, path, file))
+            return _stored(store, whole, owner, ttl_s)
         finally:
             file.close()
     except (DigestMismatch, MatrixNotFound):  # the latter: its file is gone, with a store that was wiped
@@ -75,21 +88,15 @@ def _not_sent(missing: list[tuple[int, int]]) -> UploadNotSent:
     return UploadNotSent(f"Bytes {first} to {after - 1} of this upload have not come{others}; send them first.")
 
 
-def _stored(
-    store: FileMatrixStore,
-    upload: Ranged,
-    path: Path,
-    file: LockedFile,
-    owner: str,
-    ttl_s: float,
-    expected: str | None,
-) -> MatrixInfo:
-    matrix = upload.matrix
-    claim = Claim(upload.id, upload.id, matrix.dtype, matrix.shape, owner, ttl_s)
-    with _Assembled(store, claim, expected, upload, path, file) as writer:
+def _stored(store: FileMatrixStore, whole: _Whole, owner: str, ttl_s: float) -> MatrixInfo:
+    upload, fd, renewed_s = whole.upload, whole.file.fd, time.monotonic()
+    with _Assembled(store, whole, owner, ttl_s) as writer:
         for at in range(0, upload.bytes, READ_CHUNK_BYTES):
+            if time.monotonic() - renewed_s >= RENEW_S:
+                renewed_s = time.monotonic()
+                find_upload(store, upload.id, owner=owner, renews=True)
             with translated_disk():
-                piece = os.pread(file.fd, min(READ_CHUNK_BYTES, upload.bytes - at), at)
+                piece = os.pread(fd, min(READ_CHUNK_BYTES, upload.bytes - at), at)
             writer.write(piece)
         return writer.commit()
 
@@ -97,21 +104,14 @@ def _stored(
 class _Assembled(FileWriter):
     """Stores what lies in its file already."""
 
-    def __init__(
-        self,
-        store: FileMatrixStore,
-        claim: Claim,
-        expected_id: str | None,
-        upload: Ranged,
-        path: Path,
-        file: LockedFile,
-    ) -> None:
-        self._upload, self._path, self._locked = upload, path, file
-        super().__init__(store, claim, expected_id, None)
-        self._random = random_part(upload)
+    def __init__(self, store: FileMatrixStore, whole: _Whole, owner: str, ttl_s: float) -> None:
+        self._whole, matrix = whole, whole.upload.matrix
+        claim = Claim(whole.upload.id, whole.upload.id, matrix.dtype, matrix.shape, owner, ttl_s)
+        super().__init__(store, claim, whole.expected_id, None)
+        self._random = random_part(whole.upload)
 
     def _reserve(self) -> MatrixInfo:
-        return self._upload.matrix  # it has its room
+        return self._whole.upload.matrix  # it has its room
 
     def _begin(self) -> None:
         return
@@ -120,17 +120,17 @@ class _Assembled(FileWriter):
         return
 
     def _settle(self, matrix_id: str, parts: bytes) -> str:
-        data, size = self._data_name(matrix_id), self._upload.bytes
-        path, fd = self._files.path(data), self._locked.fd
+        data, size, file = self._data_name(matrix_id), self._whole.upload.bytes, self._whole.file
+        path, fd = self._files.path(data), file.fd
         with translated_disk():
             os.utime(fd)  # the sweep goes by it
-            os.rename(self._path, path)
+            os.rename(self._whole.path, path)
             os.lseek(fd, size, os.SEEK_SET)
             write_all(fd, parts, self._files.make_room)  # over the notes
             if size < MIN_SLOT_BYTES:
                 os.ftruncate(fd, size + len(parts))
             else:
-                Slot(self._files.slots, self._locked, path, slot_length(size), is_whole=False).publish(path, size)
+                Slot(self._files.slots, file, path, slot_length(size), is_whole=False).publish(path, size)
             self._files.sync(data)
         return data
 

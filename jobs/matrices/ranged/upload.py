@@ -27,6 +27,7 @@ from kernels.model.numerics import DTypeName
 
 BLOCK_BYTES = 1 << 20  # ranges begin and end at multiples of it
 IDLE_S = 600.0  # an upload that gets no range for so long has ended
+RENEW_S = 60.0  # of work on it, after which its end is put off again
 ANY = b" " * 64  # in place of an expected id
 _UPLOAD = re.compile(r"up_[0-9a-f]{32}")
 

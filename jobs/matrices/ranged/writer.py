@@ -9,9 +9,9 @@ from jobs.disk import translated_disk
 from jobs.errors import InvalidMatrix, InvalidRequest
 from jobs.matrices.file_lock import SHARED
 from jobs.matrices.file_store import FileMatrixStore
-from jobs.matrices.ranged.upload import ANY, BLOCK_BYTES, Ranged, find_upload, locked
+from jobs.matrices.ranged.upload import ANY, BLOCK_BYTES, RENEW_S, Ranged, find_upload, locked
 
-RENEW_BYTES, RENEW_S = 64 << 20, 60.0  # of a range, after which the upload's end is put off again
+RENEW_BYTES = 64 << 20  # of a range, after which the upload's end is put off again
 
 
 class RangeWriter:

@@ -17,6 +17,7 @@ from jobs.formats.elements import Array
 from jobs.matrices import index as books
 from jobs.matrices.file_store import FileMatrixStore
 from jobs.matrices.interface import content_hasher
+from jobs.matrices.ranged import complete as ending
 from jobs.matrices.ranged import writer
 from jobs.matrices.ranged.complete import complete_upload
 from jobs.matrices.ranged.upload import Ranged, find_upload, open_upload, received
@@ -185,6 +186,22 @@ def test_a_range_that_comes_slowly_keeps_its_upload(bench: StoreBench, monkeypat
         ends.append(find_upload(store_of(bench), upload.id, owner=OWNER).matrix.expires_at)
     range_writer.close()
     assert ends[0] == ends[1] < ends[2]
+
+
+def test_reading_it_through_keeps_its_upload(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long that takes: the sweep would remove its file."""
+    matrix, touch = numbers(LARGE), books.MatrixIndex.touch
+    ends: list[float] = []
+
+    def touched(*args: Any) -> Any:
+        ends.append(touch(*args).expires_at)
+        return find_upload(store_of(bench), upload.id, owner=OWNER).matrix
+
+    upload = sent(bench, matrix)
+    monkeypatch.setattr(books.MatrixIndex, "touch", touched)
+    monkeypatch.setattr(ending, "RENEW_S", 0.0)
+    assert complete(bench, upload) == id_of(matrix)
+    assert len(ends) == 2 and ends[0] < ends[1]
 
 
 @pytest.mark.parametrize("shape", [LARGE, SMALL], ids=str)

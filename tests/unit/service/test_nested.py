@@ -110,7 +110,7 @@ def test_any_json_is_a_complex_matrix_or_refused(value: object) -> None:
 @given(st.lists(json_values, max_size=4), st.sampled_from(list(DTYPES)))
 def test_any_lists_are_a_matrix_or_a_sentence(value: list[Any], dtype: DTypeName) -> None:
     try:
-        array = read_numbers(value, "a").stored(dtype)
+        array = read_numbers(value, "a", dtype).stored(dtype)
     except InvalidMatrix as error:
         assert error.field is not None
         assert error.field.startswith("a")
