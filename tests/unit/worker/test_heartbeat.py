@@ -38,6 +38,8 @@ class SlowRegister:
     def gone(self, worker_id: str) -> None:
         self.told.append("it is gone")
 
+    mine = "here"
+
     def misplaced(self) -> None:
         """The store is where it was."""
 
