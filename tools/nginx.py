@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PLACES = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin"  # Debian keeps it out of a user's PATH
-START_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 60.0
 MAIN = """\
 daemon off;
 user {user};

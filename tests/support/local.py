@@ -20,7 +20,7 @@ import psutil
 
 from jobs.redis.embedded import free_port
 
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 90.0
 COMMAND = (sys.executable, "-m", "service.local")
 

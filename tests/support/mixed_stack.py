@@ -26,7 +26,7 @@ from tools.stack import kill_group
 
 Version = Literal["this", "other"]
 VERSIONS: tuple[Version, ...] = ("this", "other")
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 240.0
 
 
 @dataclass
@@ -74,7 +74,7 @@ class MixedStack:
         """As a rolling restart does: the job at hand may end first."""
         process = self.workers.pop(version)
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.wait(180)
         kill_group(process)
 
     def _is_live(self, version: Version) -> bool:

@@ -17,7 +17,7 @@ from jobs.redis.embedded import free_port
 
 BUCKET = "matrices"
 KEY_ID, SECRET = "key-id-of-tests", "secret/of+tests/that/no+log/may+hold0001"
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 180.0
 
 
 @dataclass

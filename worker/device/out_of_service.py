@@ -42,7 +42,8 @@ class OutOfService:
     def stop(self) -> None:
         """Takes the worker off the register. Raises StoreUnavailable."""
         self._stopped.set()
-        self._thread.join(LAST_BEAT_S)
+        if self._thread.is_alive():
+            self._thread.join(LAST_BEAT_S)
         self._registry.gone(self._worker_id)
 
     def _run(self) -> None:

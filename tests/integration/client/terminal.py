@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 PROGRAM = "from matmul_client.cli.main import main; main()"
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 ROWS, COLUMNS = 50, 140
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 

@@ -34,8 +34,8 @@ from jobs.sweeper import Sweeper
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
 from service.submit.product import batch_of
 
-START_TIMEOUT_S = 120.0
-END_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 240.0
+END_TIMEOUT_S = 180.0
 
 
 def until(condition: Callable[[], object], *, timeout_s: float, what: str) -> None:
