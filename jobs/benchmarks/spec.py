@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
 from jobs.base import Strict
 from kernels.catalog import BY_NAME, KERNEL_NAMES
@@ -225,10 +225,6 @@ class TuneSpec(Strict):
     )
 
 
-def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(dict.fromkeys(values))
-
-
 class BenchmarkSpec(Strict):
     """A whole benchmark. Every field may be left out but `kernels` and `shapes`, and those for `ceilings`."""
 
@@ -257,13 +253,14 @@ class BenchmarkSpec(Strict):
     shapes: tuple[ShapeItem, ...] = Field(
         (),
         max_length=MAX_ITEMS,
+        validate_default=True,
         description="Sizes: N for a square product, a shape, a range of N, or rectangles.",
         examples=[[1024, {"m": 16, "n": 4096, "k": 4096}, {"start": 256, "stop": 4096, "count": 9, "scale": "log2"}]],
     )
     configs: Configs = Field(
         "default", description="Tile configs of every kernel: its default for the case, `all`, a list, or a grid."
     )
-    dtypes: Annotated[tuple[DTypeName, ...], AfterValidator(_distinct)] = Field(
+    dtypes: Annotated[tuple[DTypeName, ...], AfterValidator(lambda names: tuple(dict.fromkeys(names)))] = Field(
         ("float32",), min_length=1, description="Element types of the operands."
     )
     data: DataSpec = Field(default_factory=DataSpec, description="The operands.")
@@ -285,13 +282,15 @@ class BenchmarkSpec(Strict):
     )
     tune: TuneSpec = Field(default_factory=TuneSpec, description="For `kind: tune`.")
 
-    @model_validator(mode="after")
-    def _is_whole(self) -> BenchmarkSpec:
-        if self.kind != "ceilings" and not self.shapes:
-            raise ValueError("shapes are missing: name at least one size, such as 1024")
-        if self.verify == "exact" and self.data.distribution not in ("integers", "zeros"):
-            raise ValueError("verify is exact, which takes data.distribution integers")
-        return self
+    @field_validator("shapes", "verify")
+    @classmethod
+    def _suits(cls, value: Any, before: ValidationInfo) -> Any:
+        if value == () and before.data.get("kind") != "ceilings":
+            raise ValueError("there are none; name at least one size, such as 1024")
+        data = before.data.get("data")
+        if value == "exact" and data is not None and data.distribution not in ("integers", "zeros"):
+            raise ValueError("exact takes data.distribution integers")
+        return value
 
 
 def _auto_or_known(name: str) -> str:

@@ -197,8 +197,8 @@ def test_without_workers_nothing_is_taken(valkey: EmbeddedServer, key_prefix: st
 @pytest.mark.parametrize(
     ("body", "kind", "field", "words"),
     [
-        ({}, "invalid_request", None, "Shapes are missing"),
-        ({"shapes": []}, "invalid_request", None, "Shapes are missing"),
+        ({}, "invalid_request", "shapes", "shapes: there are none; name at least one size"),
+        ({"shapes": []}, "invalid_request", "shapes", "name at least one size"),
         ({"shapes": [64], "sizes": [1]}, "invalid_request", "sizes", "There is no field sizes"),
         ({"shapes": [64], "timing": {"round": 1}}, "invalid_request", "timing.round", "timing.round"),
         ({"preset": "fast"}, "unknown_preset", "preset", "quick, grade"),
@@ -217,7 +217,12 @@ def test_without_workers_nothing_is_taken(valkey: EmbeddedServer, key_prefix: st
         ({"shapes": [64], "kernels": []}, "invalid_request", "kernels", "at least 1"),
         ({"shapes": [64], "dtypes": ["float8"]}, "unsupported_dtype", "dtypes.0", "float16"),
         ({"shapes": [64], "baseline": "nope"}, "unknown_kernel", "baseline", "there is no kernel"),
-        ({"shapes": [64], "verify": "exact"}, "invalid_request", None, "integers"),
+        (
+            {"shapes": [64], "verify": "exact"},
+            "invalid_request",
+            "verify",
+            "verify: exact takes data.distribution integers",
+        ),
         ({"shapes": [64], "timing": {"min_samples": 9, "max_samples": 3}}, "invalid_request", "timing", "below"),
         ({"shapes": [64], "configs": {"grid": {"tile": ["8"]}}}, "invalid_request", "configs.grid.tile.0", "integer"),
         ([1], "invalid_request", None, "object"),
