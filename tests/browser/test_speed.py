@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import httpx
+from playwright.sync_api import expect
 
 from benchmarks.tables.dashboard import MAX_PAINT_MS, MAX_UPDATE_MS
 from tools.browser import Tab
-from tools.played.page_speed import first_paint_ms, growing, played_on, updates_ms, wait_for_chart
+from tools.played.main_thread import updates_tasks
+from tools.played.page_speed import first_paint_ms, growing, played_on, wait_for_chart
 from tools.stack import Stack
 
 TRIES = 3
@@ -27,8 +31,8 @@ def test_an_update_of_a_thousand_points_leaves_a_frame_its_time(tab: Tab, http: 
     try:
         tab.open(f"/ui/benchmarks/{benchmark.job.id}")
         wait_for_chart(tab.page)
-        assert min(updates_ms(tab.page, benchmark, TRIES)) < MAX_UPDATE_MS
-        shown = tab.page.locator("#facts-now")
-        assert f"{benchmark.done} of {len(benchmark.cases)}" in shown.inner_text()
+        tasks = updates_tasks(tab.page, benchmark, TRIES)
+        assert median(each.longest_ms for each in tasks) < MAX_UPDATE_MS  # of the processor's time
+        expect(tab.page.locator("#facts-now")).to_contain_text(f"{benchmark.done} of {len(benchmark.cases)}")
     finally:
         http.post(f"/v1/jobs/{benchmark.job.id}/cancel").raise_for_status()

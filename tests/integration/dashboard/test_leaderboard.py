@@ -85,7 +85,7 @@ def test_one_s_own_run_is_held_against_a_published_one(api: Api, browser: httpx.
 
 def test_an_empty_comparison_says_how_to_get_two_runs(browser: httpx.Client) -> None:
     page = get(browser, "/ui/compare")
-    assert "You need two runs." in page.text and f"{len(PUBLISHED)} published ones" in page.text
+    assert "You need two runs." in page.text and f"{len(PUBLISHED)} published runs" in page.text
 
 
 def test_results_have_their_answer(api: Api, browser: httpx.Client) -> None:
