@@ -157,7 +157,7 @@ def _clean(group: Sequence[Measurement]) -> str:
     disturbed = sum(1 for each in group if usable(each) and not each.condition.is_clean)
     known = sum(map(usable, group))
     if disturbed:
-        return f"Clean; of the {known} cases {disturbed} were disturbed or did not converge, and are not ranked."
+        return f"This case is clean. Disturbed or not converged, and so not ranked: {disturbed} of {known} cases."
     return "Clean: nothing is known to have disturbed it." if known > 1 else "Clean, but there is only one case."
 
 

@@ -7,7 +7,8 @@ from playwright.sync_api import expect
 
 from benchmarks.tables.dashboard import MAX_PAINT_MS, MAX_UPDATE_MS
 from tools.browser import Tab
-from tools.played.page_speed import first_paint_ms, growing, played_on, updates_ms, wait_for_chart
+from tools.played.main_thread import updates_tasks
+from tools.played.page_speed import first_paint_ms, growing, played_on, wait_for_chart
 from tools.stack import Stack
 
 TRIES, UPDATES = 3, 12
@@ -29,7 +30,8 @@ def test_an_update_of_a_thousand_points_leaves_a_frame_its_time(tab: Tab, http: 
         try:
             tab.open(f"/ui/benchmarks/{benchmark.job.id}")
             wait_for_chart(tab.page)
-            assert any(update_ms < MAX_UPDATE_MS for update_ms in updates_ms(tab.page, benchmark, UPDATES))
+            tasks = updates_tasks(tab.page, benchmark, UPDATES)
+            assert min(each.longest_ms for each in tasks) < MAX_UPDATE_MS  # of the processor's time
             done = f"{benchmark.done} of {len(benchmark.cases)}"
             expect(tab.page.locator("#facts-now")).to_contain_text(done, use_inner_text=True)
         finally:

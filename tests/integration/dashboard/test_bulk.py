@@ -72,7 +72,7 @@ def test_jobs_that_moved_on_meanwhile_are_counted(api: Api, browser: httpx.Clien
     form = hidden(get(browser, f"{MANY}?action=cancel&job={one}&job={two}"))
     api.ledger.cancel(one)
     words, _ = told(browser, browser.post(MANY, data=form))
-    assert words == "1 job cancelled. 1 left as it was: at an end already, gone, or without its operands."
+    assert words == "1 job cancelled. 1 left as it was: already ended, gone, or without its operands."
 
 
 def test_a_retry_without_operands_leaves_the_job(api: Api, browser: httpx.Client) -> None:

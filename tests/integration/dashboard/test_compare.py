@@ -72,7 +72,7 @@ def test_what_only_one_has_and_what_is_not_whole(api: Api, browser: httpx.Client
     page = get(browser, against(before, after))
     assert "Only before 1 cases cpu_blas, float32, 8×16×32" in page.text
     assert "Only after 1 cases cpu_blas, float32, 512" in page.text
-    assert "Not both are complete" in page.text and len(verdicts(page)) == 1
+    assert "At least one run is not complete" in page.text and len(verdicts(page)) == 1
 
 
 def test_two_are_chosen_from_a_list(api: Api, browser: httpx.Client) -> None:

@@ -65,7 +65,7 @@ def test_roofs_side_by_side(page: Page) -> None:
     assert "60\u202f217" in rows[1]
     assert rows[2].count("–") == 2  # its roof was not measured, so nothing is a share of it
     assert "have not been measured" not in told
-    assert "have not been measured, and its attributes tell none" in section(page, "A CPU")
+    assert "have not been measured, and they do not follow from its attributes" in section(page, "A CPU")
 
 
 def test_telemetry_is_a_gpus(page: Page) -> None:

@@ -75,7 +75,7 @@ def test_one_s_own_run_is_held_against_a_published_one(api: Api, browser: httpx.
     link = next(one for one in get(browser, f"/ui/benchmarks/{job}").links if "before=published:" in one)
     assert link.endswith(f"before=published:h200_twenty_sizes&after={job}")
     page = get(browser, link)
-    assert "The two have no case in common" in page.text
+    assert "The two runs have no case in common" in page.text
     assert re.search(r"256 float32 register_tiled [\d ]+ cpu_blas 10 [\d.e-]+ times as fast", page.text)
     assert_no_dead_links(browser, page)
     twice = get(browser, "/ui/compare?before=published:h200_ladder&after=published:h200_ladder_again")
@@ -85,7 +85,7 @@ def test_one_s_own_run_is_held_against_a_published_one(api: Api, browser: httpx.
 
 def test_an_empty_comparison_says_how_to_get_two_runs(browser: httpx.Client) -> None:
     page = get(browser, "/ui/compare")
-    assert "Two runs are needed." in page.text and f"{len(PUBLISHED)} published ones" in page.text
+    assert "You need two runs." in page.text and f"{len(PUBLISHED)} published runs" in page.text
 
 
 def test_results_have_their_answer(api: Api, browser: httpx.Client) -> None:

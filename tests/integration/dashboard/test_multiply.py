@@ -198,8 +198,8 @@ def test_the_state_is_in_the_url(quiet: httpx.Client) -> None:
 def test_kernels_that_nobody_serves(quiet: httpx.Client) -> None:
     """They say why; one that the address names stays picked."""
     page = get(quiet, "/ui/multiply?kernel=naive")
-    assert '<option value="cublas" disabled>cublas: no GPU is live</option>' in page.html
-    assert '<option value="naive" selected>naive: no GPU is live</option>' in page.html
+    assert '<option value="cublas" disabled>cublas: needs a GPU</option>' in page.html
+    assert '<option value="naive" selected>naive: needs a GPU</option>' in page.html
     assert '<option value="cpu_blas">cpu_blas</option>' in page.html
 
 

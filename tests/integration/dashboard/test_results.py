@@ -80,7 +80,7 @@ def test_plots_are_tabs_in_the_address(browser: httpx.Client, finished: str) -> 
     assert page.images == [f"/v1/benchmarks/{finished}/plots/time?format=svg&v=3-succeeded"]
     assert "Kernel time, ms, float32, by N" in page.text
     nothing = get(browser, at(finished, "?plot=roofline"))
-    assert not nothing.images and "nothing for the plot roofline" in nothing.text
+    assert not nothing.images and "no data for the plot roofline" in nothing.text
     assert "There is no plot of that name" in get(browser, at(finished, "?plot=pie"), 404).alerts[0]
     assert "no query parameter shape" in get(browser, at(finished, "?shape=round"), 422).alerts[0]
 
