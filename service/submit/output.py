@@ -20,8 +20,8 @@ def check_output(options: MatmulOptions, dtype: DTypeName) -> None:
         )
     known = outputs_of(dtype)
     if options.output_dtype not in (None, *known):
-        usual, *others = known
-        may = f"may be {usual} or {', '.join(others)}" if others else f"is {usual}"
+        *first, last = known
+        may = f"may be {', '.join(first)} or {last}" if first else f"is {last}"
         raise UnsupportedDType(
             f"output_dtype is {options.output_dtype}, but the product of {dtype} operands {may}.", field="output_dtype"
         )

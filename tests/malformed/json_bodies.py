@@ -15,7 +15,21 @@ PLACEHOLDER = "\ue000"  # stands where a literal comes that no encoder writes
 FIELDS = (
     *("a", "b", "c", "data", "random", "matrix", "job", "shape", "dtype", "seed", "kernel", "config", "accuracy"),
     *("verify", "transpose_a", "transpose_b", "preset", "kernels", "shapes", "sizes", "batch", "title", "tags"),
-    *("distribution", "baseline", "dtypes", "samples", "alpha", "beta", "order", "__proto__", "block_m", "tile"),
+    *(
+        "distribution",
+        "baseline",
+        "dtypes",
+        "samples",
+        "alpha",
+        "beta",
+        "bias",
+        "activation",
+        "output_dtype",
+        "order",
+        "__proto__",
+        "block_m",
+        "tile",
+    ),
 )
 
 

@@ -82,6 +82,7 @@ def _json_seeds() -> Iterator[bytes]:
     yield orjson.dumps({"a": {"matrix": "f" * 64}, "b": {"job": JOB}, "kernel": "naive", "config": {"block_m": 16}})
     yield orjson.dumps({"a": {"random": {"shape": [3, 2], "seed": 1}}, "b": {"random": {"shape": [2, 3]}}, "c": None})
     yield orjson.dumps({"a": [a], "b": [b], "transpose_a": True, "accuracy": "fp32"})
+    yield orjson.dumps({"a": a, "b": b, "bias": [1, "NaN"], "activation": "gelu", "output_dtype": "float16"})
 
 
 def _multipart_body(parts: dict[str, bytes]) -> bytes:

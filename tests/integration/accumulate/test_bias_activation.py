@@ -126,7 +126,7 @@ SEEDED = {"random": {"shape": [3, 4]}}, {"random": {"shape": [4, 2]}}
         (
             {"output_dtype": "float64"},
             "output_dtype",
-            "product of float32 operands may be float32 or float16, bfloat16",
+            "product of float32 operands may be float32, float16 or bfloat16.",
         ),
         ({"output_dtype": "float32", "dtype": "int8"}, "output_dtype", "the product of int8 operands is int32."),
         (
@@ -157,6 +157,16 @@ def test_what_is_refused(client: httpx.Client, fields: dict[str, Any], field: st
     reply = client.post("/v1/matmul", json={"a": a, "b": b} | sent, headers=ASYNC)
     assert reply.status_code == 422, reply.text
     assert reply.json()["field"] == field and words in reply.json()["detail"]
+
+
+def test_parameters_of_v2(client: httpx.Client) -> None:
+    inputs = [{"name": name, "shape": [2, 2], "datatype": "FP32", "data": [1, -2, 3, 4]} for name in "AB"]
+    asked = {"inputs": inputs, "parameters": {"activation": "relu", "output_dtype": "float16", "alpha": -1}}
+    (output,) = client.post("/v2/models/matmul/infer", json=asked).json()["outputs"]
+    assert (output["datatype"], output["data"]) == ("FP16", [5.0, 10.0, 0.0, 0.0])
+    bias = {"name": "BIAS", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}
+    refused = client.post("/v2/models/matmul/infer", json={"inputs": [*inputs, bias]})
+    assert refused.status_code == 422 and "must be 'A', 'B' or 'C'" in refused.json()["error"]
 
 
 def test_a_key_is_bound_to_all_of_it(quiet: httpx.Client) -> None:

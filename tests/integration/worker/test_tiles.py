@@ -85,6 +85,28 @@ def test_alpha_beta_and_c_in_tiles_also_where_an_attempt_is_killed(bench: Worker
     np.testing.assert_array_equal(bench.product(job), 2 * multiply(Problem(N, N, N, "float32"), a, b) - 3 * c)
 
 
+def test_widened_operands_in_tiles(bench: WorkerBench, go_on: Path) -> None:
+    go_on.touch()
+    a, b = operands("float16")
+    job = bench.ended(bench.submit(a, b, "float16", kernel="cpu_blas", accuracy="fp32", output_dtype="float32"))
+    assert job.record.why is not None and " tiles of " in job.record.why, job.record.error
+    wide = (each.astype(np.float32) for each in (a, b))
+    np.testing.assert_array_equal(bench.product(job), multiply(Problem(N, N, N, "float32"), *wide))
+
+
+def test_an_activation_is_never_in_tiles(bench: WorkerBench) -> None:
+    """Nor a shorter type: such a product is computed whole."""
+    a, b = operands()
+    asked: list[dict[str, Any]] = [{"activation": "relu"}, {"output_dtype": "float16"}]
+    for more in asked:
+        job = bench.ended(bench.submit(a, b, kernel="cpu_blas", **more))
+        assert job.record.why is not None and " tiles of " not in job.record.why, job.record.error
+        product = multiply(Problem(N, N, N, "float32"), a, b)
+        with np.errstate(over="ignore"):
+            expected = np.maximum(product, 0) if "activation" in more else product.astype(np.float16)
+        np.testing.assert_array_equal(bench.product(job), expected)
+
+
 def test_what_is_too_deep_is_refused_with_a_sentence(bench: WorkerBench) -> None:
     deep = np.ones((2, MEMORY_BYTES // 8), np.float32)
     job = bench.ended(bench.submit(deep, deep, kernel="cpu_blas", transpose_b=True, alpha=2.0))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -25,7 +25,8 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import part_digests
 from jobs.matrices.interface import MatrixInfo, StoredMatrix
 from kernels.model.numerics import DTYPES, Problem
-from tests.support.kernels.played_complex import arranged, lying, multiply_complex, rows_of
+from tests.support.kernels.played_complex import arranged, multiply_complex, rows_of
+from tests.support.kernels.played_epilogue import play_epilogue
 from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
 from worker.cpu.blas import multiply
 from worker.device.cancellable_lock import CancellableLock
@@ -107,26 +108,7 @@ class Compiler:
         assert name in ("epilogue", "epilogue_check"), name
         macro = next(option for option in program.options if option.startswith("-DDTYPE_"))
         dtype = STORAGE_DTYPES[macro.removeprefix("-DDTYPE_").lower()]
-        return Function(lambda arguments: self._epilogue(dtype, program.options, arguments))
-
-    def _epilogue(self, dtype: Any, options: Sequence[str], arguments: Any) -> None:
-        """By numpy, of numbers for which that is exact; with a place for a count, the check of it."""
-        *addresses, of_bias, m, n = map(int, arguments[:6])
-        pitches, strides, batch = map(int, arguments[6:9]), map(int, arguments[9:12]), int(arguments[12])
-        alpha, beta = (float(np.uint64(word).view(np.float64)) for word in arguments[13:15])
-        row_step, column_step = map(int, arguments[15:17])
-        output = np.dtype(np.float16) if "-DOUTPUT_FLOAT16" in options else dtype
-        p, c, d = (
-            lying(address, of, (batch, m, n), (stride, pitch, 1))
-            for address, of, pitch, stride in zip(addresses, (dtype, dtype, output), pitches, strides, strict=True)
-        )
-        bias = lying(of_bias, dtype, (1, m, n), (0, row_step, column_step)) if "-DHAS_BIAS" in options else 0
-        total = alpha * p + beta * c + bias
-        made = (np.maximum(total, 0) if "-DACTIVATION_RELU" in options else total).astype(output)
-        if len(arguments) == 18:
-            ctypes.cast(int(arguments[17]), ctypes.POINTER(ctypes.c_uint64))[0] = np.count_nonzero(made != d)
-        else:
-            d[:] = made
+        return Function(lambda arguments: play_epilogue(dtype, program.options, arguments))
 
     def _digest(self, arguments: Any) -> None:
         address, row_bytes, pitch, rows, stride, batch, parts, to = map(int, arguments)
@@ -156,6 +138,15 @@ class Way:
     def __init__(self, bench: StoreBench, runner: Any) -> None:
         self._bench, self._runner = bench, runner
         self._uploaded: dict[tuple[Any, ...], MatrixInfo] = {}
+
+    def go(self, problem: Problem, case: dict[str, Any]) -> str:
+        if case.get("bias"):
+            return self.finished(problem, case["bias"])
+        if case.get("c"):
+            return self.accumulated(problem)
+        if case.get("chain"):
+            return self.chain(problem)
+        return self.product(problem, is_square=case.get("square", False))
 
     def chain(self, problem: Problem) -> str:
         """A·B, for which a job waits, and that times B; what is asked for by the second is told."""
@@ -285,14 +276,7 @@ def main() -> None:
         faults.update(dict.fromkeys(case.get("faults", ()), True))
         try:
             problem = Problem(**case["problem"])
-            if case.get("bias"):
-                outcome = way.finished(problem, case["bias"])
-            elif case.get("c"):
-                outcome = way.accumulated(problem)
-            elif case.get("chain"):
-                outcome = way.chain(problem)
-            else:
-                outcome = way.product(problem, is_square=case.get("square", False))
+            outcome = way.go(problem, case)
         except MatmulError as error:
             outcome = type(error).__name__
         faults.clear()
