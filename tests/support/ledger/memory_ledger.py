@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jobs.errors import TimeLimitExceeded, VerificationFailed, WorkerLost, WrongState
+from jobs.errors import TimeLimitExceeded, VerificationFailed, WorkerLost
 from jobs.ledger.chains import Taken
 from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, JobRow, cursor_after, cursor_seq, event_place, job_error
 from jobs.ledger.interface import (
@@ -22,6 +22,7 @@ from jobs.ledger.interface import (
     Success,
 )
 from jobs.ledger.limits import NO_LIMITS, Limits
+from jobs.ledger.replies import refuse
 from jobs.matrices.index import Bounds
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import Job, JobError, JobEvent, NewJob, Progress
@@ -97,7 +98,7 @@ class MemoryLedger(MemoryFigures):
             if row.state is JobState.CANCELLED:
                 return self._table.job(row), "already_cancelled"
             if row.state.is_terminal:
-                raise WrongState(f"The job is {row.state}, so it cannot be cancelled.")
+                refuse(row.state, "cancelled")
             self._table.finish(row, JobState.CANCELLED)
             self._table.send_following([row])
             return self._table.job(row), "cancelled"
@@ -110,7 +111,7 @@ class MemoryLedger(MemoryFigures):
             if key and self.bound_job(owner or "", key):
                 return self._table.job(row), None
             if row.state not in REDRIVABLE:
-                raise WrongState(f"The job is {row.state}, so it cannot be retried.")
+                refuse(row.state, "retried")
             self._table.check_queue(row.owner, *limits)
             self._table.redrive(row)
             if key:
@@ -121,7 +122,7 @@ class MemoryLedger(MemoryFigures):
         with self._lock:
             row = self._table.owned(job_id, owner)
             if not row.state.is_terminal:
-                raise WrongState(f"The job is {row.state}, so it cannot be deleted.")
+                refuse(row.state, "deleted")
             return self._table.forget(row)
 
     def drop_product(self, job_id: str, attempt: int, *, owner: str) -> bool:
