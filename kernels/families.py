@@ -53,7 +53,7 @@ FAMILIES: tuple[Family, ...] = (
         "Where a product has too few tiles to fill a GPU, several blocks share one.",
         ("split_k", "cluster_split_k"),
     ),
-    Family("algorithms", "Fewer multiplications", "Seven products of half-size matrices instead of eight.", ("strassen",)),
+    Family("algorithms", "Fewer multiplications", "Seven products of halves instead of eight.", ("strassen",)),
     Family(
         "composed",
         "Complex products",

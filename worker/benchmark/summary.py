@@ -84,7 +84,8 @@ def _of_drift(by_case: Mapping[str, Sequence[CaseRecord]]) -> Iterator[str]:
     if worst:
         count = "1 case" if len(worst) == 1 else f"{len(worst)} cases"
         named = _named(f"{label} by {by:.1%}" for by, label in worst)
-        yield f"{count} changed between rounds by more than noise explains: {named}. Try fresh_process: a process for each case."
+        advice = "Try fresh_process: a process for each case."
+        yield f"{count} changed between rounds by more than noise explains: {named}. {advice}"
 
 
 def _drift_of_rounds(records: Sequence[CaseRecord]) -> float:
