@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from itertools import product
 from xml.etree import ElementTree
 
 import httpx
@@ -53,3 +54,18 @@ def test_views_are_saved_as_files(tab: Tab) -> None:
     with page.expect_download() as download:
         page.get_by_role("button", name="as PNG").click()
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_chart_reads_csv_as_it_is_written(tab: Tab) -> None:
+    page = opened(tab, QUICK)
+    cells = ["", 'a "tile"', "one, two", "a line\r\nand another\nand", '"', "plain", "€"]
+    written = [{"case": a, "kernel": b, "reason": c, "n": n} for n, (a, b, c) in enumerate(product(cells, repeat=3))]
+    held = io.StringIO(newline="")
+    writer = csv.DictWriter(held, list(written[0]))
+    writer.writeheader()
+    writer.writerows(written)
+    read = page.evaluate(
+        "async (text) => new (await import('/ui/static/chart_rows.js')).Table({n: 'integer'}).rows(text)",
+        held.getvalue(),
+    )
+    assert read == [{name: None if value == "" else value for name, value in row.items()} for row in written]

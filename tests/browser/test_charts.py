@@ -6,7 +6,6 @@ import csv
 import io
 import re
 from collections.abc import Iterator
-from itertools import product
 from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
@@ -181,21 +180,6 @@ def test_published_results_are_laid_over_one_s_own(tab: Tab, two: tuple[str, str
     expect(legend(page).filter(has_text="NVIDIA Tesla P100").first).to_be_visible()
     page.get_by_label("on a P100").uncheck()
     expect(legend(page)).to_have_count(1)
-
-
-def test_the_chart_reads_csv_as_it_is_written(tab: Tab) -> None:
-    page = opened(tab, QUICK)
-    cells = ["", 'a "tile"', "one, two", "a line\r\nand another\nand", '"', "plain", "€"]
-    written = [{"case": a, "kernel": b, "reason": c, "n": n} for n, (a, b, c) in enumerate(product(cells, repeat=3))]
-    held = io.StringIO(newline="")
-    writer = csv.DictWriter(held, list(written[0]))
-    writer.writeheader()
-    writer.writerows(written)
-    read = page.evaluate(
-        "async (text) => new (await import('/ui/static/chart_rows.js')).Table({n: 'integer'}).rows(text)",
-        held.getvalue(),
-    )
-    assert read == [{name: None if value == "" else value for name, value in row.items()} for row in written]
 
 
 def test_a_dragged_rectangle_is_zoomed_into(tab: Tab) -> None:
