@@ -26,7 +26,7 @@ from playwright.sync_api import Browser, Error, Page, expect
 from tools.browser import chromium
 from tools.played.api import ended, http_client
 
-PATIENCE_MS = WAIT_MS = 60_000  # for a way that may not be there; for a job, or a report
+WAIT_MS = 60_000  # for a way that may not be there; for a job, or a report
 BUSY = [2500, 2500]
 QUICK = {"preset": "quick"}
 
@@ -50,18 +50,18 @@ class Reader:
     steps: list[str] = field(default_factory=list)
 
     def click(self, name: str, role: Any = "link") -> None:
-        self.page.get_by_role(role, name=name).first.click(timeout=PATIENCE_MS)
+        self.page.get_by_role(role, name=name).first.click(timeout=WAIT_MS)
         self.steps.append(f"click “{name}”")
 
     def go(self, selector: str, words: str) -> None:
-        self.page.locator(selector).first.click(timeout=PATIENCE_MS)
+        self.page.locator(selector).first.click(timeout=WAIT_MS)
         self.steps.append(f"click {words}")
 
     def choose_files(self, label: str, *paths: Path) -> None:
-        self.page.get_by_label(label, exact=True).set_input_files(paths, timeout=PATIENCE_MS)
+        self.page.get_by_label(label, exact=True).set_input_files(paths, timeout=WAIT_MS)
         self.steps.append(f"choose {'a file' if len(paths) == 1 else 'both files'}")
 
-    def sees(self, words: str | re.Pattern[str], timeout_ms: int = PATIENCE_MS) -> None:
+    def sees(self, words: str | re.Pattern[str], timeout_ms: int = WAIT_MS) -> None:
         expect(self.page.locator("main")).to_contain_text(words, timeout=timeout_ms)
 
 
@@ -103,11 +103,11 @@ def _compare_by_its_link(reader: Reader, prepared: Prepared) -> None:
 def _compare_by_overlay(reader: Reader, prepared: Prepared) -> None:
     """Curves on one another; no figure says how far apart they are."""
     _to_results(reader, prepared)
-    reader.page.locator("summary", has_text="verlay").first.click(timeout=PATIENCE_MS)
+    reader.page.locator("summary", has_text="verlay").first.click(timeout=WAIT_MS)
     reader.steps.append("open the overlays")
-    reader.page.get_by_label(re.compile("^A first look.*H200")).first.check(timeout=PATIENCE_MS)
+    reader.page.get_by_label(re.compile("^A first look.*H200")).first.check(timeout=WAIT_MS)
     reader.steps.append("tick the H200's run")
-    expect(reader.page.locator("#chart .legend")).to_contain_text("NVIDIA H200", timeout=PATIENCE_MS)
+    expect(reader.page.locator("#chart .legend")).to_contain_text("NVIDIA H200", timeout=WAIT_MS)
 
 
 def _why_it_failed(reader: Reader, prepared: Prepared) -> None:
@@ -122,7 +122,7 @@ def _why_it_failed_at_once(reader: Reader, prepared: Prepared) -> None:
 def _report_as_pdf(reader: Reader, prepared: Prepared) -> None:
     _to_results(reader, prepared)
     link = reader.page.locator('a[href*="format=pdf"]').first
-    expect(link).to_be_visible(timeout=PATIENCE_MS)
+    expect(link).to_be_visible(timeout=WAIT_MS)
     with reader.page.expect_download(timeout=WAIT_MS) as download:
         link.click(timeout=WAIT_MS)  # it takes until the report is made
     reader.steps.append("click “Report as PDF”")
