@@ -37,7 +37,7 @@ from tools.played.elements import dtype_name
 START_TIMEOUT_S, END_TIMEOUT_S = 60.0, 240.0
 FAKE_TTL_S = 300.0
 KEPT_IDLE_S = 2.0
-PATIENT_S = 5.0  # for an answer of Redis: by default a request that a busy machine holds up may be refused
+REDIS_TIMEOUT_S = 5.0  # for an answer of Redis: by default a request that a busy machine holds up may be refused
 JSON = {"content-type": "application/json"}
 
 
@@ -126,7 +126,7 @@ def running_api(server: EmbeddedServer, key_prefix: str, directory: Path, **sett
         key_prefix=key_prefix,
         store_dir=directory / "matrices",
         port=free_port(),
-        **{"sweeper": False, "record_matrix_bytes": 0, "redis_timeout_s": PATIENT_S, **settings},
+        **{"sweeper": False, "record_matrix_bytes": 0, "redis_timeout_s": REDIS_TIMEOUT_S, **settings},
     )
     client = connect(asked)
     registry = WorkerRegistry(client, prefix=key_prefix)

@@ -116,7 +116,7 @@ def test_each_case_in_a_process_of_its_own(bench: WorkerBench) -> None:
 
 
 def test_a_fresh_process_ends_with_the_child_that_asked(bench: WorkerBench) -> None:
-    timing = SLOW_TIMING | {"warmup_ms": 10_000}  # so long it would live
+    timing = SLOW_TIMING | {"warmup_ms": 10_000, "timeout_s": 600}  # it would live for more than a minute
     spec = SWEEP | SLOW | {"fresh_process": True, "timing": timing}
     job_id = bench.submit_benchmark(**spec)
     child = bench.child()
@@ -128,7 +128,7 @@ def test_a_fresh_process_ends_with_the_child_that_asked(bench: WorkerBench) -> N
 
     until(look, timeout_s=60, what="the start of a fresh process")
     os.kill(child.pid, signal.SIGKILL)
-    until(lambda: all(is_dead(each) for each in fresh), timeout_s=9, what="the end of it")
+    until(lambda: all(is_dead(each) for each in fresh), timeout_s=50, what="the end of it")
     bench.ledger.cancel(job_id)
     bench.still_works()
 

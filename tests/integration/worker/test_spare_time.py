@@ -21,7 +21,7 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import AutoMeasures
 from kernels.model.numerics import Problem
 from tests.support.ledger.ledgers import settings_for
-from tests.support.workers.simulated import SimulatedRunner
+from tests.support.workers.simulated import SimulatedRunner, unhurried
 from worker.device.bench import Bench, ProductErrors, Watched
 from worker.device.model import measured_model
 from worker.process import spare_time
@@ -81,8 +81,9 @@ class Worker:
 
 
 @pytest.fixture
-def worker(valkey: EmbeddedServer, key_prefix: str) -> Iterator[Callable[..., Worker]]:
+def worker(valkey: EmbeddedServer, key_prefix: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Worker]]:
     """Makes workers on the same model of device."""
+    unhurried(monkeypatch)
     with connect(settings_for(valkey, key_prefix)) as client:
         yield lambda *told: Worker(client, key_prefix, *told)
 

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
+
 from jobs.benchmarks.cases import Case
 from jobs.benchmarks.records import CaseRecord, LaunchFigures
 from jobs.benchmarks.spec import BenchmarkSpec, CacheState, DataSpec
@@ -18,6 +20,7 @@ from worker.benchmark.case_run import CaseRun
 from worker.cpu.bench import CpuBench
 from worker.cpu.runner import CpuRunner
 from worker.device.bench import Bench, Prepared, Sample, Watched
+from worker.product import probe
 
 DEFAULT_CLOCK_MHZ = 1000.0
 H200 = DeviceInfo(
@@ -29,6 +32,11 @@ H200 = DeviceInfo(
     shared_bytes_per_block=232_448,
     theoretical=Ceilings(gflops={"float32": 60_000.0}),
 )
+
+
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A probe is not cut short because this machine, other than the device, takes its time."""
+    monkeypatch.setattr(probe, "TIMING", probe.TIMING.model_copy(update={"timeout_s": 600.0}))
 
 
 @dataclass

@@ -15,7 +15,7 @@ from kernels.model.kernel import NO_CONFIG
 from kernels.model.numerics import AccuracyName, Problem
 from kernels.selection.choose import Choice, choose, choose_from, contenders
 from kernels.selection.tuned import TABLES, Entry, nearby
-from tests.support.workers.simulated import Behaviour, SimulatedBench, SimulatedRunner
+from tests.support.workers.simulated import Behaviour, SimulatedBench, SimulatedRunner, unhurried
 from worker.device.bench import Bench, ProductErrors, Watched
 from worker.process.device_loans import DeviceWanted
 from worker.product import probe
@@ -58,6 +58,11 @@ class Timed(SimulatedRunner):
 def only(kernel: str, fast_us: float = 20.0, slow_us: float = 100.0, **config: int) -> Speed:
     """That kernel, in that config, is the fast one."""
     return lambda case: fast_us if case.kernel == kernel and config.items() <= case.config.items() else slow_us
+
+
+@pytest.fixture(autouse=True)
+def time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    unhurried(monkeypatch)
 
 
 def nothing() -> None:
