@@ -76,7 +76,7 @@ def test_a_worker_out_of_service_is_shown_and_gets_nothing(api: Api, quiet: http
     shown = {device["id"]: (device["state"], device["reason"]) for device in quiet.get("/v1/devices").json()["devices"]}
     assert shown == {"gpu-0": (out.state, out.reason), "played": ("ready", None)}
     page = quiet.get("/ui/devices").text
-    assert "It takes no jobs: Products came out &lt;wrong&gt; twice." in page
+    assert "It accepts no jobs: Products came out &lt;wrong&gt; twice." in page
     assert 'matmul_workers{device_class="gpu",state="quarantined"} 1.0' in quiet.get("/metrics").text.splitlines()
     job = quiet.post("/v1/matmul", json=SEEDED, headers=ASYNC).json()["job"]["id"]
     assert api.ledger.get(job).queue == "cpu"

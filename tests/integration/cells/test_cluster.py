@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from jobs.redis.embedded import EmbeddedServer
+from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.states import JobState
 from tests.support.workers.workers import WorkerBench, running_worker, until
 
@@ -22,14 +22,18 @@ class Cluster:
 
     def __init__(self, directory: Path, count: int) -> None:
         options = ("cluster-enabled yes", "cluster-node-timeout 2000")
-        self.nodes = [EmbeddedServer(directory / f"node-{i}", options=options, key_prefix="m:") for i in range(count)]
+        buses = [free_port() for _ in range(count)]  # by default 10,000 above the other: where connections have theirs
+        self.nodes = [
+            EmbeddedServer(directory / f"node-{i}", options=(*options, f"cluster-port {bus}"), key_prefix="m:")
+            for i, bus in enumerate(buses)
+        ]
         for node in self.nodes:
             node.start()
         edges = [SLOTS * i // count for i in range(count + 1)]
         for node, begin, end in zip(self.nodes, edges, edges[1:], strict=False):
             with node.client() as client:
                 client.execute_command("CLUSTER", "ADDSLOTSRANGE", begin, end - 1)
-                client.execute_command("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port)
+                client.execute_command("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port, buses[0])
         until(self._is_whole, timeout_s=60, what="a cluster that knows all its slots")
 
     def _is_whole(self) -> bool:

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -78,4 +79,5 @@ class Terminal:
 
 
 def _take_terminal() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs in the background hands on that it is ignored
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)

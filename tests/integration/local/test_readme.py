@@ -95,7 +95,7 @@ def test_npy_files(local: Local, checkout: Path) -> None:
 
 def test_python(local: Local, checkout: Path) -> None:
     """The second block goes on where the first ends."""
-    first, second = block("client.matmul("), block("client.upload(")
+    first, second = block("c = client.matmul("), block("client.upload(")
     told = run("python", f"{first}{second}print(c[0, 0], y[0, 0], job.id)\n", local, checkout)
     assert told.startswith("400.0 120000.0 job_")
 

@@ -117,7 +117,7 @@ OPTIONS = [
         "unknown field",
         422,
         "invalid_request",
-        "There is no field transpose_c; there are: a, b, c, kernel,",
+        "There is no field transpose_c; there are: a, b, c, bias, kernel,",
         "transpose_c",
         **lists(ROW, COLUMN, transpose_c=True),
     ),
