@@ -163,7 +163,7 @@ def test_every_block_is_run_here() -> None:
     run_here = [
         "[[1, 2], [3, 4]]",
         "-F a=@a.npy",
-        "client.matmul(",
+        "c = client.matmul(",
         "client.upload(",
         "respond-async",
         "bench run quick",

@@ -51,7 +51,9 @@ def run(bench: WorkerBench, *job_ids: str, runner: Runner | None = None) -> list
 
 
 def assert_right(bench: WorkerBench, job_id: str, operands: tuple[Array, Array]) -> None:
-    np.testing.assert_array_equal(bench.product(bench.ledger.get(job_id)), operands[0] @ operands[1])
+    with np.errstate(invalid="ignore"):  # some of OpenBLAS' kernels multiply what lies beside an infinity by 0
+        expected = operands[0] @ operands[1]
+    np.testing.assert_array_equal(bench.product(bench.ledger.get(job_id)), expected)
 
 
 def submitted(bench: WorkerBench, count: int, **options: Any) -> tuple[list[str], list[tuple[Array, Array]]]:
