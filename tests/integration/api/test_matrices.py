@@ -168,7 +168,8 @@ def test_a_matrix_that_was_used_and_deleted_is_gone(quiet: httpx.Client) -> None
 def test_what_is_wrong_with_known_matrices_is_said_as_ever(quiet: httpx.Client) -> None:
     a, b = (post(quiet, npy(fresh(*shape))).json()["id"] for shape in ((2, 3), (2, 3)))
     for operand in (a, b):
-        quiet.post("/v1/matmul", json={"a": {"matrix": operand}, "b": {"matrix": operand}, "transpose_b": True})
+        asked = {"a": {"matrix": operand}, "b": {"matrix": operand}, "transpose_b": True}
+        assert quiet.post("/v1/matmul", json=asked, headers={"prefer": "respond-async"}).status_code == 202
     answers = [quiet.post("/v1/matmul", json={"a": {"matrix": a}, "b": {"matrix": b}}) for _ in range(2)]
     assert {problem(answer, 422, "shape_mismatch")["detail"] for answer in answers} == {
         "a is 2×3 but b is 2×3: a's columns must equal b's rows."
