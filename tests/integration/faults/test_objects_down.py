@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from jobs.redis.embedded import free_port
 from tests.chaos.network.proxy import Proxies
 from tests.integration.api.test_jobs import problem
 from tests.support.objects import SECRET, ObjectServer
-from tools.played.api import from_npy, http_client, npy
+from tools.played.api import from_npy, http_client, npy, until
 from tools.stack import Stack
 
 OUTAGE_S = float(os.environ.get("MATMUL_TEST_OUTAGE_S", "3"))  # 30 and more for a run by hand
@@ -68,6 +69,24 @@ def stored(client: httpx.Client, matrix: Any) -> httpx.Response:
     return client.post("/v1/matrices", content=npy(matrix), headers={"content-type": "application/x-npy"})
 
 
+def answered(ask: Callable[[], httpx.Response]) -> httpx.Response:
+    """The first answer that is no 503: on a busy machine the object store may take longer than the service waits."""
+    replies: list[httpx.Response] = []
+
+    def is_answered() -> bool:
+        replies.append(ask())
+        return replies[-1].status_code != 503
+
+    until(is_answered, timeout_s=120)
+    return replies[-1]
+
+
+def product(client: httpx.Client, job: str) -> Any:
+    reply = answered(lambda: client.get(f"/v1/jobs/{job}/product", headers={"accept": "application/x-npy"}))
+    assert reply.status_code == 200, reply.text
+    return from_npy(reply.content)
+
+
 def submit(client: httpx.Client, a: str, b: str) -> str:
     asked = {"a": {"matrix": a}, "b": {"matrix": b}}
     reply = client.post("/v1/matmul", json=asked, headers={"prefer": "respond-async"})
@@ -78,7 +97,7 @@ def submit(client: httpx.Client, a: str, b: str) -> str:
 def test_accepted_jobs_outlast_it_and_callers_are_told(cut_off: CutOff) -> None:
     with http_client(cut_off.stack.url) as client:
         operands = [RNG.standard_normal((2, 90, 90)).astype(np.float32) for _ in range(JOBS)]
-        names = [[stored(client, each).json()["id"] for each in pair] for pair in operands]
+        names = [[answered(partial(stored, client, each)).json()["id"] for each in pair] for pair in operands]
         cut_off.cut()
         began = time.monotonic()
         jobs = [submit(client, *pair) for pair in names]  # no worker has a copy of any operand
@@ -94,7 +113,6 @@ def test_accepted_jobs_outlast_it_and_callers_are_told(cut_off: CutOff) -> None:
         for job, (a, b) in zip(jobs, operands, strict=True):
             record = client.get(f"/v1/jobs/{job}", headers={"prefer": "wait=60"}).json()
             assert record["state"] == "succeeded", record
-            product = client.get(f"/v1/jobs/{job}/product", headers={"accept": "application/x-npy"})
-            np.testing.assert_allclose(from_npy(product.content), a @ b, rtol=1e-3, atol=1e-3)
+            np.testing.assert_allclose(product(client, job), a @ b, rtol=1e-3, atol=1e-3)
     logs = "".join(path.read_text(errors="replace") for path in cut_off.directory.glob("*.log"))
     assert SECRET not in logs and "X-Amz-Signature" not in logs
