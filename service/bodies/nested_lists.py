@@ -137,7 +137,6 @@ def read_lists(values: Mapping[str, Any], body: bytes, dtype: DTypeName | None) 
     """Those of the operands that are nested lists, by name. Where the caller names a `dtype` they are rounded to that;
     else every digit in `body` counts. Raises as `read_numbers`."""
     written = {name: _rows(value, name) for name, value in values.items() if isinstance(value, list)}
-    written = {name: _rows(value, name) for name, value in values.items() if isinstance(value, list)}
     lists = {name: read_numbers(value, name, dtype) for name, value in written.items()}
     if dtype is None and any(numbers.may_have_lost_digits for numbers in lists.values()):
         again, _ = _loads_leniently(body)

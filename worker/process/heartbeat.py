@@ -15,6 +15,7 @@ from jobs.fleet.places import ServicePlace, agreed
 from jobs.fleet.registry import WorkerRegistry
 from jobs.fleet.workers import WorkerInfo
 from jobs.settings import Settings
+from worker.device.out_of_service import LAST_BEAT_S
 from worker.device.runner import Runner
 from worker.process.ended_child import worker_id
 from worker.queues.device_name import consumed_bench_queue
@@ -23,7 +24,6 @@ MISPLACED_BEATS = 10  # so often the service's store is another one before the w
 PROBLEM_TTL_S = 30.0  # the next child tells it again
 DRAINED = "An operator drained it: it ends its jobs and takes no more."
 BEAT_S = 1.0  # at most this long, and a fifth of the time that a silent worker counts as live
-LAST_BEAT_S = 3.0  # that a beat under way may take: it would put the worker on the register again
 
 log = structlog.get_logger(__name__)
 
