@@ -21,6 +21,7 @@ from benchmarks.recorded import compact, files, is_results, name_of, read
 from jobs.benchmarks.cases import expand
 from jobs.benchmarks.presets import PRESETS
 from jobs.fleet.workers import DeviceInfo
+from kernels.catalog import BY_NAME
 from kernels.packed import read_text, write_text
 from kernels.published import DIRECTORY, PUBLISHED
 from kernels.published_records import PublishedRecord
@@ -42,22 +43,40 @@ BESIDE_CUBLAS = "The fast kernels beside cuBLAS, type by type"
 def publications() -> Iterator[tuple[str, str]]:
     """File name and content of each. A recorded `ceilings` has no products to show."""
     titles: Counter[str] = Counter()
-    for path in files(RESULTS, "*/*"):
+    for path in sorted(files(RESULTS, "*/*"), key=_place):
         if not is_results(document := read(path)):
             continue  # another program's record, or a study of many shapes
-        results = Results.model_validate(document)
+        results = without_misfits(Results.model_validate(document))
         if results.records and (results.complete or has_every_case(results)):
-            name = f"{path.parent.name}_{path.stem.replace('-', '_')}"
+            name = f"{path.parent.name}_{name_of(path).replace('-', '_')}"
             yield f"{name}{PACKED}", text(publish(results, name, title=_title(results, titles)))
     for path in files(RESULTS, "*_vs_cublas"):
         yield f"{name_of(path)}{PACKED}", text(publish(beside_cublas(read(path)), name_of(path)))
 
 
+def without_misfits(results: Results) -> Results:
+    """A group of kernels once had those of other element types in it, each case skipped. A library's tells that there
+    is nothing to hold the others against."""
+    kept = tuple(
+        case for case in results.records if case.dtype in BY_NAME[case.kernel].accuracy or is_library(case.kernel)
+    )
+    return results.model_copy(update={"records": kept})
+
+
+def _place(path: Path) -> tuple[bool, Path]:
+    """The H200's first, which all others are held against."""
+    return path.parent.name != "h200", path
+
+
 def _title(results: Results, given: Counter[str]) -> str:
-    """No two in a list have the same: a repeated run says which it is. `given`: how often each was given before."""
-    title = f"{truly_titled(results).job.title or results.job.id}"
-    given[title] += 1
-    return title if given[title] == 1 else f"{title}: run {given[title]}"
+    """No two in a list have the same: where it was given before it says on what device, and which run there.
+    `given`: how often each was given before."""
+    title = truly_titled(results).job.title or results.job.id
+    device = f"{title}, on an {results.device['name']}"
+    given.update((title, device))
+    if given[title] == 1:
+        return title
+    return device if given[device] == 1 else f"{title}: run {given[device]}"
 
 
 def truly_titled(results: Results) -> Results:

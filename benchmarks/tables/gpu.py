@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.result_models import CaseResult, Results
-from benchmarks.recorded import files, is_results, read
-from benchmarks.tables.compare import comparisons
+from benchmarks.recorded import files, is_results, name_of, read
+from benchmarks.tables.compare import AGAIN, comparisons
 from tools.markdown import table
 
 
@@ -31,12 +31,13 @@ def benchmarks(folder: Path) -> Iterator[str]:
     )
     columns = ("benchmark", "finished", "seconds", "cases", "record")
     yield table(columns, [_row(path, results) for path, results in records]).rstrip()
-    by_name = {path.stem: results for path, results in records}
+    by_name = {name_of(path): results for path, results in records}
     if "ladder" in by_name:
         yield from _ladder(by_name["ladder"])
     if "ceilings" in by_name:
         yield from _ceilings(by_name["ceilings"])
-    yield from comparisons(list(by_name.items()))
+    if any(name.endswith(AGAIN) for name in by_name):
+        yield from comparisons(list(by_name.items()))
 
 
 def _row(path: Path, results: Results) -> tuple[str, ...]:
@@ -46,7 +47,7 @@ def _row(path: Path, results: Results) -> tuple[str, ...]:
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items()) or f"{len(results.ceilings)} roofs"
     link = f"[rows](../benchmarks/results/{path.parent.name}/{path.name})"
     when = f"{ended:%Y-%m-%d %H:%M}" if ended else ""
-    return f"`{path.stem}`", when, seconds, counts if results.complete else f"{counts}, not whole", link
+    return f"`{name_of(path)}`", when, seconds, counts if results.complete else f"{counts}, not whole", link
 
 
 def _ladder(results: Results) -> Iterator[str]:

@@ -84,7 +84,8 @@ def page() -> str:
         parts += check_cost(path)
     for path in sorted(RESULTS.glob("*_stress.json")):
         parts += stress(path)
-    for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir() and not path.name.endswith("_auto")):
+    folders = (path for path in RESULTS.iterdir() if path.is_dir() and not path.name.endswith("_auto"))
+    for folder in sorted(folders, reverse=True):  # the newest device first
         parts += benchmarks(folder)
         for path in folder.glob("cross_check.json"):
             parts += cross_check(json.loads(path.read_text()))

@@ -97,24 +97,29 @@ def _asked(spec: BenchmarkSpec, problem: Problem, device: DeviceTraits) -> Itera
     if spec.kernels == "best":
         yield from _best(problem, device)
         return
-    for kernel, configs in _axes(spec, device):
+    for kernel, configs in _axes(spec, problem.dtype, device):
         if (reason := _unfit(kernel, problem.dtype, device)) is not None:
             yield Case(kernel.name, NO_CONFIG, problem, skip=reason)
         else:
             yield from _configured(kernel, configs, problem, device)
 
 
-def _axes(spec: BenchmarkSpec, device: DeviceTraits) -> Iterator[tuple[Kernel, Configs]]:
+def _axes(spec: BenchmarkSpec, dtype: DTypeName, device: DeviceTraits) -> Iterator[tuple[Kernel, Configs]]:
+    """A group leaves out kernels of other element types, which nobody named. A named kernel is told to be skipped."""
     if isinstance(spec.kernels, str):
-        for kernel in CATALOG:
-            ours = isinstance(kernel, CudaKernel) or device.device_class == "cpu"
-            if kernel.is_everyday and kernel.device_class == device.device_class and (ours or spec.kernels == "all"):
-                yield kernel, spec.configs
+        yield from ((kernel, spec.configs) for kernel in _group(spec.kernels, device) if dtype in kernel.accuracy)
         return
     for item in spec.kernels:
         own = item.configs if isinstance(item, KernelAxis) else None
         name = item.kernel if isinstance(item, KernelAxis) else item
         yield BY_NAME[name], spec.configs if own is None else own
+
+
+def _group(name: str, device: DeviceTraits) -> Iterator[Kernel]:
+    for kernel in CATALOG:
+        ours = isinstance(kernel, CudaKernel) or device.device_class == "cpu"
+        if kernel.is_everyday and kernel.device_class == device.device_class and (ours or name == "all"):
+            yield kernel
 
 
 def _best(problem: Problem, device: DeviceTraits) -> Iterator[Case]:

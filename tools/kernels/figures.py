@@ -75,7 +75,7 @@ def measured(kernel: str) -> str:
     by_device: dict[str, list[PublishedRecord]] = {}
     for (device_name, *_), (_, record) in sorted(found.items()):
         by_device.setdefault(device_name, []).append(record)
-    return "\n".join(_measured_on(name, records) for name, records in by_device.items())
+    return "\n".join(_measured_on(name, records) for name, records in sorted(by_device.items(), reverse=True))
 
 
 def _measured_on(device: str, records: Sequence[PublishedRecord]) -> str:

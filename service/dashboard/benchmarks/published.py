@@ -29,7 +29,7 @@ from service.http.conditions import none_match
 from service.http.listed import listed
 from service.published import find
 
-FIRST = ("h200_vs_cublas", "h200_ladder", "h200_grade", "h200_twenty_sizes", "h200_roofline")
+FIRST = ("h200_vs_cublas", "h200_ladder", "h200_grade", "h200_twenty_sizes", "h200_roofline", "h100_grade")
 
 router = APIRouter(include_in_schema=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -17,6 +18,7 @@ from analysis.measurement import size_of
 from analysis.results import CaseResult, Results, measurements
 from analysis.tables import rows
 from kernels.published import PUBLISHED
+from kernels.published_records import Publication
 from service.benchmarks.replies import find_benchmark, results_of
 from service.context import Context, context_of, owner_of
 from service.dashboard.charts.roofline import MODELS
@@ -96,7 +98,8 @@ def _page(request: Request, context: Context, job_id: str, view: ResultsPageQuer
         orders=ORDERS,
         size_of=size_of,
         in_words=in_words,
-        yardstick=_yardstick(results.spec.preset),
+        yardstick=yardstick_of(results),
+        model_of=model_of,
         conditions={case.case: condition(case) for case in results.records},
         published=PUBLISHED,
         models=MODELS,
@@ -107,10 +110,19 @@ def _page(request: Request, context: Context, job_id: str, view: ResultsPageQuer
     )
 
 
-def _yardstick(preset: str | None) -> str:
-    """The published run of the same preset, else the one with the most ordinary sizes."""
-    name = f"h200_{(preset or '').replace('-', '_')}"
-    return name if name in PUBLISHED else "h200_twenty_sizes"
+def yardstick_of(results: Results) -> Publication:
+    """A published run to hold this one against: of the same preset, on the same device if there is one; else the one
+    with the most ordinary sizes."""
+    preset = (results.spec.preset or "").replace("-", "_")
+    alike = [one for one in PUBLISHED.values() if one.report is None and one.name.partition("_")[2] == preset]
+    same_device = [one for one in alike if one.device.name == results.device.get("name")]
+    on_h200 = [one for one in alike if one.name.startswith("h200_")]
+    return next(iter((*same_device, *on_h200)), PUBLISHED["h200_twenty_sizes"])
+
+
+def model_of(device: str | None) -> str:
+    """What a device is called in a sentence: H100 for "NVIDIA H100 80GB HBM3"."""
+    return re.sub(r"^NVIDIA | \d+GB.*$", "", device or "other device")
 
 
 def _values(chosen: str, found: Any) -> list[str]:

@@ -13,6 +13,7 @@ from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import BenchmarkTooLarge, UnknownPreset
 from jobs.fleet.workers import DeviceInfo
 from jobs.settings import Settings
+from kernels.catalog import BY_NAME
 from kernels.model.numerics import Problem
 from kernels.published import PUBLISHED
 from kernels.published_records import PublishedRecord
@@ -72,6 +73,14 @@ def test_it_is_sound_and_within_bounds(name: str, device: DeviceInfo) -> None:
 def test_quick_is_quick_everywhere() -> None:
     for device in (CPU, H200):
         assert plan(spec_of("quick", device), device).estimate_s < 20
+
+
+def test_a_group_has_no_kernel_of_other_types_and_a_named_one_says_why_it_is_skipped() -> None:
+    assert not [case for case in cases("grade") if "float32" not in BY_NAME[case.kernel].accuracy]
+    named = expand(spec_of("grade", H200).model_copy(update={"kernels": ("naive", "hopper_bf16")}), H200)
+    assert {case.skip for case in named if case.kernel == "hopper_bf16"} == {
+        "hopper_bf16 does not multiply float32 operands; it takes bfloat16."
+    }
 
 
 def test_grade_has_the_sizes_of_grade_sh() -> None:

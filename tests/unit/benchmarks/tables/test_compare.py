@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from analysis.result_models import Results
 from analysis.results import collect
-from benchmarks.publish import has_every_case
+from benchmarks.publish import _title, has_every_case
 from benchmarks.tables.compare import comparisons
 from tests.support.recorded import recorded_results
 from tests.unit.analysis.findings import job, kept, two_rounds
@@ -30,3 +32,11 @@ def test_a_run_called_off_in_its_last_round_has_every_case() -> None:
     whole = recorded_results("tensor_cores")
     assert has_every_case(whole)
     assert not has_every_case(whole.model_copy(update={"records": whole.records[1:]}))
+
+
+def test_no_two_published_runs_have_the_same_title() -> None:
+    given: Counter[str] = Counter()
+    run = recorded_results("quick")
+    elsewhere = run.model_copy(update={"device": run.device | {"name": "NVIDIA T4"}})
+    title, again, other = (_title(one, given) for one in (run, run, elsewhere))
+    assert (again, other) == (f"{title}: run 2", f"{title}, on an NVIDIA T4")
