@@ -7,6 +7,7 @@ are those that ship with the package, as recorded on an H200.
 from __future__ import annotations
 
 import io
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +28,7 @@ COLOURS = 256
 MAX_BYTES = 100_000
 WAIT_S = 120
 SIDE = 512
+WORK_S = 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ def shots(product: str) -> dict[str, Shot]:
             "/ui/compare?before=published:h200_ladder&after=published:h200_ladder_again", "#verdicts", height=980
         ),
         "kernel": Shot("/ui/kernels/warp_tiled", "section[aria-labelledby=access]", 790),
-        "overview": Shot("/", height=760),  # last: by then there are trends to see
+        "overview": Shot("/?over=5m", height=760),  # last: by then there are trends to see
     }
 
 
@@ -62,9 +64,11 @@ def finished(http: httpx.Client, path: str, body: dict[str, Any]) -> str:
 
 
 def work(http: httpx.Client) -> str:
-    """Some products; the last one's job."""
-    for seed in range(1, 6):
-        operands = {name: {"random": {"shape": [64 * seed, 64 * seed], "seed": seed}} for name in ("a", "b")}
+    """Products for as long as trends take to show something; the last one's job."""
+    ends_at = time.monotonic() + WORK_S
+    while (left_s := ends_at - time.monotonic()) > 0:
+        n = 64 * (1 + int(left_s) % 16)
+        operands = {name: {"random": {"shape": [n, n], "seed": n}} for name in ("a", "b")}
         finished(http, "/v1/matmul", operands)
     a, b = ({"random": {"shape": [SIDE, SIDE], "seed": seed}} for seed in (1, 2))
     return finished(http, "/v1/matmul", {"a": a, "b": b})

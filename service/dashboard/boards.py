@@ -11,11 +11,15 @@ from analysis.comparison.leaderboard import Board, LeaderboardRow
 from service.benchmarks.leaderboard import every_board, headlines
 
 
-def kind_of(board: Board) -> str:
-    """Its type in words, with the class of arithmetic where a type has several, and the device."""
+def type_of(board: Board) -> str:
+    """Its type in words, with the class of arithmetic where a type has several."""
     several = {each.accuracy for each in every_board() if (each.device, each.dtype) == (board.device, board.dtype)}
-    arithmetic = f" as {board.accuracy}" if len(several) > 1 else ""
-    return f"{board.dtype}{arithmetic}" + (f", {board.device}" if len(devices()) > 1 else "")
+    return f"{board.dtype} as {board.accuracy}" if len(several) > 1 else board.dtype
+
+
+def kind_of(board: Board) -> str:
+    """The same, with the device where there are several."""
+    return type_of(board) + (f", {board.device}" if len(devices()) > 1 else "")
 
 
 def devices() -> list[str]:
