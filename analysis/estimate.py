@@ -17,7 +17,7 @@ from jobs.benchmarks.spec import BenchmarkSpec, TimingSpec
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceClass
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.published import PUBLISHED
 
 REFERENCE = "NVIDIA H200"  # what this project's own results were recorded on
@@ -159,13 +159,15 @@ def _reference_points(kernel: str, dtype: DTypeName) -> tuple[DTypeName, Points]
 
 
 def _scale(device: DeviceInfo, measured: DTypeName, asked: DTypeName) -> float:
-    """From the recorded device and element type to those that are asked for, by roofs; else by multiprocessors."""
+    """From the recorded device and element type to those that are asked for, by roofs, of complex types that of their
+    parts; else by multiprocessors. A type of which no roof is known is taken for as fast as the one measured."""
     reference = next(one.device for one in PUBLISHED.values() if one.device.name == REFERENCE)
     recorded, multiprocessors = reference.peak_gflops, reference.multiprocessors
-    peak = device.theoretical.gflops.get(asked)
-    if peak is not None:
-        return peak / recorded[measured]
-    between_types = recorded[asked] / recorded[measured]
+    asked, measured = DTYPES[asked].real, DTYPES[measured].real
+    known = recorded.get(measured)
+    if known is not None and (peak := device.theoretical.gflops.get(asked)) is not None:
+        return peak / known
+    between_types = recorded.get(asked, known) / known if known is not None else 1.0
     return between_types * (
         device.multiprocessors / multiprocessors if device.multiprocessors and multiprocessors else 1
     )

@@ -13,7 +13,8 @@ from jobs.benchmarks.cases import expand, problems
 from jobs.benchmarks.size import COUNTLESS, max_cases
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidRequest
-from jobs.fleet.workers import DeviceInfo
+from jobs.fleet.workers import Ceilings, DeviceInfo
+from kernels.catalog import CATALOG
 from kernels.model.numerics import Problem
 from kernels.published import PUBLISHED
 from service.bodies.options import parse_model
@@ -140,3 +141,11 @@ def test_what_was_not_recorded_goes_by_what_was() -> None:
     ratio = roofs["float64"] / roofs["float32"]
     in_double = Problem(2048, 2048, 2048, "float64")
     assert gflops("split_k", in_double, other) == pytest.approx(ratio * gflops("split_k", problem, other))
+
+
+@pytest.mark.parametrize("device", [H200, H200.model_copy(update={"name": "NVIDIA T4", "theoretical": Ceilings()})])
+def test_every_kernel_has_a_guess_for_each_of_its_types(device: DeviceInfo) -> None:
+    """Also for types of which no roof is known, and for those that no recorded run has."""
+    for kernel in CATALOG:
+        for dtype in kernel.dtypes:
+            assert gflops(kernel.name, Problem(1024, 1024, 1024, dtype), device) > 0, (kernel.name, dtype)
