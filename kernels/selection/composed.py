@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from kernels.model.kernel import NO_CONFIG, ComposedKernel, DeviceTraits
+from kernels.model.kernel import NO_CONFIG, ComposedKernel, DeviceTraits, Kernel
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice, choose
 
 
-def real_choice(kernel: ComposedKernel, problem: Problem, traits: DeviceTraits) -> Choice:
-    """In the class that the complex product is to have. Raises NoKernelError."""
+def real_choice(kernel: Kernel, problem: Problem, traits: DeviceTraits) -> Choice:
+    """In the class that the complex product is to have; of a library that has complex products of its own, its real
+    ones. Raises NoKernelError."""
+    if not isinstance(kernel, ComposedKernel):
+        return choose(kernel.name, NO_CONFIG, problem.as_real, kernel.accuracy[problem.dtype], traits)
     return choose("auto", NO_CONFIG, problem.as_real, kernel.accuracy[problem.dtype], traits)

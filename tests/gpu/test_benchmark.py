@@ -57,6 +57,7 @@ def spin(runner: CudaRunner) -> Callable[[int], Callable[[int], None]]:
 
 
 # ---- time ----
+@pytest.mark.alone
 @pytest.mark.parametrize("us", [500, 2000])
 @pytest.mark.parametrize("reps", [1, 4])
 def test_a_kernel_of_known_time_takes_it(
@@ -66,6 +67,7 @@ def test_a_kernel_of_known_time_takes_it(
     assert median(times) == pytest.approx(us, rel=0.02)
 
 
+@pytest.mark.alone
 def test_a_launch_that_waits_for_the_device_spoils_the_sample_and_no_more(
     sampler: Sampler, spin: Callable[[int], Callable[[int], None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +79,7 @@ def test_a_launch_that_waits_for_the_device_spoils_the_sample_and_no_more(
     assert sampler.sample(spin(500_000), 1, "warm").time_us == pytest.approx(500, rel=0.05)
 
 
+@pytest.mark.alone
 def test_a_launch_that_fails_lets_the_device_go(sampler: Sampler) -> None:
     def fail(_: int) -> None:
         raise ValueError("as a launch may")
@@ -86,6 +89,7 @@ def test_a_launch_that_fails_lets_the_device_go(sampler: Sampler) -> None:
     assert sampler.sample(lambda _: None, 1, "warm").time_us < 1000
 
 
+@pytest.mark.alone
 def test_the_clock_is_one_that_the_device_runs_at(
     runner: CudaRunner, sampler: Sampler, spin: Callable[[int], Callable[[int], None]]
 ) -> None:
@@ -95,6 +99,7 @@ def test_the_clock_is_one_that_the_device_runs_at(
     assert all(clock is not None and 100 < clock < 1.02 * highest for clock in clocks), clocks
 
 
+@pytest.mark.alone
 def test_a_cold_cache_is_no_faster_than_a_warm_one(runner: CudaRunner) -> None:
     with runner.bench(THIN, NORMAL) as bench:
         prepared = bench.prepare(case(runner, "cublas", THIN))
@@ -103,6 +108,7 @@ def test_a_cold_cache_is_no_faster_than_a_warm_one(runner: CudaRunner) -> None:
             assert cold > 1.05 * warm, (reps, cold, warm)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("cache", ["cold", "warm"])
 @pytest.mark.parametrize("kernel", ["cublas", "register_tiled"])
 def test_several_launches_agree_with_one(runner: CudaRunner, kernel: str, cache: CacheState) -> None:
@@ -111,6 +117,7 @@ def test_several_launches_agree_with_one(runner: CudaRunner, kernel: str, cache:
         assert typical_us(prepared, 5, cache) == pytest.approx(typical_us(prepared, 1, cache), rel=0.1)
 
 
+@pytest.mark.alone
 def test_a_launch_costs_the_host_little_and_says_what_it_takes(runner: CudaRunner) -> None:
     with runner.bench(SQUARE, NORMAL) as bench:
         ours = bench.prepare(case(runner, "register_tiled", SQUARE))
@@ -235,6 +242,7 @@ def test_copies_are_timed_and_change_nothing(
         assert passes(bench, problem, "cublas", rng)
 
 
+@pytest.mark.alone
 def test_energy_is_positive_or_unknown(runner: CudaRunner) -> None:
     with runner.bench(SQUARE, NORMAL) as bench:
         prepared = bench.prepare(case(runner, "cublas", SQUARE))
@@ -243,6 +251,7 @@ def test_energy_is_positive_or_unknown(runner: CudaRunner) -> None:
     assert used_mj is None or 1 < used_mj / 1e3 / seconds < 3000, "watts"
 
 
+@pytest.mark.alone
 def test_what_is_watched_is_plausible(runner: CudaRunner) -> None:
     with runner.bench(SQUARE, NORMAL) as bench:
         prepared = bench.prepare(case(runner, "cublas", SQUARE))
@@ -278,6 +287,7 @@ def test_the_environment_is_told(runner: CudaRunner) -> None:
     assert {"power_limit_w", "ecc", "mig", "persistence_mode", "pcie", "clocks_mhz", "variables"} <= found.keys()
 
 
+@pytest.mark.alone
 def test_roofs_are_below_what_the_device_can_do(runner: CudaRunner) -> None:
     roofs = {roof.name: roof for roof in runner.ceilings()}
     print({name: (roof.value, roof.theoretical, roof.sm_clock_mhz, roof.reason) for name, roof in roofs.items()})

@@ -57,7 +57,8 @@ def true_products(m: int, n: int, k: int, dtype: DTypeName, rng: np.random.Gener
     for name, *pair in operand_pairs(m, k, n, "float64" if dtype == "float64" else "float32", rng):
         a, b = (stored(each, dtype) for each in pair)
         wide_a, wide_b = as_float64(a, dtype), as_float64(b, dtype)
-        whole = np.isfinite(wide_a).all(axis=1)[:, np.newaxis] & np.isfinite(wide_b).all(axis=0)
+        finite_rows, finite_columns = np.isfinite(wide_a).all(axis=1), np.isfinite(wide_b).all(axis=0)
+        whole = np.logical_and.outer(finite_rows, finite_columns)
         only_a, only_b = (np.where(np.isfinite(each), each, 0.0) for each in (wide_a, wide_b))
         with np.errstate(over="ignore", under="ignore"):  # no bound is proven where sizes overflow
             sizes = np.abs(only_a) @ np.abs(only_b)

@@ -17,9 +17,11 @@ from jobs.errors import MatmulError, VerificationFailed
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of, part_count, part_digests
 from jobs.models import Verification
-from kernels.model.numerics import Problem
+from kernels.catalog import BY_NAME
+from kernels.model.architectures import ARCHITECTURES
+from kernels.model.numerics import DTYPES, Problem
 from kernels.tiles.plan import TilePlan, spans
-from tests.support.kernels.played_complex import lying
+from tests.support.kernels.played_complex import PlayedKernels, lying
 from tests.support.stores import numbers
 from tests.support.workers import played_cuda
 from worker.check.fingerprint import BITS, fingerprint_of_items
@@ -31,6 +33,7 @@ from worker.device.tiles import TiledTask, TileRecord
 SEED = 0x1234567
 ALPHA, BETA = 2.0, -3.0
 ARGUMENTS_OF_EPILOGUE = 17
+COMPLEX = "complex_as_real"
 
 
 class DeviceError(Exception):
@@ -100,7 +103,8 @@ def plan_of(case: dict[str, Any], problem: Problem) -> TilePlan:
 
 
 def outcome(case: dict[str, Any]) -> str:
-    from worker.cuda.tiles.lane import Gpu
+    from worker.cuda.composed import ComplexProducts
+    from worker.cuda.tiles.gpus import Gpu
     from worker.cuda.tiles.product import CudaTiledProduct
 
     problem = Problem(**case["problem"])
@@ -110,15 +114,18 @@ def outcome(case: dict[str, Any]) -> str:
     b = numbers((problem.batch, *shape_b) if problem.b_batched else shape_b, problem.dtype, 1)
     out = np.zeros((problem.batch, problem.m, problem.n), STORAGE_DTYPES[problem.product_dtype])
     plan = plan_of(case, problem)
-    choice = cast(Any, type("Choice", (), {"kernel": type("Kernel", (), {"name": "played"})(), "config": {}}))
+    kernel = BY_NAME[COMPLEX] if DTYPES[problem.dtype].is_complex else type("Kernel", (), {"name": "played"})()
+    choice = cast(Any, type("Choice", (), {"kernel": kernel, "config": {}}))
     wrong = int("sent" in case)
     sent_a, sent_b = HostOperand(a, digest=digest_of(a) ^ wrong), HostOperand(b, digest=digest_of(b))
     epilogue = _epilogue(case, problem)
     task = TiledTask(
         *(problem, choice, plan, sent_a, sent_b, out, None, SEED), checked=epilogue is not None, epilogue=epilogue
     )
+    kernels: Any = PlayedKernels(played_cuda.calls)
+    composed = ComplexProducts(cast(Any, Compiler()), kernels, kernels, ARCHITECTURES["sm_90"].traits)
     played = cast(tuple[Any, Any, Any], (Compiler(), None, Multiplier()))
-    gpus = [Gpu(index, *played) for index in range(plan.devices)]
+    gpus = [Gpu(index, *played, composed) for index in range(plan.devices)]
     product = CudaTiledProduct(task, gpus, tile_s=1.0, block_parts=3, places=2)
     done = _earlier(case, a, b, out, plan)
     records = dict(done)
