@@ -25,9 +25,16 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import part_digests
 from jobs.matrices.interface import MatrixInfo, StoredMatrix
 from kernels.model.numerics import DTYPES, Problem
-from tests.support.kernels.played_complex import arranged, multiply_complex, rows_of
+from tests.support.kernels.played_complex import (
+    arranged,
+    by_library,
+    find_not_finite,
+    multiply_complex,
+    rows_of,
+)
 from tests.support.kernels.played_epilogue import play_epilogue
 from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
+from worker.check.as_real import real_view
 from worker.cpu.blas import multiply
 from worker.device.cancellable_lock import CancellableLock
 from worker.device.runner import Epilogue, StoredOperand
@@ -103,8 +110,11 @@ class Compiler:
         if name.startswith("digest"):
             return Function(self._digest)
         if name.startswith("complex"):
-            part = next(option for option in program.options if option.startswith("-DDTYPE_"))
-            return Function(lambda arguments: arranged(name, part.removeprefix("-DDTYPE_").lower(), arguments))
+            macro = next(option for option in program.options if option.startswith("-DDTYPE_"))
+            part = macro.removeprefix("-DDTYPE_").lower()
+            if name == "complex_finite":
+                return Function(lambda arguments: find_not_finite(part, arguments))
+            return Function(lambda arguments: arranged(name, part, arguments))
         assert name in ("epilogue", "epilogue_check"), name
         macro = next(option for option in program.options if option.startswith("-DDTYPE_"))
         dtype = STORAGE_DTYPES[macro.removeprefix("-DDTYPE_").lower()]
@@ -138,8 +148,12 @@ class Way:
     def __init__(self, bench: StoreBench, runner: Any) -> None:
         self._bench, self._runner = bench, runner
         self._uploaded: dict[tuple[Any, ...], MatrixInfo] = {}
+        self.is_by_library = False
 
     def go(self, problem: Problem, case: dict[str, Any]) -> str:
+        self.is_by_library = "library" in case
+        if self.is_by_library:
+            return self.by_library(problem, infinite=case["library"] == "infinite")
         if case.get("bias"):
             return self.finished(problem, case["bias"])
         if case.get("c"):
@@ -183,6 +197,20 @@ class Way:
         self._runner.product_ended(info.id, awaited=True)
         kept = self._runner.cache.get(info.id)
         assert kept is not None and kept.copy.layout.dtype == "float16"
+        return "right"
+
+    def by_library(self, problem: Problem, *, infinite: bool) -> str:
+        """Whose own product has NaN where one part of an element is infinite."""
+        sent = numbers((problem.m, problem.k), problem.dtype, 3), numbers((problem.k, problem.n), problem.dtype, 4)
+        if infinite:
+            sent[0][5] = np.inf
+        a, b = (self._operand(array, problem) for array in sent)
+        calls.clear()
+        info = self._computed(problem, a, b)
+        with np.errstate(all="ignore"):
+            expected = multiply(problem, *sent)
+        np.testing.assert_array_equal(real_view(self._bench.get(info)), real_view(expected))
+        self._bench.store.delete(info.id, owner="ada")
         return "right"
 
     def product(self, problem: Problem, *, is_square: bool) -> str:
@@ -258,6 +286,8 @@ def main() -> None:
             self, problem: Problem, choice: Any, matrices: Any, epilogue: Any = None, meanwhile: Any = None
         ) -> float:
             """There is no check here, so nothing is prepared for one meanwhile; but blocks that it would read are."""
+            if way.is_by_library:
+                return by_library(self, self.compiler, problem, matrices, calls)
             if DTYPES[problem.dtype].is_complex:
                 multiply_complex(self.compiler, problem, matrices, calls)
                 return 1.0
