@@ -11,6 +11,7 @@ from functools import partial
 
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
 from kernels.model.numerics import DTYPES, Problem
+from kernels.selection.choose import Choice
 from kernels.selection.composed import real_choice
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands, as_real, is_finite
@@ -31,12 +32,12 @@ class ComplexProducts:
         return is_complex and isinstance(kernel, LibraryKernel) and not is_finite(self._compiler, product)
 
     def launcher(
-        self, kernel: Kernel, problem: Problem, matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]
+        self, asked: Choice, problem: Problem, matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]
     ) -> Callable[[], None]:
         """What puts the product on the current stream. All that is tried at a first use has been. Raises
         KernelUnavailable, DeviceFault, cupy's OutOfMemoryError."""
         a, b, c = matrices
-        choice, real = real_choice(kernel, problem, self._traits), problem.as_real
+        choice, real = real_choice(asked, problem, self._traits), problem.as_real
         operands = RealOperands(self._compiler, problem, a, b)
         three = operands.a, operands.b, as_real(c)
         if isinstance(choice.kernel, CudaKernel):

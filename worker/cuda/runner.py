@@ -233,7 +233,7 @@ class CudaRunner(TilingRunner):
         """How long the device took. The product is done when this returns; `meanwhile` is called while it is not."""
         kernel, is_loaded = choice.kernel, True
         if isinstance(kernel, ComposedKernel):
-            multiply = self._composed.launcher(kernel, problem, matrices)
+            multiply = self._composed.launcher(choice, problem, matrices)
         elif isinstance(kernel, CudaKernel):
             multiply = partial(self._prepared.get(kernel, choice.config, problem).launch, *matrices)
         else:
@@ -248,7 +248,7 @@ class CudaRunner(TilingRunner):
 
         kernel_ms = self._clock.kernel_ms(launch, is_loaded=is_loaded, meanwhile=meanwhile)
         if self._composed.is_spoilt(kernel, matrices[2]):
-            multiply = self._composed.launcher(kernel, problem, matrices)
+            multiply = self._composed.launcher(choice, problem, matrices)
             kernel_ms += self._clock.kernel_ms(launch, is_loaded=False)
         if not isinstance(kernel, CudaKernel):
             clear_padding(matrices[2])  # a padded product may have anything there, and be an operand later

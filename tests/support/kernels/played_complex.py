@@ -128,7 +128,7 @@ def multiply_complex(compiler: Any, problem: Problem, matrices: Any, calls: list
     products = ComplexProducts(compiler, played, played, ARCHITECTURES["sm_90"].traits)
     kernel = BY_NAME["complex_as_real"]
     assert isinstance(kernel, ComposedKernel)
-    products.launcher(kernel, problem, matrices)()
+    products.launcher(Choice(kernel, {}, "It was asked for."), problem, matrices)()
     own = RealOperands(compiler, problem, *matrices[:2], for_check=True)
     own.arrange()
     expected = real_view(rows_of(matrices[2]).copy())

@@ -201,7 +201,7 @@ class Lane:
         once it is there, and by then the next panels are to be on their way."""
         kernel, gpu = self._task.choice.kernel, self._gpu
         if DTYPES[problem.dtype].is_complex:
-            gpu.composed.launcher(kernel, problem, (a, b, c))()
+            gpu.composed.launcher(self._task.choice, problem, (a, b, c))()
         elif isinstance(kernel, CudaKernel):
             gpu.prepared.get(kernel, self._task.choice.config, problem).launch(a, b, c)
         else:
