@@ -12,6 +12,7 @@ from analysis.result_models import CaseResult, Ratio, Results
 from benchmarks.kernel_targets import AUTO, PADDED_TO, TARGETS, Bounds, Target, TargetShape
 from benchmarks.measure.auto_sample import geometric_mean
 from benchmarks.recorded import read as read_record
+from kernels.model.numerics import DTYPES
 from tools.markdown import table
 
 COLUMNS = (
@@ -55,7 +56,8 @@ class Beside:
         """The kernel, what was asked of it, and what it is held against where that is no library's."""
         asked = "".join(f", `{name}` {value}" for name, value in self.target.config.items())
         over = "" if self.target.baseline == "auto" else f" over `{self.target.baseline}`"
-        return f"`{self.ours.kernel}`{asked}{over}"
+        of = f" of {self.target.dtype}" if DTYPES[self.target.dtype].is_complex else ""
+        return f"`{self.ours.kernel}`{of}{asked}{over}"
 
     @property
     def best(self) -> CaseResult | None:
@@ -110,7 +112,16 @@ def _case(target: Target, shape: TargetShape, run: Results) -> CaseResult | None
     at = _at(shape, run)
     if target.kernel == AUTO:
         return next((case for case in at if case.case != case.baseline), at[0] if at else None)
-    return next((case for case in at if case.kernel == target.kernel), None)
+    return next((case for case in at if case.kernel == target.kernel and _is_own(target, case)), None)
+
+
+def _is_own(target: Target, case: CaseResult) -> bool:
+    """Whether it is in the config that the target asks for, and not in one that is measured beside it."""
+
+    def has(config: Mapping[str, int]) -> bool:
+        return config.items() <= dict(case.config).items()
+
+    return has(target.config) and not any(has(other) for other in target.others)
 
 
 def _library(case: CaseResult | None, run: Results | None) -> CaseResult | None:
