@@ -82,9 +82,11 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
-    not_alone = pytest.mark.skip(reason="it needs the GPU to itself: run it by `-m alone`, without -n")
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.gpu)
-            if _process_count() > 1 and item.get_closest_marker("alone") is not None:
-                item.add_marker(not_alone)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if _process_count() > 1 and item.get_closest_marker("alone") is not None:
+        pytest.skip("it needs the GPU to itself: run it by `-m alone`, without -n")

@@ -1,4 +1,4 @@
-"""Complex products on the device of `played_cuda.py`: memory of this process, and numpy in place of kernels."""
+"""Complex products on the device of `tests/support/played`: memory of this process, and numpy in place of kernels."""
 
 from __future__ import annotations
 

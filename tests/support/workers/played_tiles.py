@@ -22,8 +22,8 @@ from kernels.model.architectures import ARCHITECTURES
 from kernels.model.numerics import DTYPES, Problem
 from kernels.tiles.plan import TilePlan, spans
 from tests.support.kernels.played_complex import PlayedKernels, lying
+from tests.support.played import driver as played_driver
 from tests.support.stores import numbers
-from tests.support.workers import played_cuda
 from worker.check.fingerprint import BITS, fingerprint_of_items
 from worker.cpu.blas import multiply
 from worker.cpu.epilogue import add_epilogue
@@ -45,25 +45,25 @@ class Zeros:
 
     def __init__(self, count: int, dtype: Any) -> None:
         self._words = np.zeros(count, dtype)
-        self.data = played_cuda.Memory(0)
+        self.data = played_driver.Memory(0)
         self.data.ptr = self._words.ctypes.data
 
     def get(self) -> Array:
         return self._words.copy()
 
 
-class Compiler(played_cuda.Compiler):
+class Compiler(played_driver.Compiler):
     def function(self, program: Any, name: str) -> Any:
         if name != "fingerprint":
             function = super().function(program, name)
-            return played_cuda.Function(lambda arguments: self._faulty(function, arguments))
+            return played_driver.Function(lambda arguments: self._faulty(function, arguments))
         itemsize = int(program.options[-1].partition("=")[2])
-        return played_cuda.Function(lambda arguments: self._fingerprint(BITS[itemsize], arguments))
+        return played_driver.Function(lambda arguments: self._fingerprint(BITS[itemsize], arguments))
 
     def _faulty(self, function: Any, arguments: Any) -> None:
         function(None, None, arguments)
         for number, fault in enumerate(("p", "c", "d")):
-            if len(arguments) == ARGUMENTS_OF_EPILOGUE and played_cuda.faults.pop(fault, False):
+            if len(arguments) == ARGUMENTS_OF_EPILOGUE and played_driver.faults.pop(fault, False):
                 ctypes.c_uint8.from_address(int(arguments[number])).value ^= 1
 
     def _fingerprint(self, dtype: Any, arguments: Any) -> None:
@@ -81,7 +81,7 @@ class Multiplier:
         arrays = [self._array(matrix) for matrix in (a, b, c)]
         made = multiply(problem, *(each if each.shape[0] > 1 else each[0] for each in arrays[:2]))
         arrays[2][...] = made.reshape(arrays[2].shape)
-        if played_cuda.faults.pop("panel", False):
+        if played_driver.faults.pop("panel", False):
             arrays[0][0, 0, 0] += 1  # it was right when it came, and is not when its fingerprint is taken
 
     def _array(self, matrix: Any) -> Any:
@@ -122,7 +122,7 @@ def outcome(case: dict[str, Any]) -> str:
     task = TiledTask(
         *(problem, choice, plan, sent_a, sent_b, out, None, SEED), checked=epilogue is not None, epilogue=epilogue
     )
-    kernels: Any = PlayedKernels(played_cuda.calls)
+    kernels: Any = PlayedKernels(played_driver.calls)
     composed = ComplexProducts(cast(Any, Compiler()), kernels, kernels, ARCHITECTURES["sm_90"].traits)
     played = cast(tuple[Any, Any, Any], (Compiler(), None, Multiplier()))
     gpus = [Gpu(index, *played, composed) for index in range(plan.devices)]
@@ -177,7 +177,7 @@ def _earlier(case: dict[str, Any], a: Array, b: Array, out: Array, plan: TilePla
 
 
 def main() -> None:
-    played_cuda.install()
+    played_driver.install()
     from worker.cuda.tiles.lane import Lane
 
     passed = Verification(method="freivalds", residual=0.0, threshold=1.0, passed=True)
@@ -191,12 +191,12 @@ def main() -> None:
     setattr(sys.modules["cupy_backends.cuda.libs"].cublas, "CUBLASError", DeviceError)  # noqa: B010
     for line in sys.stdin:
         case = json.loads(line)
-        played_cuda.faults.update(dict.fromkeys(case.get("faults", ()), True))
+        played_driver.faults.update(dict.fromkeys(case.get("faults", ()), True))
         try:
             told = outcome(case)
         except MatmulError as error:
             told = type(error).__name__
-        played_cuda.faults.clear()
+        played_driver.faults.clear()
         print(json.dumps(told), flush=True)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -94,22 +93,6 @@ def test_target_and_curve_together_have_every_size_of_the_plot_once() -> None:
         drawn = {shape.n for shape in (*curve.by_shape, *target.by_shape)}
         assert drawn >= set(plotted(curve.dtype)) >= {1024, 1025, 8192, 8193}
     assert {16_384, 16_385} <= set(plotted("bfloat16")) and 16_384 not in plotted("float32")
-
-
-def test_a_target_is_of_its_own_config_and_names_a_complex_type() -> None:
-    """Whatever is measured beside it, and in which order."""
-    (case,) = (one for one in LARGE.records if one.kernel == "pipelined" and one.n == 4096)
-    fast = {"kernel": "complex_as_real", "config": {"emulated": 1}, "gflops": 2 * (case.gflops or 0.0)}
-    slow = case.model_copy(update={"kernel": "complex_as_real", "config": {"emulated": 0}})
-    run = LARGE.model_copy(update={"records": (case.model_copy(update=fast), slow, *LARGE.records)})
-    fields: dict[str, Any] = {"kernel": "complex_as_real", "dtype": "complex64", "bounds": {4096: (0.1, 9.0)}}
-    for target, expected in (
-        (Target(**fields, others=({"emulated": 1},)), slow.gflops),
-        (Target(**fields, config={"emulated": 1}, others=({"emulated": 0},)), fast["gflops"]),
-    ):
-        (found,) = beside(target, {target.name: run})
-        assert found.ours.gflops == expected
-        assert found.named.startswith("`complex_as_real` of complex64")
 
 
 @pytest.mark.parametrize(("must", "aim", "said"), [(0.5, 0.9, "aim"), (0.5, 5.0, "reached"), (4.0, 5.0, "missed")])
