@@ -60,9 +60,10 @@ def rivals(dtype: DTypeName, device_class: DeviceClass, accuracy: AccuracyName |
     return [name for name in takers if name not in SLOW and (device_class == "cpu" or ours(name) or name in libraries)]
 
 
-def with_configs(name: str) -> dict[str, Any]:
+def with_configs(name: str, dtype: DTypeName) -> dict[str, Any]:
     """The kernel in its default config, and in what further ones it is measured in."""
-    return {"kernel": name, "configs": [{}, *FURTHER_CONFIGS[name]] if name in FURTHER_CONFIGS else "default"}
+    further = FURTHER_CONFIGS.get((name, dtype), ())
+    return {"kernel": name, "configs": [{}, *further] if further else "default"}
 
 
 def ours(name: str) -> bool:
@@ -78,7 +79,7 @@ def benchmark_kernels(
     accuracy: AccuracyName | None = None,
 ) -> dict[str, Any]:
     """The kernels of each benchmark, by the benchmark's name. `kernels` selects rivals; without it all are measured."""
-    others = {"others": [with_configs(name) for name in kernels or rivals(dtype, device_class, accuracy)]}
+    others = {"others": [with_configs(name, dtype) for name in kernels or rivals(dtype, device_class, accuracy)]}
     return others if rivals_only else {"auto": "best", **others}
 
 

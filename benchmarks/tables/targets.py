@@ -54,10 +54,7 @@ class Beside:
     @property
     def named(self) -> str:
         """The kernel, what was asked of it, and what it is held against where that is no library's."""
-        asked = "".join(f", `{name}` {value}" for name, value in self.target.config.items())
-        over = "" if self.target.baseline == "auto" else f" over `{self.target.baseline}`"
-        of = f" of {self.target.dtype}" if DTYPES[self.target.dtype].is_complex else ""
-        return f"`{self.ours.kernel}`{of}{asked}{over}"
+        return _named(self.ours.kernel, self.target)
 
     @property
     def best(self) -> CaseResult | None:
@@ -71,6 +68,13 @@ class Beside:
         if self.best is None or self.best is self.library:
             return self.ours.fraction_of_baseline
         return _unpaired(self.ours, self.best)
+
+
+def _named(kernel: str, target: Target) -> str:
+    asked = "".join(f", `{name}` {value}" for name, value in target.config.items())
+    over = "" if target.baseline == "auto" else f" over `{target.baseline}`"
+    of = f" of {target.dtype}" if DTYPES[target.dtype].is_complex else ""
+    return f"`{kernel}`{of}{asked}{over}"
 
 
 def _unpaired(ours: CaseResult, other: CaseResult) -> Ratio | None:
@@ -209,7 +213,7 @@ def _speeds(target: Target, runs: Mapping[str, Results]) -> Iterator[tuple[str, 
         if shape in by_shape:
             yield _speed(by_shape[shape])
         else:
-            yield _padded(f"`{target.kernel}`", str(shape), "not measured")
+            yield _padded(_named(target.kernel, target), str(shape), "not measured")
     if target.mean is not None and (mean := _mean(target, runs)):
         blank = ("",) * (COLUMNS.index("ratio") - 2)
         yield _padded(f"`{target.kernel}`", "geometric mean", *blank, *_of_mean(mean))
