@@ -40,11 +40,11 @@ def products_of(dtype: DTypeName) -> list[TrueProduct]:
     return [each for shape in SHAPES for each in true_products(*shape, dtype, rng)]
 
 
-@pytest.fixture(scope="module")
-def compiled(session_runner: CudaRunner) -> None:
-    """All at once, by all cores."""
-    wanted = ((kernel.name, NO_CONFIG, Problem(*shape, dtype)) for kernel, dtype in CASES for shape in SHAPES)
-    compile_all(session_runner, wanted)
+@lru_cache
+def compile_for(runner: CudaRunner, dtype: DTypeName) -> None:
+    """All kernels of a type at once, by all cores."""
+    kernels = [kernel.name for kernel, of in CASES if of == dtype]
+    compile_all(runner, ((name, NO_CONFIG, Problem(*shape, dtype)) for name in kernels for shape in SHAPES))
 
 
 def multiplied(runner: CudaRunner, kernel: str, true: TrueProduct) -> Array:
@@ -55,9 +55,9 @@ def multiplied(runner: CudaRunner, kernel: str, true: TrueProduct) -> Array:
     return np.frombuffer(given, STORAGE_DTYPES[problem.product_dtype]).reshape(problem.product_shape)
 
 
-@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize(("kernel", "dtype"), CASES, ids=lambda each: getattr(each, "name", each))
 def test_no_element_is_beyond_its_bound(runner: CudaRunner, kernel: Kernel, dtype: DTypeName) -> None:
+    compile_for(runner, dtype)
     proven = 0
     for true in products_of(dtype):
         bound = proven_bound(kernel, true.problem, true.of_a, true.of_b)
