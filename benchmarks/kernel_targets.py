@@ -184,6 +184,19 @@ TARGETS = (
     Target(kernel="fp32_emulated", dtype="float32", bounds={2048: (1.5, 2.5), 4096: (2.5, 4.0), 8192: (3.0, 5.0)}),
     Target(kernel="fp64_emulated", dtype="float64", bounds={4096: (1.2, 1.5), 8192: (1.4, 1.8), 16_384: (1.5, 2.0)}),
     Target(
+        kernel="complex_as_real",
+        dtype="complex64",
+        products="complex64",
+        bounds={2048: None, 4096: (2.5, 4.0), 8192: None},
+    ),
+    Target(
+        kernel="complex_as_real",
+        dtype="complex128",
+        products="complex128",
+        config={"emulated": 1},
+        bounds={2048: None, 4096: (1.5, 2.3), 8192: None},
+    ),
+    Target(
         kernel=AUTO,
         dtype="float32",
         products="small",
@@ -200,9 +213,12 @@ TARGETS = (
 
 # What the plot shows besides: sizes whose rows are whole runs, and those that follow them.
 ALIGNED = (1024, 1536, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384)
-# Configs that the curve has besides the default: with more products a kernel is as exact as the library at more sizes.
-MORE_EXACT: Mapping[str, Sequence[Mapping[str, int]]] = {
-    "fp32_emulated": tuple({"min_products": min_products} for min_products in (7, 8, 10))
+# Configs that are measured besides the default: with more products a kernel is as exact as the library at more sizes,
+# and `emulated` makes complex128 products of real ones that are more exact than the library's. Those of complex64 are
+# not, unless `auto` chooses how many products they take.
+FURTHER_CONFIGS: Mapping[tuple[str, DTypeName], Sequence[Mapping[str, int]]] = {
+    ("fp32_emulated", "float32"): tuple({"min_products": min_products} for min_products in (7, 8, 10)),
+    ("complex_as_real", "complex128"): ({"emulated": 1},),
 }
 MAX_OF_WIDE = 8192  # of types of four bytes and more: at 16,384 a sample of the library takes a fifth of a second
 
@@ -221,7 +237,7 @@ def _curve(target: Target) -> Target:
         dtype=target.dtype,
         products="curve",
         bounds=dict.fromkeys(sizes),
-        others=MORE_EXACT.get(target.kernel, ()),
+        others=FURTHER_CONFIGS.get((target.kernel, target.dtype), ()),
         timing=QUICK,
     )
 

@@ -13,6 +13,7 @@ import pytest
 
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
+from kernels.model.numerics import DTYPE_NAMES
 
 with suppress(ImportError):  # a GPU machine may have no hypothesis
     from hypothesis import settings
@@ -24,13 +25,15 @@ SERVICES = "tests/integration/"
 BROWSER = ("tests/browser/", "tests/chaos/")
 PROGRAMS = "tests/integration/local/"
 EMULATED = "tests/emulation/"
+ON_GPU = "tests/gpu/"
 
 
 @pytest.hookimpl(optionalhook=True)  # a GPU machine may have no xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Tests that start services of their own take turns, as do those that share a browser, with the long one under
-    faults among these, those of whole programs, and those that share an emulator, so that each takes about as long; all
-    others go by file."""
+    faults among these, those of whole programs, and those that share an emulator, so that each takes about as long.
+    Tests on a GPU go by function, and by element type where that comes last: most wait for compilers and for what is
+    true. All others go by file."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
@@ -41,6 +44,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return "programs"
             if nodeid.startswith(EMULATED):
                 return "emulator"
+            if nodeid.startswith(ON_GPU):
+                function, _, parameters = nodeid.partition("[")
+                last = parameters.rstrip("]").rpartition("-")[2]
+                return f"{function}[{last}]" if last in DTYPE_NAMES else function
             return "services" if nodeid.startswith(SERVICES) else nodeid.partition("::")[0]
 
     return Together(config, log)

@@ -23,13 +23,13 @@ from typing import Any
 import httpx
 
 from analysis.result_models import Results
-from benchmarks.kernel_targets import MORE_EXACT
+from benchmarks.kernel_targets import FURTHER_CONFIGS
 from benchmarks.measure.auto_sample import Shape, draw, not_measured, parser_of
 from benchmarks.measure.kernels import Kept, look
 from benchmarks.measure.presets import ENDED, POLL_S, run, service
 from benchmarks.recorded import read
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.kernel import CudaKernel, DeviceClass
+from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceClass
 from kernels.model.numerics import ACCURACY_NAMES, DTYPES, AccuracyName, DTypeName
 
 SHAPES = 200
@@ -50,21 +50,24 @@ TIMING = {"rounds": 1, "warmup_ms": 20.0, "min_samples": 5, "max_samples": 20, "
 
 def rivals(dtype: DTypeName, device_class: DeviceClass, accuracy: AccuracyName | None = None) -> list[str]:
     """Kernels whose products of the type are of this accuracy, its own by default. On a GPU these are ours, without the
-    ladder's first rungs, and the library at its best; on a CPU it is BLAS."""
+    ladder's first rungs, and the library at its best, which of complex types is the one there is; on a CPU it is
+    BLAS."""
     wanted = accuracy or DTYPES[dtype].accuracy
     fit = [kernel for kernel in CATALOG if kernel.device_class == device_class and kernel.takes(dtype, wanted)]
     fit = [kernel for kernel in fit if kernel.is_everyday]
     takers = [kernel.name for kernel in fit if accuracy is None or kernel.accuracy[dtype] == accuracy]
-    return [name for name in takers if name not in SLOW and (device_class == "cpu" or ours(name) or name in TUNED)]
+    libraries = ("cublas",) if DTYPES[dtype].is_complex else TUNED
+    return [name for name in takers if name not in SLOW and (device_class == "cpu" or ours(name) or name in libraries)]
 
 
-def with_configs(name: str) -> dict[str, Any]:
-    """The kernel in its default config and, if it has more exact ones, in those too."""
-    return {"kernel": name, "configs": [{}, *MORE_EXACT[name]] if name in MORE_EXACT else "default"}
+def with_configs(name: str, dtype: DTypeName) -> dict[str, Any]:
+    """The kernel in its default config, and in what further ones it is measured in."""
+    further = FURTHER_CONFIGS.get((name, dtype), ())
+    return {"kernel": name, "configs": [{}, *further] if further else "default"}
 
 
 def ours(name: str) -> bool:
-    return isinstance(BY_NAME[name], CudaKernel)
+    return isinstance(BY_NAME[name], CudaKernel | ComposedKernel)
 
 
 def benchmark_kernels(
@@ -76,7 +79,7 @@ def benchmark_kernels(
     accuracy: AccuracyName | None = None,
 ) -> dict[str, Any]:
     """The kernels of each benchmark, by the benchmark's name. `kernels` selects rivals; without it all are measured."""
-    others = {"others": [with_configs(name) for name in kernels or rivals(dtype, device_class, accuracy)]}
+    others = {"others": [with_configs(name, dtype) for name in kernels or rivals(dtype, device_class, accuracy)]}
     return others if rivals_only else {"auto": "best", **others}
 
 

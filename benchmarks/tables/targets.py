@@ -12,6 +12,7 @@ from analysis.result_models import CaseResult, Ratio, Results
 from benchmarks.kernel_targets import AUTO, PADDED_TO, TARGETS, Bounds, Target, TargetShape
 from benchmarks.measure.auto_sample import geometric_mean
 from benchmarks.recorded import read as read_record
+from kernels.model.numerics import DTYPES
 from tools.markdown import table
 
 COLUMNS = (
@@ -53,9 +54,7 @@ class Beside:
     @property
     def named(self) -> str:
         """The kernel, what was asked of it, and what it is held against where that is no library's."""
-        asked = "".join(f", `{name}` {value}" for name, value in self.target.config.items())
-        over = "" if self.target.baseline == "auto" else f" over `{self.target.baseline}`"
-        return f"`{self.ours.kernel}`{asked}{over}"
+        return _named(self.ours.kernel, self.target)
 
     @property
     def best(self) -> CaseResult | None:
@@ -69,6 +68,13 @@ class Beside:
         if self.best is None or self.best is self.library:
             return self.ours.fraction_of_baseline
         return _unpaired(self.ours, self.best)
+
+
+def _named(kernel: str, target: Target) -> str:
+    asked = "".join(f", `{name}` {value}" for name, value in target.config.items())
+    over = "" if target.baseline == "auto" else f" over `{target.baseline}`"
+    of = f" of {target.dtype}" if DTYPES[target.dtype].is_complex else ""
+    return f"`{kernel}`{of}{asked}{over}"
 
 
 def _unpaired(ours: CaseResult, other: CaseResult) -> Ratio | None:
@@ -110,7 +116,16 @@ def _case(target: Target, shape: TargetShape, run: Results) -> CaseResult | None
     at = _at(shape, run)
     if target.kernel == AUTO:
         return next((case for case in at if case.case != case.baseline), at[0] if at else None)
-    return next((case for case in at if case.kernel == target.kernel), None)
+    return next((case for case in at if case.kernel == target.kernel and _is_own(target, case)), None)
+
+
+def _is_own(target: Target, case: CaseResult) -> bool:
+    """Whether it is in the config that the target asks for, and not in one that is measured beside it."""
+
+    def has(config: Mapping[str, int]) -> bool:
+        return config.items() <= dict(case.config).items()
+
+    return has(target.config) and not any(has(other) for other in target.others)
 
 
 def _library(case: CaseResult | None, run: Results | None) -> CaseResult | None:
@@ -198,7 +213,7 @@ def _speeds(target: Target, runs: Mapping[str, Results]) -> Iterator[tuple[str, 
         if shape in by_shape:
             yield _speed(by_shape[shape])
         else:
-            yield _padded(f"`{target.kernel}`", str(shape), "not measured")
+            yield _padded(_named(target.kernel, target), str(shape), "not measured")
     if target.mean is not None and (mean := _mean(target, runs)):
         blank = ("",) * (COLUMNS.index("ratio") - 2)
         yield _padded(f"`{target.kernel}`", "geometric mean", *blank, *_of_mean(mean))

@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
-from kernels.model.kernel import ComposedKernel
+from kernels.entries.fp32_emulated import FP32_EMULATED
+from kernels.entries.fp64_emulated import FP64_EMULATED
+from kernels.model.kernel import ComposedKernel, CudaKernel, Kernel, Parameter
 from kernels.model.numerics import COMPLEX_ACCURACY
+
+EMULATED = Parameter(
+    name="emulated",
+    values=(0, 1),
+    default=0,
+    summary="1: the real product goes to the kernel that emulates its type on int8 tensor cores; 0: to `auto`'s",
+    compiled=False,
+)
+
+
+def _of_ours(kernels: tuple[Kernel, ...]) -> CudaKernel:
+    (kernel,) = kernels
+    assert isinstance(kernel, CudaKernel)
+    return kernel
+
 
 COMPLEX: tuple[ComposedKernel, ...] = (
     ComposedKernel(
@@ -16,5 +33,7 @@ COMPLEX: tuple[ComposedKernel, ...] = (
         "Each part of each element keeps the bound of a real sum of 2k terms. Conjugates are signs of the blocks.",
         origin="The 1m method of F. G. Van Zee, SIAM J. Sci. Comput. 42(5), 2020, as one product.",
         accuracy=COMPLEX_ACCURACY,
+        parameters=(EMULATED,),
+        emulators={"complex64": _of_ours(FP32_EMULATED), "complex128": _of_ours(FP64_EMULATED)},
     ),
 )

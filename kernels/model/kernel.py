@@ -278,9 +278,15 @@ def _with_transposes(problem: Problem, wanted: tuple[bool, bool] | None) -> Prob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComposedKernel(Kernel):
-    """A complex product as the real one that it is (`Problem.as_real`), by whichever kernel `auto` takes for that."""
+    """A complex product as the real one that it is (`Problem.as_real`), by whichever kernel `auto` takes for that, or,
+    where its parameter `emulated` is 1, by what emulates its type of parts."""
 
     device_class: DeviceClass = "gpu"
+    emulators: Mapping[DTypeName, CudaKernel] = field(default_factory=dict, repr=False)
+
+    def misfit(self, config: TileConfig, dtype: DTypeName, device: DeviceTraits | None = None) -> str | None:
+        is_emulated = config.get("emulated") and device is not None
+        return self.emulators[dtype].unsupported_because(device) if is_emulated and device is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
+from kernels.model.kernel import NO_CONFIG, ComposedKernel, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
 from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
-from kernels.selection.forecast import Forecast, SpeedPoint, forecasts, promising
+from kernels.selection.forecast import Forecast, forecasts, promising
+from kernels.selection.reasons import AS_FAST, Race, reason_of, with_article
 from kernels.selection.tuned import TABLES, Nearby, TunedTable, nearby
 
-AS_FAST = 0.98  # of the fastest: runs of one kernel differ by so much
 # Times as fast as all others, on the operands of the tables, a kernel must be that falls back to another on some
 # operands: there it loses what its look at them costs, about as much as it gains elsewhere where it is less fast.
 WORTH_A_FALLBACK = 2.0
+# Times the library's real products, on tables that have no complex ones, a real product must be as fast for a complex
+# one to be made of it: the library's complex products may be somewhat faster than its real ones, and B is arranged.
+# In products of fewer operations the launch that does that weighs too much.
+WORTH_ARRANGING, MIN_ARRANGED_FLOPS = 1.5, 1 << 33
 PROBE_REACH = 6.0  # doublings: so far away shapes say what is worth measuring, though not what is the fastest
 
 
@@ -111,6 +115,8 @@ def choose_from(
     near = nearby(problem, accuracy, device, tables, classes=classes)
     if near is not None and (choice := _measured(near, fit, preferred, problem, device, is_compiled)) is not None:
         return choice
+    if near is None and (choice := _as_real(problem, fit, accuracy, device, tables, is_compiled)) is not None:
+        return choice
     config = _compiled_default(preferred, problem, device, is_compiled)
     takes = f"{problem.dtype} to {accuracy}"
     why = f"the first of {len(fit)} kernels that take {takes} here, in order of preference"
@@ -180,12 +186,39 @@ def _measured(
         if not rivals:
             return None
         chosen, fastest = _winner(rivals, problem.dtype)
-    said = _why(_Race(chosen, fastest, len(rivals), near.table), problem)
+    said = reason_of(Race(chosen, fastest, len(rivals), near.table), problem)
     if chosen is not first[0]:
         said = f"{said.removesuffix('.')}; {first[0].point.kernel.name} goes before it and is not compiled yet."
     if near.table.device != device.name:
-        said = f"{said.removesuffix('.')}; this is {_a(device.name)}, of the same compute capability."
+        said = f"{said.removesuffix('.')}; this is {with_article(device.name)}, of the same compute capability."
     return Choice(chosen.point.kernel, chosen.point.config, f"auto: {said}")
+
+
+def _as_real(
+    problem: Problem,
+    fit: Mapping[str, Kernel],
+    accuracy: AccuracyName,
+    device: DeviceTraits,
+    tables: Iterable[TunedTable],
+    is_compiled: IsCompiled,
+) -> Choice | None:
+    """A complex product made of a real one, where that should be much faster than any library's."""
+    composed, real = next((each for each in fit.values() if isinstance(each, ComposedKernel)), None), problem.as_real
+    near = None if problem.flops < MIN_ARRANGED_FLOPS else nearby(real, accuracy, device, tables)
+    if composed is None or near is None:
+        return None
+    among = {kernel.name: kernel for kernel in candidates(real, accuracy, device) if kernel.is_everyday}
+    rivals = _worth_their_fallback(forecasts(near.entries, among, real, device))
+    if not rivals:
+        return None
+    chosen, fastest = _winner(rivals, real.dtype)
+    if isinstance(chosen.point.kernel, LibraryKernel) or chosen.cautious < WORTH_ARRANGING:
+        return None
+    config = composed.resolve_config(NO_CONFIG, problem, device)
+    if not is_compiled(composed, config):
+        return None
+    said = reason_of(Race(chosen, fastest, len(rivals), near.table), real)
+    return Choice(composed, config, f"auto: as a real product of {real.m}×{real.n}×{real.k}: {said}")
 
 
 def _winner(rivals: Sequence[Forecast], dtype: DTypeName) -> tuple[Forecast, Forecast]:
@@ -214,70 +247,6 @@ def _precedence(one: Forecast, dtype: DTypeName) -> tuple[bool, float, bool, boo
     ours = not isinstance(kernel, LibraryKernel)
     untuned = not (isinstance(kernel, LibraryKernel) and kernel.is_tuned)
     return ours, ACCURACY_UNIT_ROUNDOFF[accuracy], accuracy in ACCURACY_RANGE, untuned, -one.cautious
-
-
-@dataclass(frozen=True, slots=True)
-class _Race:
-    """Who was chosen, who was the fastest, of how many, by which table."""
-
-    chosen: Forecast
-    fastest: Forecast
-    count: int
-    table: TunedTable
-
-    def measured_at(self, point: SpeedPoint) -> str:
-        """Where, and on what."""
-        verb = "probed here" if self.table.is_probed else f"measured on {_a(self.table.device)}"
-        return f"{verb} at {_shape(point)}"
-
-
-def _why(race: _Race, problem: Problem) -> str:
-    chosen, fastest = race.chosen.point, race.fastest.point
-    if not chosen.entry.is_of(problem):
-        return _expected(race)
-    kernels = f"{race.count} kernels {race.measured_at(chosen)}"
-    speed = f"{chosen.row.gflops:.0f} GFLOPS"
-    if chosen.row.fraction_of_baseline is not None and chosen.entry.baseline != chosen.kernel.name:
-        speed += f", {chosen.row.fraction_of_baseline:.2f} times {chosen.entry.baseline}"
-    if race.count == 1:
-        return f"of the kernels {race.measured_at(chosen)} {chosen.kernel.name} alone fits here ({speed})."
-    if chosen is fastest:
-        return f"{chosen.kernel.name} was the fastest of {kernels} ({speed})."
-    return (
-        f"{chosen.kernel.name} was within {100 * (1 - AS_FAST):.0f} % of {fastest.kernel.name}, the fastest of "
-        f"{kernels} ({speed}); so near, libraries go first, and the more exact."
-    )
-
-
-def _expected(race: _Race) -> str:
-    """Of a shape that was not measured itself."""
-    chosen, fastest = race.chosen.point.kernel, race.fastest.point.kernel
-    ours = not isinstance(chosen, LibraryKernel)
-    speed = f", at {race.chosen.speed:.2f} times the library's speed" if ours else ""
-    shapes = "the shape" if race.chosen.points == 1 else f"{race.chosen.points} shapes"
-    where = f"on {_a(race.table.device)} at {_shape(race.chosen.point)}"
-    by = f"by its speed at {shapes} measured nearest, the first of them {where}, and by how it fills tiles and waves"
-    if race.chosen.point.kernel.emulated_with is not None:
-        by += "; by its errors there on normal operands it should be no further off than the library as a whole"
-    if race.count == 1:
-        return f"of the kernels measured near this shape {chosen.name} alone fits here, {by}."
-    if chosen is fastest:
-        return f"{chosen.name} should be the fastest of {race.count} kernels here{speed}, {by}."
-    return (
-        f"{chosen.name} should be within {100 * (1 - AS_FAST):.0f} % of {fastest.name}, the fastest of {race.count} "
-        f"kernels here, {by}; so near, libraries go first, and the more exact."
-    )
-
-
-def _shape(point: SpeedPoint) -> str:
-    entry = point.entry
-    batch = f" in batches of {entry.batch}" if entry.batch > 1 else ""
-    return f"{entry.m}×{entry.n}×{entry.k}{batch}"
-
-
-def _a(device: str) -> str:
-    """With the article that goes with how the name is spoken."""
-    return f"an {device}" if device.startswith(("A", "E", "I", "NV", "O")) else f"a {device}"
 
 
 def _named(kernel: Kernel, asked: TileConfig, problem: Problem, accuracy: AccuracyName, device: DeviceTraits) -> Choice:

@@ -7,6 +7,12 @@ from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice, choose
 
 
-def real_choice(kernel: ComposedKernel, problem: Problem, traits: DeviceTraits) -> Choice:
-    """In the class that the complex product is to have. Raises NoKernelError."""
-    return choose("auto", NO_CONFIG, problem.as_real, kernel.accuracy[problem.dtype], traits)
+def real_choice(choice: Choice, problem: Problem, traits: DeviceTraits) -> Choice:
+    """In the class that the complex product is to have; of a library that has complex products of its own, its real
+    ones. Raises NoKernelError, ConfigError."""
+    kernel, accuracy = choice.kernel, choice.kernel.accuracy[problem.dtype]
+    if not isinstance(kernel, ComposedKernel):
+        return choose(kernel.name, NO_CONFIG, problem.as_real, accuracy, traits)
+    if choice.config.get("emulated"):
+        return choose(kernel.emulators[problem.dtype].name, NO_CONFIG, problem.as_real, accuracy, traits)
+    return choose("auto", NO_CONFIG, problem.as_real, accuracy, traits)

@@ -19,15 +19,30 @@ from tests.support.kernels.products import matrix
 from worker.check.as_real import in_blocks, real_view, signs_of
 from worker.check.elements import core
 from worker.cpu.epilogue import add_epilogue
-from worker.cuda.complex.arrangement import Arrangement, blocks_of_b, conjugate, rows_of_a
+from worker.cuda.complex.arrangement import (
+    Arrangement,
+    blocks_of_b,
+    conjugate,
+    finite_launch,
+    finite_numbers,
+    real_layout,
+    rows_of_a,
+)
 from worker.cuda.complex.epilogue import complex_epilogue_launch
 from worker.cuda.epilogue.plan import sizes
 from worker.cuda.pitch import Layout, operand_layout
-from worker.cuda.sources import complex_check_program, complex_layout_program, epilogue_program
+from worker.cuda.sources import (
+    complex_check_program,
+    complex_finite_program,
+    complex_layout_program,
+    epilogue_program,
+)
 from worker.device.runner import Epilogue, HostOperand
 
 HERE: tuple[DTypeName, ...] = ("complex64", "complex128")
-FUNCTIONS = ("complex_rows", "complex_blocks", "complex_check", "complex_epilogue", "complex_epilogue_check")
+OF_EPILOGUE = ("complex_epilogue", "complex_epilogue_check")
+FUNCTIONS = ("complex_rows", "complex_blocks", "complex_check", "complex_finite", *OF_EPILOGUE)
+OTHER_PROGRAMS = {"complex_check": complex_check_program, "complex_finite": complex_finite_program}
 Kernels = Mapping[tuple[DTypeName, str], Compiled]
 
 
@@ -36,10 +51,9 @@ def kernels(emulator: Emulator, pool: Executor) -> Kernels:
     def compiled(asked: tuple[DTypeName, str]) -> Compiled:
         dtype, name = asked
         part = DTYPES[dtype].real
-        if name.startswith("complex_epilogue"):
+        if name in OF_EPILOGUE:
             return emulator.compile(epilogue_program(dtype), name)
-        program = complex_check_program(part) if name == "complex_check" else complex_layout_program(part)
-        return emulator.compile(program, name)
+        return emulator.compile(OTHER_PROGRAMS.get(name, complex_layout_program)(part), name)
 
     asked = [*itertools.product(HERE, FUNCTIONS)]
     return dict(zip(asked, pool.map(compiled, asked), strict=True))
@@ -99,6 +113,28 @@ def test_a_is_transposed_and_conjugated(kernels: Kernels, dtype: DTypeName) -> N
         kernels[dtype, "complex_rows"], [Run(plain.launch, (lying(a, at), room(plain.to)), plain.numbers)]
     )
     np.testing.assert_array_equal(made, real_view(a.conj()))
+
+
+@pytest.mark.parametrize("dtype", HERE)
+def test_one_part_that_is_not_finite_is_found(kernels: Kernels, dtype: DTypeName) -> None:
+    """In any item, row and column; what pads rows does not count."""
+    shape, rng = (3, 40, 300), np.random.default_rng(6)
+    at = real_layout(operand_layout(dtype, shape))
+    assert at.pitch > at.columns
+
+    def found(elements: Array) -> bool:
+        given, word = lying(real_view(elements), at), Memory.flat(np.zeros(1, np.uint32), is_result=True)
+        ((made,),) = execute(
+            kernels[dtype, "complex_finite"], [Run(finite_launch(at), (given, word), finite_numbers(at))]
+        )
+        return bool(made.any())
+
+    whole = matrix(shape, dtype, rng)
+    assert not found(whole)
+    for place, value in (((2, 39, 299), 1j * np.inf), ((0, 0, 0), np.nan), ((1, 17, 200), complex(-np.inf, 1))):
+        spoilt = whole.copy()
+        spoilt[place] = value
+        assert found(spoilt)
 
 
 FACTORS = [(2.0, 0.0), (0.5 - 1.25j, 1j), (0.0, -3 + 0.1j), (1j, 1.0), (-0.75j, 0.3)]

@@ -30,6 +30,11 @@ def _why_not() -> str | None:
     return None if count else "there is no NVIDIA GPU"
 
 
+def _process_count() -> int:
+    """Of pytest-xdist."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+
+
 @pytest.fixture(scope="session")
 def gpu() -> None:
     """Skips, or fails where a GPU is required."""
@@ -43,10 +48,11 @@ def gpu() -> None:
 
 @pytest.fixture(scope="session")
 def gpu_settings(gpu: None, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Compiled kernels are kept for the next run where MATMUL_KERNEL_CACHE_DIR says where."""
+    """Compiled kernels are kept for the next run where MATMUL_KERNEL_CACHE_DIR says where, and shared by the processes
+    of this one."""
     kept = os.environ.get("MATMUL_KERNEL_CACHE_DIR")
-    directory = Path(kept) if kept else tmp_path_factory.mktemp("gpu") / "kernels"
-    return Settings(device="gpu:0", kernel_cache_dir=directory)
+    of_all = tmp_path_factory.getbasetemp().parent if _process_count() > 1 else tmp_path_factory.getbasetemp()
+    return Settings(device="gpu:0", kernel_cache_dir=Path(kept) if kept else of_all / "kernels")
 
 
 @pytest.fixture(scope="session")
@@ -79,3 +85,8 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.gpu)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if _process_count() > 1 and item.get_closest_marker("alone") is not None:
+        pytest.skip("it needs the GPU to itself: run it by `-m alone`, without -n")

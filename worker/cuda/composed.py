@@ -1,15 +1,20 @@
-"""A complex product as one real one, by whichever kernel `auto` takes for that."""
+"""A complex product as one real one: by whichever kernel `auto` takes for that, or by the real one of a library.
+
+Libraries multiply each sum by an alpha of 1 + 0i, and 0 times infinity is NaN: where one part of an element is infinite
+it spoils the other. A product of theirs that is not finite is made again as a real one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 
-from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceTraits
-from kernels.model.numerics import Problem
+from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
+from kernels.model.numerics import DTYPES, Problem
+from kernels.selection.choose import Choice
 from kernels.selection.composed import real_choice
 from worker.cuda.compile import Compiler
-from worker.cuda.complex.matrices import RealOperands, as_real
+from worker.cuda.complex.matrices import RealOperands, as_real, is_finite
 from worker.cuda.launch import PreparedKernels
 from worker.cuda.library.cublas import Cublas
 from worker.cuda.memory import DeviceMatrix
@@ -21,13 +26,18 @@ class ComplexProducts:
     def __init__(self, compiler: Compiler, prepared: PreparedKernels, cublas: Cublas, traits: DeviceTraits) -> None:
         self._compiler, self._prepared, self._cublas, self._traits = compiler, prepared, cublas, traits
 
+    def is_spoilt(self, kernel: Kernel, product: DeviceMatrix) -> bool:
+        """Whether a library may have made elements NaN that are not. Waits for the current stream."""
+        is_complex = DTYPES[product.layout.dtype].is_complex
+        return is_complex and isinstance(kernel, LibraryKernel) and not is_finite(self._compiler, product)
+
     def launcher(
-        self, kernel: ComposedKernel, problem: Problem, matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]
+        self, asked: Choice, problem: Problem, matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]
     ) -> Callable[[], None]:
         """What puts the product on the current stream. All that is tried at a first use has been. Raises
         KernelUnavailable, DeviceFault, cupy's OutOfMemoryError."""
         a, b, c = matrices
-        choice, real = real_choice(kernel, problem, self._traits), problem.as_real
+        choice, real = real_choice(asked, problem, self._traits), problem.as_real
         operands = RealOperands(self._compiler, problem, a, b)
         three = operands.a, operands.b, as_real(c)
         if isinstance(choice.kernel, CudaKernel):

@@ -98,7 +98,7 @@ def kernel_bytes(choice: Choice, problem: Problem, traits: DeviceTraits) -> int:
     a library is in what is left free in any case."""
     if isinstance(choice.kernel, ComposedKernel):
         real = problem.as_real
-        return arranged_bytes(problem) + kernel_bytes(real_choice(choice.kernel, problem, traits), real, traits)
+        return arranged_bytes(problem) + kernel_bytes(real_choice(choice, problem, traits), real, traits)
     if not isinstance(choice.kernel, CudaKernel):
         return 0
     return _kernel_bytes(choice.kernel.name, tuple(choice.config.items()), problem, traits)

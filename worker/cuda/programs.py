@@ -26,7 +26,7 @@ def programs_of_choice(choice: Choice, problem: Problem, traits: DeviceTraits) -
     """The same of any kernel; a library has none."""
     kernel = choice.kernel
     if isinstance(kernel, ComposedKernel):
-        inner = programs_of_choice(real_choice(kernel, problem, traits), problem.as_real, traits)
+        inner = programs_of_choice(real_choice(choice, problem, traits), problem.as_real, traits)
         return inner | {complex_layout_program(DTYPES[problem.dtype].real)}
     return programs_of(kernel, choice.config, problem, traits) if isinstance(kernel, CudaKernel) else frozenset()
 

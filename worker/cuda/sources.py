@@ -27,6 +27,7 @@ DIGEST_SOURCE = TRANSPOSE_SOURCE.with_name("digest.cu")
 EPILOGUE_SOURCE = TRANSPOSE_SOURCE.with_name("epilogue.cu")
 EPILOGUE_CHECK_SOURCE = TRANSPOSE_SOURCE.with_name("epilogue_check.cu")
 COMPLEX_LAYOUT_SOURCE = TRANSPOSE_SOURCE.with_name("complex_layout.cu")
+COMPLEX_FINITE_SOURCE = TRANSPOSE_SOURCE.with_name("complex_finite.cu")
 COMPLEX_CHECK_SOURCE = TRANSPOSE_SOURCE.with_name("complex_check.cu")
 COMPLEX_EPILOGUE_SOURCE = TRANSPOSE_SOURCE.with_name("complex_epilogue.cu")
 FINGERPRINT_SOURCE = TRANSPOSE_SOURCE.with_name("fingerprint.cu")
@@ -133,6 +134,11 @@ def gather_program(dtype: DTypeName) -> Program:
 def complex_layout_program(part: DTypeName) -> Program:
     """A complex matrix as an operand of a real product; of parts of that type."""
     return Program(COMPLEX_LAYOUT_SOURCE, (*_common(part), *_transposes((False, False))))
+
+
+def complex_finite_program(part: DTypeName) -> Program:
+    """Whether a complex product is finite."""
+    return Program(COMPLEX_FINITE_SOURCE, (*_common(part), *_transposes((False, False))))
 
 
 def complex_check_program(part: DTypeName) -> Program:

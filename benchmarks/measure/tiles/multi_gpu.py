@@ -29,7 +29,7 @@ from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import Choice
 from worker.cpu.environment import dated_environment
 from worker.cuda.runner import CudaRunner
-from worker.cuda.tiles.lane import Gpu
+from worker.cuda.tiles.gpus import Gpu
 from worker.device.tiles import Tiling
 
 LAUNCHES = 5

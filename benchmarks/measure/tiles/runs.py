@@ -19,7 +19,7 @@ from kernels.selection.choose import Choice, choose
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.runner import CudaRunner
-from worker.cuda.tiles.lane import Gpu
+from worker.cuda.tiles.gpus import Gpu
 from worker.device.runner import HostOperand, gathered
 from worker.device.tiles import TiledTask, TileRecord, Tiling
 

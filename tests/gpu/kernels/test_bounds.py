@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,57 +12,58 @@ import pytest
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.catalog import CATALOG
-from kernels.model.accuracy import SMALLEST_POSITIVE
 from kernels.model.bounds import proven_bound
-from kernels.model.kernel import Kernel
-from kernels.model.numerics import DTYPES, DTypeName, Problem
-from tests.gpu.products import multiply
-from tests.support.bounds.operand_data import operand_pairs
-from worker.check.elements import as_float64, narrow
-from worker.cpu.exact.product import multiply_exactly
-from worker.product.magnitudes import magnitudes_of
+from kernels.model.kernel import NO_CONFIG, Kernel
+from kernels.model.numerics import DTYPES, REAL_NAMES, DTypeName, Problem
+from tests.gpu.products import choice, compile_all
+from tests.support.bounds.true_products import TrueProduct, true_products, worst_of
+from worker.device.runner import HostOperand, gathered
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
 
-SHAPES = [(64, 96, 64), (130, 66, 1000), (256, 256, 4096), (65, 257, 20_000)]
+SEED = int(os.environ.get("MATMUL_TEST_SEED", secrets.randbits(32)))
+SHAPES = [(64, 96, 64), (65, 66, 1000), (66, 130, 4096), (9, 17, 20_000)]
+# By type: what a product truly is is computed once for all kernels. Nothing is proven of complex products.
 CASES = [
     (kernel, dtype)
+    for dtype in REAL_NAMES
+    if not DTYPES[dtype].is_integer
     for kernel in CATALOG
-    for dtype in kernel.dtypes
-    if kernel.device_class == "gpu" and not DTYPES[dtype].is_integer and kernel.arithmetic.get(dtype) != "unproven"
+    if kernel.device_class == "gpu" and dtype in kernel.dtypes and kernel.arithmetic.get(dtype) != "unproven"
 ]
 
 
-def stored(values: Array, dtype: DTypeName) -> Array:
-    with np.errstate(all="ignore"):
-        return values.astype(dtype) if dtype in ("float32", "float64") else narrow(values.astype(np.float32), dtype)
+@lru_cache(maxsize=1)
+def products_of(dtype: DTypeName) -> list[TrueProduct]:
+    rng = np.random.default_rng(SEED)
+    return [each for shape in SHAPES for each in true_products(*shape, dtype, rng)]
+
+
+@lru_cache
+def compile_for(runner: CudaRunner, dtype: DTypeName) -> None:
+    """All kernels of a type at once, by all cores."""
+    kernels = [kernel.name for kernel, of in CASES if of == dtype]
+    compile_all(runner, ((name, NO_CONFIG, Problem(*shape, dtype)) for name in kernels for shape in SHAPES))
+
+
+def multiplied(runner: CudaRunner, kernel: str, true: TrueProduct) -> Array:
+    """As it comes: nobody asks what the check would say of it."""
+    problem, operands = true.problem, (HostOperand(true.a), HostOperand(true.b))
+    with runner.compute(problem, choice(runner, kernel, problem), *operands) as product:
+        given = gathered(product.chunks())
+    return np.frombuffer(given, STORAGE_DTYPES[problem.product_dtype]).reshape(problem.product_shape)
 
 
 @pytest.mark.parametrize(("kernel", "dtype"), CASES, ids=lambda each: getattr(each, "name", each))
-def test_no_element_is_beyond_its_bound(
-    runner: CudaRunner, kernel: Kernel, dtype: DTypeName, rng: np.random.Generator
-) -> None:
-    """Of a product that overflows nowhere. float64's own rounding, 2^-53, is below every bound."""
+def test_no_element_is_beyond_its_bound(runner: CudaRunner, kernel: Kernel, dtype: DTypeName) -> None:
+    compile_for(runner, dtype)
     proven = 0
-    for m, n, k in SHAPES:
-        problem = Problem(m, n, k, dtype)
-        for name, *pair in operand_pairs(m, k, n, "float64" if dtype == "float64" else "float32", rng):
-            a, b = (stored(each, dtype) for each in pair)
-            bound = proven_bound(kernel, problem, magnitudes_of(a, dtype), magnitudes_of(b, dtype))
-            if bound.normwise is None:
-                continue
-            c, _, _ = multiply(runner, kernel.name, problem, a, b, rng)
-            assert c.dtype == STORAGE_DTYPES[problem.product_dtype]
-            wide_a, wide_b = as_float64(a, dtype), as_float64(b, dtype)
-            true = multiply_exactly(Problem(m, n, k, "float64"), wide_a, wide_b)
-            off = np.abs(as_float64(c, problem.product_dtype) - true)[np.isfinite(true)]
-            norms = np.linalg.norm(wide_a, axis=1).max() * np.linalg.norm(wide_b, axis=0).max()
-            tiny, slack = SMALLEST_POSITIVE[problem.product_dtype], 1 + 2.0**-20
-            assert off.max(initial=0.0) <= slack * (bound.normwise * norms) + tiny, (name, problem)
-            if bound.componentwise is not None:
-                sizes = multiply_exactly(Problem(m, n, k, "float64"), np.abs(wide_a), np.abs(wide_b))
-                limit = slack * bound.componentwise * sizes[np.isfinite(true)] + tiny
-                assert (off <= limit).all(), (name, problem, float((off / limit).max()))
-            proven += 1
+    for true in products_of(dtype):
+        bound = proven_bound(kernel, true.problem, true.of_a, true.of_b)
+        if bound.normwise is None:
+            continue
+        worst, count = worst_of(true, bound, multiplied(runner, kernel.name, true))
+        assert worst <= 1.0, (true.name, true.problem, worst, f"MATMUL_TEST_SEED={SEED}")
+        proven += count > 0
     assert proven >= len(SHAPES)

@@ -15,8 +15,10 @@ from jobs.matrices.digest import digest_of
 from kernels.model.numerics import COMPLEX_ACCURACY, DTYPES, DTypeName, Problem
 from tests.gpu.products import choice, multiply
 from tests.support.kernels.products import assert_right, matrix, operands
+from worker.check.as_real import real_view
 from worker.check.epilogue import wrong_elements
 from worker.check.verify import check
+from worker.cpu import blas as cpu_blas
 from worker.device.runner import Epilogue, HostOperand, gathered
 
 if TYPE_CHECKING:
@@ -106,16 +108,32 @@ def test_faults_are_caught_where_the_product_lies(
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("size", [SMALL, (300, 310, 64)])
 def test_an_infinite_part_leaves_the_other(
-    runner: CudaRunner, rng: np.random.Generator, kernel: str, dtype: DTypeName
+    runner: CudaRunner, rng: np.random.Generator, kernel: str, dtype: DTypeName, size: tuple[int, int, int]
 ) -> None:
-    """Where this fails for `cublas`, it multiplies sums by 1 + 0i as OpenBLAS does: such jobs are then tried again by
-    `complex_as_real`, and docs/decisions/0055 should say so."""
-    problem = Problem(300, 310, 64, dtype)
-    a, b = (np.zeros(shape, STORAGE_DTYPES[dtype]) for shape in ((300, 64), (64, 310)))
+    problem = Problem(*size, dtype)
+    a, b = (np.zeros(shape, STORAGE_DTYPES[dtype]) for shape in ((size[0], size[2]), (size[2], size[1])))
     a[:, 0], b[0] = DTYPES[dtype].largest / 2, 8j
     c, verification, _ = multiply(runner, kernel, problem, a, b, rng)
     assert verification.passed and np.isposinf(c.imag).all() and (c.real == 0).all()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_operands_that_are_not_finite(
+    runner: CudaRunner, rng: np.random.Generator, kernel: str, dtype: DTypeName, size: tuple[int, int, int]
+) -> None:
+    """They are numbers like others: by any kernel, each part is what the host's real product gives."""
+    problem = Problem(*size, dtype, conjugate_a=True)
+    a, b = operands(problem, rng)
+    a[3, 7], a[5, 8], b[9, 11] = complex(np.inf, 1), complex(2, np.nan), complex(0.5, -np.inf)
+    c, verification, _ = multiply(runner, kernel, problem, a, b, rng)
+    assert verification.passed
+    true = cpu_blas.multiply(problem, a, b)
+    for test in (np.isnan, np.isposinf, np.isneginf):
+        np.testing.assert_array_equal(test(real_view(c)), test(real_view(true)))
 
 
 @pytest.mark.parametrize("dtype", TYPES)

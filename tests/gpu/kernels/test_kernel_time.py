@@ -31,6 +31,7 @@ def product_ms(runner: CudaRunner, name: str, problem: Problem) -> float:
         return product.measured.kernel_ms
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", ["naive", "hopper_fp32", "fp32_emulated", "cublas"])
 def test_it_is_what_a_benchmark_measures(runner: CudaRunner, name: str) -> None:
     """Warm, at a size that takes less than Python takes to launch; the first product too. Within a factor, since the

@@ -34,6 +34,7 @@ SHAPES = [
     (300, 301, 1000),
     (63, 500, 500),
 ]
+LARGE = 1 << 30  # multiply-adds, from which on the host takes longer for what is true than for all else
 SHAPES += [(2049, 4100, 200), (500, 100, 70_000)]
 
 
@@ -45,8 +46,10 @@ def in_long_double(a: Array, b: Array, rows: slice) -> Array:
 
 @EACH_CONFIG
 def test_shapes_and_transpositions(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
+    """Large ones in one way for each config, and in all ways by all of them."""
+    one_way = TRANSPOSES[CONFIGS.index(config) % len(TRANSPOSES)]
     for m, n, k in SHAPES:
-        for transposes in TRANSPOSES:
+        for transposes in TRANSPOSES if m * n * k < LARGE else [one_way]:
             problem = Problem(m, n, k, "float64", 1, *transposes)
             a, b = operands(problem, rng)
             c, check, _ = multiply(runner, NAME, problem, a, b, rng, config=config)
@@ -73,15 +76,15 @@ def test_the_bits_of_the_model(
 @pytest.mark.parametrize("name", ADVERSARIAL)
 @pytest.mark.parametrize("size", [1030, 2048])
 def test_every_row_column_and_element(runner: CudaRunner, name: str, size: int, rng: np.random.Generator) -> None:
-    """The worst row and column are off by at most twice what the library's are, of the first and last 128 rows, and
-    every element checked is within its class."""
+    """Of the first and last 32 rows, the worst row and column are off by at most twice what the library's are, and
+    every element is within its class."""
     of_float32 = ADVERSARIAL[name](size, rng)
     a, b = (x.astype(np.float64) * (1 + 2.0**-30 * rng.standard_normal(x.shape)) for x in of_float32)
     problem = Problem(size, size, size, "float64")
     library, _, _ = multiply(runner, "cublas", problem, a, b, rng)
     ours, check, _ = multiply(runner, NAME, problem, a, b, rng)
     assert check.passed
-    for rows in (slice(0, 128), slice(size - 128, size)):
+    for rows in (slice(0, 32), slice(size - 32, size)):
         true = in_long_double(a, b, rows)
         sizes = np.abs(a[rows]) @ np.abs(b)
         granted = 4 * np.sqrt(size) * 2.0**-53 * sizes + 2.0**-53 * np.abs(true) + 2.0**-1074

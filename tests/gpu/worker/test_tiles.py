@@ -13,7 +13,7 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of, part_count, part_digests
 from jobs.settings import MIB, Settings
 from kernels.catalog import CATALOG
-from kernels.model.numerics import DTYPES, REAL_NAMES, DTypeName, Problem
+from kernels.model.numerics import COMPLEX_ACCURACY, DTYPES, REAL_NAMES, DTypeName, Problem
 from tests.gpu.products import choice
 from worker.check.elements import narrow
 from worker.cpu.blas import multiply
@@ -56,7 +56,10 @@ def operands(problem: Problem) -> tuple[Array, Array]:
 
 
 def integers(shape: tuple[int, ...], dtype: DTypeName, seed: int) -> Array:
-    values = np.random.default_rng(seed).integers(-2, 3, size=shape)
+    rng = np.random.default_rng(seed)
+    values = rng.integers(-2, 3, size=shape)
+    if DTYPES[dtype].is_complex:
+        return (values + 1j * rng.integers(-2, 3, size=shape)).astype(STORAGE_DTYPES[dtype])
     if not DTYPES[dtype].is_integer and DTYPES[dtype].itemsize < 4:
         return narrow(values.astype(np.float32), dtype)
     return values.astype(STORAGE_DTYPES[dtype])
@@ -92,7 +95,7 @@ def computed(
 def test_every_kernel_computes_tiles(small: CudaRunner, larger: CudaRunner, kernel: str, dtype: DTypeName) -> None:
     scale = SCALE if kernel in LARGER else 1
     problem = Problem(M * scale, N * scale, K, dtype)
-    out, count = computed(larger if kernel in LARGER else small, kernel, problem)
+    out, count = computed(larger if kernel in LARGER or DTYPES[dtype].is_complex else small, kernel, problem)
     assert count > 1
     if kernel.startswith("strassen"):
         np.testing.assert_allclose(out[0], multiply(problem, *operands(problem)), rtol=1e-3, atol=1)
@@ -106,6 +109,18 @@ def test_operands_stored_transposed(small: CudaRunner, dtype: DTypeName, transpo
     problem = Problem(M, N, K, dtype, transpose_a=transposed[0], transpose_b=transposed[1])
     out, _ = computed(small, "cublas", problem)
     np.testing.assert_array_equal(out[0], multiply(problem, *operands(problem)))
+
+
+@pytest.mark.parametrize("kernel", ["cublas", "complex_as_real"])
+@pytest.mark.parametrize("dtype", COMPLEX_ACCURACY)
+def test_conjugates_and_factors_of_complex_tiles(larger: CudaRunner, kernel: str, dtype: DTypeName) -> None:
+    problem = Problem(M, N, K, dtype, transpose_a=True, conjugate_a=True, conjugate_b=True)
+    added = integers((M, N), dtype, 3)
+    epilogue = Epilogue(2 - 1j, 3j, HostOperand(added, digest=digest_of(added)))
+    out, count = computed(larger, kernel, problem, epilogue=epilogue)
+    expected = add_epilogue(problem, epilogue, multiply(problem, *operands(problem)))
+    assert count > 1
+    np.testing.assert_array_equal(out[0], expected)
 
 
 @pytest.mark.parametrize("side", [90, 1203])

@@ -1,4 +1,4 @@
-"""Complex products on the device of `played_cuda.py`: memory of this process, and numpy in place of kernels."""
+"""Complex products on the device of `tests/support/played`: memory of this process, and numpy in place of kernels."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import ComposedKernel
 from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice
 from worker.check.as_real import in_blocks, real_view
 
 
@@ -50,6 +51,26 @@ def arranged(name: str, part: str, arguments: Any) -> None:
     lying(made, real, (batch, height, width), (strides[1] * unit, pitches[1] * unit, 1))[:] = written
 
 
+class SpoilingLibrary:
+    """Multiplies complex matrices as BLAS does: each sum by 1 + 0i in the end. Its real products are right."""
+
+    def __init__(self, calls: list[str]) -> None:
+        self._calls = calls
+
+    def tune(self, *_: Any) -> None:
+        """Nothing is tried."""
+
+    def has_multiplied(self, *_: Any) -> bool:
+        return True
+
+    def multiply(self, _name: str, problem: Problem, a: Any, b: Any, c: Any, _config: Any) -> None:
+        self._calls.append(f"{problem.dtype} {problem.m}x{problem.n}x{problem.k}")
+        rows = [rows_of(each) for each in (a, b, c)]
+        with np.errstate(all="ignore"):
+            sums = rows[0] @ rows[1]
+            rows[2][:] = sums * (1 + 0j) if np.iscomplexobj(sums) else sums
+
+
 class PlayedKernels:
     """In place of all that multiplies real matrices on a device."""
 
@@ -71,6 +92,33 @@ class PlayedKernels:
         self.launch(a, b, c)
 
 
+class PlayedClock:
+    """In place of `KernelClock`."""
+
+    def kernel_ms(self, launch: Any, *, is_loaded: bool, meanwhile: Any = None) -> float:
+        launch()
+        return 1.0
+
+
+def by_library(runner: Any, compiler: Any, problem: Problem, matrices: Any, calls: list[str]) -> float:
+    """By `cublas`, as the runner does it."""
+    from worker.cuda.composed import ComplexProducts
+    from worker.cuda.runner import CudaRunner
+
+    library: Any = SpoilingLibrary(calls)
+    runner._cublas, runner._clock = library, PlayedClock()
+    runner._composed = ComplexProducts(compiler, library, library, ARCHITECTURES["sm_90"].traits)
+    choice = Choice(BY_NAME["cublas"], {}, "It was asked for.")
+    return CudaRunner._multiplied_ms(runner, problem, choice, matrices, None)
+
+
+def find_not_finite(part: str, arguments: Any) -> None:
+    """As src/complex_finite.cu has it."""
+    address, word, rows, columns, pitch, stride, batch = map(int, arguments)
+    parts = lying(address, np.dtype(part), (batch, rows, columns), (stride, pitch, 1))
+    ctypes.c_uint32.from_address(word).value |= int(not np.isfinite(parts).all())
+
+
 def multiply_complex(compiler: Any, problem: Problem, matrices: Any, calls: list[str]) -> None:
     """By `complex_as_real`; what the check would read is made too, and gives the same product."""
     from worker.cuda.complex.matrices import RealOperands
@@ -80,7 +128,7 @@ def multiply_complex(compiler: Any, problem: Problem, matrices: Any, calls: list
     products = ComplexProducts(compiler, played, played, ARCHITECTURES["sm_90"].traits)
     kernel = BY_NAME["complex_as_real"]
     assert isinstance(kernel, ComposedKernel)
-    products.launcher(kernel, problem, matrices)()
+    products.launcher(Choice(kernel, {}, "It was asked for."), problem, matrices)()
     own = RealOperands(compiler, problem, *matrices[:2], for_check=True)
     own.arrange()
     expected = real_view(rows_of(matrices[2]).copy())

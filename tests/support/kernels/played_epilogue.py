@@ -1,4 +1,4 @@
-"""What follows a product on the device of `played_cuda.py`: memory of this process, and numpy in place of kernels."""
+"""What follows a product on the device of `tests/support/played`: memory of this process, and numpy for kernels."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Driver:
             raise self.sticky
 
     def allocate(self, size: int) -> Any:
-        from tests.support.workers.played_cuda import Memory
+        from tests.support.played.driver import Memory
 
         self.check()
         self.allocations += 1
@@ -105,9 +105,9 @@ def make_played(settings: Settings) -> Runner:
     """Installs CuPy's double, so in the child alone."""
     if mark("vanished").exists() and happens_here("vanished"):
         raise RuntimeFault(100, "cudaErrorNoDevice")
-    from tests.support.workers import played_cuda
+    from tests.support.played import driver as played_driver
 
-    runtime = played_cuda.install()
+    runtime = played_driver.install()
     setattr(runtime, "CUDARuntimeError", RuntimeFault)  # noqa: B010  # it is a class's
     setattr(runtime, "memGetInfo", lambda: (FREE_BYTES, FREE_BYTES))  # noqa: B010
     cupy, libraries = sys.modules["cupy"], MagicMock()
@@ -126,7 +126,7 @@ class Untiled:
 
 
 def _runner(runtime: Any) -> Runner:
-    from tests.support.workers.played_cuda import Compiler
+    from tests.support.played.driver import Compiler
     from worker.cuda import runner as cuda_runner
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks

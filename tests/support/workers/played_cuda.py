@@ -9,127 +9,29 @@ at once, digests are taken by Python. The product itself is numpy's.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import numpy as np
 import structlog
 
 from jobs.errors import MatmulError, VerificationFailed
-from jobs.formats.elements import STORAGE_DTYPES, Array
-from jobs.matrices.digest import part_digests
+from jobs.formats.elements import Array
 from jobs.matrices.interface import MatrixInfo, StoredMatrix
 from kernels.model.numerics import DTYPES, Problem
-from tests.support.kernels.played_complex import arranged, multiply_complex, rows_of
-from tests.support.kernels.played_epilogue import play_epilogue
+from tests.support.kernels.played_complex import (
+    by_library,
+    multiply_complex,
+    rows_of,
+)
+from tests.support.played.driver import Compiler, calls, faults, install
 from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
+from worker.check.as_real import real_view
 from worker.cpu.blas import multiply
 from worker.device.cancellable_lock import CancellableLock
 from worker.device.runner import Epilogue, StoredOperand
-
-calls: list[str] = []
-faults: dict[str, bool] = {}  # "download": the next one flips a bit; "register": it is refused
-
-
-class Memory:
-    """Of the device."""
-
-    def __init__(self, size: int) -> None:
-        self.bytes = np.full(size, 0xA5, np.uint8)
-        self.ptr = self.bytes.ctypes.data
-
-    def memset_async(self, value: int, count: int) -> None:
-        self.bytes[:count] = value
-
-
-class Runtime:
-    memcpyHostToDevice, memcpyDeviceToHost = 1, 2
-    CUDARuntimeError = ValueError
-
-    def __init__(self) -> None:
-        self.registered: dict[int, int] = {}
-
-    def hostRegister(self, ptr: int, size: int, flags: int) -> None:
-        if faults.get("register"):
-            raise ValueError("cudaErrorNotSupported")
-        assert ptr not in self.registered and flags == 0
-        calls.append("register")
-        self.registered[ptr] = size
-
-    def hostUnregister(self, ptr: int) -> None:
-        calls.append("unregister")
-        del self.registered[ptr]
-
-    def memsetAsync(self, to: int, value: int, size: int, stream: int) -> None:
-        ctypes.memset(to, value, size)
-
-    def memcpyAsync(self, to: int, source: int, size: int, kind: int, stream: int) -> None:
-        self.memcpy2DAsync(to, size, source, size, size, 1, kind, stream)
-
-    def memcpy2DAsync(
-        self, to: int, to_pitch: int, source: int, pitch: int, width: int, height: int, kind: int, _: int
-    ) -> None:
-        for row in range(height):
-            ctypes.memmove(to + row * to_pitch, source + row * pitch, width)
-        host = source if kind == self.memcpyHostToDevice else to
-        way = "up" if kind == self.memcpyHostToDevice else "down"
-        is_registered = any(begin <= host < begin + size for begin, size in self.registered.items())
-        calls.append(f"{way} by DMA" if is_registered else f"{way} by way of a buffer")
-        if calls[-1] == "down by DMA" and faults.pop("download", False):
-            ctypes.cast(to, ctypes.POINTER(ctypes.c_uint8))[0] ^= 1
-
-
-class Function:
-    """As the driver has it."""
-
-    ptr = 0
-
-    def __init__(self, call: Callable[[Any], None]) -> None:
-        self._call = call
-
-    def __call__(self, grid: Any, block: Any, arguments: Any) -> None:
-        self._call(arguments)
-
-
-class Compiler:
-    """As `worker.cuda.compile.Compiler`, for digests and epilogues alone."""
-
-    def function(self, program: Any, name: str) -> Any:
-        if name.startswith("digest"):
-            return Function(self._digest)
-        if name.startswith("complex"):
-            part = next(option for option in program.options if option.startswith("-DDTYPE_"))
-            return Function(lambda arguments: arranged(name, part.removeprefix("-DDTYPE_").lower(), arguments))
-        assert name in ("epilogue", "epilogue_check"), name
-        macro = next(option for option in program.options if option.startswith("-DDTYPE_"))
-        dtype = STORAGE_DTYPES[macro.removeprefix("-DDTYPE_").lower()]
-        return Function(lambda arguments: play_epilogue(dtype, program.options, arguments))
-
-    def _digest(self, arguments: Any) -> None:
-        address, row_bytes, pitch, rows, stride, batch, parts, to = map(int, arguments)
-        lines = (address + item * stride + row * pitch for item in range(batch) for row in range(rows))
-        raw = b"".join(ctypes.string_at(line, row_bytes) for line in lines)
-        ctypes.memmove(to, part_digests(memoryview(raw), parts), 8 * parts)
-
-
-def install() -> Runtime:
-    """In place of CuPy."""
-    cupy, inner, runtime = MagicMock(name="cupy"), MagicMock(name="cupy_backends"), Runtime()
-    cupy.cuda.alloc, cupy.cuda.alloc_pinned_memory = Memory, bytearray
-    cupy.cuda.runtime = runtime
-    cupy.cuda.get_elapsed_time.return_value = 1.0
-    cupy.cuda.memory.OutOfMemoryError = MemoryError
-    within = ("cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.api", "cupy_backends.cuda.libs", "pynvml")
-    sys.modules.update({"cupy": cupy} | dict.fromkeys(within, inner))
-    from worker.cuda import calls as driver_calls
-
-    setattr(driver_calls, "_clear", lambda: _clear)  # noqa: B010
-    return runtime
 
 
 class Way:
@@ -138,8 +40,12 @@ class Way:
     def __init__(self, bench: StoreBench, runner: Any) -> None:
         self._bench, self._runner = bench, runner
         self._uploaded: dict[tuple[Any, ...], MatrixInfo] = {}
+        self.is_by_library = False
 
     def go(self, problem: Problem, case: dict[str, Any]) -> str:
+        self.is_by_library = "library" in case
+        if self.is_by_library:
+            return self.by_library(problem, infinite=case["library"] == "infinite")
         if case.get("bias"):
             return self.finished(problem, case["bias"])
         if case.get("c"):
@@ -183,6 +89,20 @@ class Way:
         self._runner.product_ended(info.id, awaited=True)
         kept = self._runner.cache.get(info.id)
         assert kept is not None and kept.copy.layout.dtype == "float16"
+        return "right"
+
+    def by_library(self, problem: Problem, *, infinite: bool) -> str:
+        """Whose own product has NaN where one part of an element is infinite."""
+        sent = numbers((problem.m, problem.k), problem.dtype, 3), numbers((problem.k, problem.n), problem.dtype, 4)
+        if infinite:
+            sent[0][5] = np.inf
+        a, b = (self._operand(array, problem) for array in sent)
+        calls.clear()
+        info = self._computed(problem, a, b)
+        with np.errstate(all="ignore"):
+            expected = multiply(problem, *sent)
+        np.testing.assert_array_equal(real_view(self._bench.get(info)), real_view(expected))
+        self._bench.store.delete(info.id, owner="ada")
         return "right"
 
     def product(self, problem: Problem, *, is_square: bool) -> str:
@@ -258,6 +178,8 @@ def main() -> None:
             self, problem: Problem, choice: Any, matrices: Any, epilogue: Any = None, meanwhile: Any = None
         ) -> float:
             """There is no check here, so nothing is prepared for one meanwhile; but blocks that it would read are."""
+            if way.is_by_library:
+                return by_library(self, self.compiler, problem, matrices, calls)
             if DTYPES[problem.dtype].is_complex:
                 multiply_complex(self.compiler, problem, matrices, calls)
                 return 1.0
@@ -281,13 +203,6 @@ def main() -> None:
             outcome = type(error).__name__
         faults.clear()
         print(json.dumps([outcome, calls, len(runtime.registered)]), flush=True)
-
-
-def _clear(address: int, pitch: int, value: int, width: int, height: int, _: Any) -> int:
-    """As cuMemsetD2D8Async."""
-    for row in range(height):
-        ctypes.memset(address + row * pitch, value, width)
-    return 0
 
 
 if __name__ == "__main__":

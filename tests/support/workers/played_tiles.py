@@ -17,11 +17,13 @@ from jobs.errors import MatmulError, VerificationFailed
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of, part_count, part_digests
 from jobs.models import Verification
-from kernels.model.numerics import Problem
+from kernels.catalog import BY_NAME
+from kernels.model.architectures import ARCHITECTURES
+from kernels.model.numerics import DTYPES, Problem
 from kernels.tiles.plan import TilePlan, spans
-from tests.support.kernels.played_complex import lying
+from tests.support.kernels.played_complex import PlayedKernels, lying
+from tests.support.played import driver as played_driver
 from tests.support.stores import numbers
-from tests.support.workers import played_cuda
 from worker.check.fingerprint import BITS, fingerprint_of_items
 from worker.cpu.blas import multiply
 from worker.cpu.epilogue import add_epilogue
@@ -31,6 +33,7 @@ from worker.device.tiles import TiledTask, TileRecord
 SEED = 0x1234567
 ALPHA, BETA = 2.0, -3.0
 ARGUMENTS_OF_EPILOGUE = 17
+COMPLEX = "complex_as_real"
 
 
 class DeviceError(Exception):
@@ -42,25 +45,25 @@ class Zeros:
 
     def __init__(self, count: int, dtype: Any) -> None:
         self._words = np.zeros(count, dtype)
-        self.data = played_cuda.Memory(0)
+        self.data = played_driver.Memory(0)
         self.data.ptr = self._words.ctypes.data
 
     def get(self) -> Array:
         return self._words.copy()
 
 
-class Compiler(played_cuda.Compiler):
+class Compiler(played_driver.Compiler):
     def function(self, program: Any, name: str) -> Any:
         if name != "fingerprint":
             function = super().function(program, name)
-            return played_cuda.Function(lambda arguments: self._faulty(function, arguments))
+            return played_driver.Function(lambda arguments: self._faulty(function, arguments))
         itemsize = int(program.options[-1].partition("=")[2])
-        return played_cuda.Function(lambda arguments: self._fingerprint(BITS[itemsize], arguments))
+        return played_driver.Function(lambda arguments: self._fingerprint(BITS[itemsize], arguments))
 
     def _faulty(self, function: Any, arguments: Any) -> None:
         function(None, None, arguments)
         for number, fault in enumerate(("p", "c", "d")):
-            if len(arguments) == ARGUMENTS_OF_EPILOGUE and played_cuda.faults.pop(fault, False):
+            if len(arguments) == ARGUMENTS_OF_EPILOGUE and played_driver.faults.pop(fault, False):
                 ctypes.c_uint8.from_address(int(arguments[number])).value ^= 1
 
     def _fingerprint(self, dtype: Any, arguments: Any) -> None:
@@ -78,7 +81,7 @@ class Multiplier:
         arrays = [self._array(matrix) for matrix in (a, b, c)]
         made = multiply(problem, *(each if each.shape[0] > 1 else each[0] for each in arrays[:2]))
         arrays[2][...] = made.reshape(arrays[2].shape)
-        if played_cuda.faults.pop("panel", False):
+        if played_driver.faults.pop("panel", False):
             arrays[0][0, 0, 0] += 1  # it was right when it came, and is not when its fingerprint is taken
 
     def _array(self, matrix: Any) -> Any:
@@ -100,7 +103,8 @@ def plan_of(case: dict[str, Any], problem: Problem) -> TilePlan:
 
 
 def outcome(case: dict[str, Any]) -> str:
-    from worker.cuda.tiles.lane import Gpu
+    from worker.cuda.composed import ComplexProducts
+    from worker.cuda.tiles.gpus import Gpu
     from worker.cuda.tiles.product import CudaTiledProduct
 
     problem = Problem(**case["problem"])
@@ -110,15 +114,17 @@ def outcome(case: dict[str, Any]) -> str:
     b = numbers((problem.batch, *shape_b) if problem.b_batched else shape_b, problem.dtype, 1)
     out = np.zeros((problem.batch, problem.m, problem.n), STORAGE_DTYPES[problem.product_dtype])
     plan = plan_of(case, problem)
-    choice = cast(Any, type("Choice", (), {"kernel": type("Kernel", (), {"name": "played"})(), "config": {}}))
+    kernel = BY_NAME[COMPLEX] if DTYPES[problem.dtype].is_complex else type("Kernel", (), {"name": "played"})()
+    choice = cast(Any, type("Choice", (), {"kernel": kernel, "config": {}}))
     wrong = int("sent" in case)
     sent_a, sent_b = HostOperand(a, digest=digest_of(a) ^ wrong), HostOperand(b, digest=digest_of(b))
     epilogue = _epilogue(case, problem)
-    task = TiledTask(
-        *(problem, choice, plan, sent_a, sent_b, out, None, SEED), checked=epilogue is not None, epilogue=epilogue
-    )
+    is_checked = epilogue is not None or DTYPES[problem.dtype].is_complex
+    task = TiledTask(*(problem, choice, plan, sent_a, sent_b, out, None, SEED), checked=is_checked, epilogue=epilogue)
+    kernels: Any = PlayedKernels(played_driver.calls)
+    composed = ComplexProducts(cast(Any, Compiler()), kernels, kernels, ARCHITECTURES["sm_90"].traits)
     played = cast(tuple[Any, Any, Any], (Compiler(), None, Multiplier()))
-    gpus = [Gpu(index, *played) for index in range(plan.devices)]
+    gpus = [Gpu(index, *played, composed) for index in range(plan.devices)]
     product = CudaTiledProduct(task, gpus, tile_s=1.0, block_parts=3, places=2)
     done = _earlier(case, a, b, out, plan)
     records = dict(done)
@@ -169,12 +175,26 @@ def _earlier(case: dict[str, Any], a: Array, b: Array, out: Array, plan: TilePla
     return records
 
 
+def checked(lane: Any, problem: Problem, a: Any, b: Any, c: Any) -> Verification:
+    """Passed. What the check of a complex tile would read on the device is what it would read on the host."""
+    from worker.cuda.tiles.checked import checkable
+
+    memories = lane._operands["a"], lane._operands["b"]
+    if DTYPES[problem.dtype].is_complex:
+        product = checkable(lane._gpu.compiler, problem, (a, b), memories, c)
+        for on_device, on_host in zip(product._matrices, product._host, strict=False):
+            (_, rows, columns), part = on_host.shape, np.dtype(STORAGE_DTYPES[DTYPES[problem.dtype].real])
+            given = lying(on_device.address, part, (1, rows, columns), (0, on_device.pitch, 1))
+            expected = on_host.elements(0, np.arange(rows)[:, np.newaxis], np.arange(columns))
+            np.testing.assert_array_equal(given[0], expected)
+    return Verification(method="freivalds", residual=0.0, threshold=1.0, passed=True)
+
+
 def main() -> None:
-    played_cuda.install()
+    played_driver.install()
     from worker.cuda.tiles.lane import Lane
 
-    passed = Verification(method="freivalds", residual=0.0, threshold=1.0, passed=True)
-    setattr(Lane, "_checked", lambda *_: passed)  # noqa: B010  # what A·B is checked by has tests of its own
+    setattr(Lane, "_checked", checked)  # noqa: B010  # what A·B is checked by has tests of its own
     cupy = sys.modules["cupy"]
     setattr(cupy, "zeros", Zeros)  # noqa: B010  # of the double
     setattr(cupy.cuda.runtime, "CUDARuntimeError", DeviceError)  # noqa: B010
@@ -184,12 +204,12 @@ def main() -> None:
     setattr(sys.modules["cupy_backends.cuda.libs"].cublas, "CUBLASError", DeviceError)  # noqa: B010
     for line in sys.stdin:
         case = json.loads(line)
-        played_cuda.faults.update(dict.fromkeys(case.get("faults", ()), True))
+        played_driver.faults.update(dict.fromkeys(case.get("faults", ()), True))
         try:
             told = outcome(case)
         except MatmulError as error:
             told = type(error).__name__
-        played_cuda.faults.clear()
+        played_driver.faults.clear()
         print(json.dumps(told), flush=True)
 
 

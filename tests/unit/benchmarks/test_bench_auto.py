@@ -192,6 +192,16 @@ def test_its_benchmark_is_valid(dtype: DTypeName) -> None:
         BenchmarkSpec.model_validate({"kernels": kernels, "shapes": [32], "dtypes": [dtype]})
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_rivals_of_complex_products(dtype: DTypeName) -> None:
+    asked = parsed(["--out", "x", "--rivals-only", "--dtype", dtype])
+    assert rivals(asked.dtype, "gpu") == ["complex_as_real", "cublas"] and rivals(asked.dtype, "cpu") == ["cpu_blas"]
+    (kernels,) = benchmark_kernels(asked.dtype, "gpu", rivals_only=True).values()
+    configs = [{}, {"emulated": 1}] if dtype == "complex128" else "default"
+    assert kernels[0] == {"kernel": "complex_as_real", "configs": configs}
+    BenchmarkSpec.model_validate({"kernels": kernels, "shapes": [32], "dtypes": [dtype]})
+
+
 def test_named_kernels_are_measured_in_all_their_configs_and_nothing_else() -> None:
     given = parsed(["--out", "x", "--rivals-only", "--seed", "7", "--kernels", "fp32_emulated"])
     assert benchmark_kernels(given.dtype, "gpu", rivals_only=given.rivals_only, kernels=given.kernels) == {

@@ -41,6 +41,8 @@ CASES: dict[str, dict[str, Any]] = {
     "chain": {"problem": SQUARE, "chain": True},
     "complex": {"problem": COMPLEX},
     "complex, transposed": {"problem": COMPLEX | {"transpose_a": True, "transpose_b": True, "conjugate_a": True}},
+    "complex, by a library": {"problem": COMPLEX, "library": "finite"},
+    "complex, by a library, infinite": {"problem": COMPLEX, "library": "infinite"},
     "not registered": {"problem": LARGER, "faults": ["register"]},
 }
 STORED = ["down by way of a buffer", "down by DMA", "up by DMA", "down by way of a buffer"]
@@ -61,6 +63,14 @@ def played(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> 
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return {name: Played(*json.loads(line)) for name, line in zip(CASES, done.stdout.splitlines(), strict=True)}
+
+
+def test_a_library_s_product_that_is_not_finite_is_made_again_as_a_real_one(played: dict[str, Played]) -> None:
+    """As BLAS's complex product spoils the other part of an element, and its real one does not."""
+    finite, infinite = (played[f"complex, by a library{of}"] for of in ("", ", infinite"))
+    assert finite.outcome == infinite.outcome == "right"
+    assert "complex64 520x520x530" in finite.calls and "float32 520x1040x1060" not in finite.calls
+    assert infinite.calls.index("complex64 520x520x530") < infinite.calls.index("float32 520x1040x1060")
 
 
 @pytest.mark.parametrize("name", ["complex", "complex, transposed"])

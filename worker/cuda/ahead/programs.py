@@ -18,6 +18,7 @@ from worker.cuda.sources import (
     Program,
     benchmark_program,
     complex_check_program,
+    complex_finite_program,
     complex_layout_program,
     digest_program,
     direct_program,
@@ -82,7 +83,7 @@ def _around() -> Iterator[Program]:
     yield from map(transpose_program, TRANSPOSE_TILES)
     yield from map(fingerprint_program, sorted({DTYPES[dtype].itemsize for dtype in REAL_NAMES}))
     for part in sorted({DTYPES[dtype].real for dtype in DTYPE_NAMES if DTYPES[dtype].is_complex}):
-        yield from (complex_layout_program(part), complex_check_program(part))
+        yield from (complex_layout_program(part), complex_check_program(part), complex_finite_program(part))
     for dtype in sorted({of_operands.product for of_operands in DTYPES.values()}):
         yield from (epilogue_program(dtype), epilogue_check_program(dtype))
 

@@ -15,6 +15,7 @@ from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import ComposedKernel, CudaKernel
 from kernels.model.numerics import DTYPES, Problem
+from kernels.selection.choose import Choice
 from worker.check.checked import Checkable
 from worker.cuda.bench.copies import timed_copies
 from worker.cuda.bench.energy import energy_mj
@@ -81,10 +82,11 @@ class CudaBench(Bench):
         kernels = PreparedKernels(self._compiler)
         products = ComplexProducts(self._compiler, kernels, self._cublas, self._device.traits)
         launchers: dict[int, Callable[[], None]] = {}
+        choice = Choice(kernel, case.config, "It is measured.")
 
         def put(at: OperandSet) -> None:
             if at.c.address not in launchers:
-                launchers[at.c.address] = products.launcher(kernel, self._problem, (at.a, at.b, at.c))
+                launchers[at.c.address] = products.launcher(choice, self._problem, (at.a, at.b, at.c))
             launchers[at.c.address]()
 
         return CudaPrepared(self, case, put, LaunchFigures(), compile_ms=0.0)

@@ -16,6 +16,7 @@ from worker.cuda.pitch import Layout, operand_layout
 
 SIDE, THREADS = 32, 256  # of a tile in elements, and of a block, as in src/complex_layout.cu
 CHECK_BLOCKS = 4096  # at most
+FINITE_BLOCKS = 16, 1024  # along a row and along rows, at most
 KEPT = 4096  # layouts, so that equal ones are mostly the same
 
 
@@ -86,6 +87,18 @@ def blocks_of_b(problem: Problem, at: Layout) -> Arrangement:
 def conjugate(at: Layout) -> Arrangement:
     """The conjugates of a matrix as it is stored, for a library that conjugates transposes alone."""
     return Arrangement(at, real_layout(at), at.rows, at.columns, transposed=False, blocks=False, of_b=-1)
+
+
+def finite_launch(real: Layout) -> Launch:
+    """Of src/complex_finite.cu; `real` is what `real_layout` gives."""
+    across, down = FINITE_BLOCKS
+    lines = max(1, min(down, real.rows * real.batch))
+    return Launch((max(1, min(across, tiles(real.columns, THREADS))), lines, 1), (THREADS, 1, 1))
+
+
+def finite_numbers(real: Layout) -> tuple[int, ...]:
+    """Its parameters after the two addresses."""
+    return real.rows, real.columns, real.pitch, real.stride, real.batch
 
 
 def arranged_bytes(problem: Problem) -> int:

@@ -8,9 +8,19 @@ import numpy as np
 from kernels.model.numerics import DTYPES, Problem
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.compile import Compiler
-from worker.cuda.complex.arrangement import Arrangement, blocks_of_b, real_layout, rows_of_a
+from worker.cuda.complex.arrangement import (
+    Arrangement,
+    blocks_of_b,
+    finite_launch,
+    finite_numbers,
+    real_layout,
+    rows_of_a,
+)
 from worker.cuda.memory import DeviceMatrix, allocate, clear_padding
-from worker.cuda.sources import complex_check_program, complex_layout_program
+from worker.cuda.results import DeviceResults
+from worker.cuda.sources import complex_check_program, complex_finite_program, complex_layout_program
+
+WORD_BYTES = 4
 
 
 def as_real(matrix: DeviceMatrix) -> DeviceMatrix:
@@ -18,6 +28,17 @@ def as_real(matrix: DeviceMatrix) -> DeviceMatrix:
     real = DeviceMatrix(real_layout(matrix.layout), matrix.memory)
     clear_padding(real)
     return real
+
+
+def is_finite(compiler: Compiler, matrix: DeviceMatrix) -> bool:
+    """Whether all elements of a complex matrix are. Waits for the current stream."""
+    real = real_layout(matrix.layout)
+    found = cupy.cuda.alloc(WORD_BYTES)
+    found.memset_async(0, WORD_BYTES)
+    planned, numbers = finite_launch(real), map(np.int64, finite_numbers(real))
+    function = compiler.function(complex_finite_program(real.dtype), "complex_finite")
+    function(planned.grid, planned.block, (np.uint64(matrix.address), np.uint64(found.ptr), *numbers))
+    return not DeviceResults(found, 0, WORD_BYTES).start().wait().any()
 
 
 class RealOperands:

@@ -1,4 +1,5 @@
-"""Fingerprints of parts of matrices on the device: the twin of `worker/check/fingerprint.py`."""
+"""Fingerprints of parts of matrices on the device: the twin of `worker/check/fingerprint.py`. Real and imaginary parts
+of complex elements are elements here, too."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernels.model.numerics import DTYPES
 from worker.cuda.compile import Compiler
+from worker.cuda.complex.arrangement import real_layout
 from worker.cuda.pitch import Layout
 from worker.cuda.sources import fingerprint_program
 
@@ -29,6 +32,8 @@ class PartOnDevice(NamedTuple):
 
 
 def part_of_panel(address: int, layout: Layout, rows_of_item: int, row: int, column: int) -> PartOnDevice:
+    if DTYPES[layout.dtype].is_complex:
+        return part_of_panel(address, real_layout(layout), rows_of_item, row, 2 * column)
     return PartOnDevice(
         address,
         layout.itemsize,

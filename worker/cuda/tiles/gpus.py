@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import cupy
 
 from jobs.settings import Settings
+from kernels.model.kernel import DeviceTraits
 from worker.cuda.compile import Compiler
+from worker.cuda.composed import ComplexProducts
 from worker.cuda.launch import PreparedKernels
 from worker.cuda.library.cublas import Cublas
-from worker.cuda.tiles.lane import Gpu
+
+
+@dataclass(slots=True)
+class Gpu:
+    """What multiplies on one device. For one thread at a time."""
+
+    index: int  # among those that the process sees
+    compiler: Compiler
+    prepared: PreparedKernels
+    cublas: Cublas
+    composed: ComplexProducts
 
 
 def gpu_indices(device: str) -> list[str]:
@@ -18,17 +31,17 @@ def gpu_indices(device: str) -> list[str]:
     return (device.partition(":")[2] or "0").split(",")
 
 
-def gang(settings: Settings, compiler: Compiler, prepared: PreparedKernels, cublas: Cublas) -> list[Gpu]:
-    """All GPUs that this process was given, of which the first one has these already."""
-    first = Gpu(0, compiler, prepared, cublas)
-    return [first, *(_beside(settings, index) for index in range(1, len(gpu_indices(settings.device))))]
+def gang(settings: Settings, first: Gpu, traits: DeviceTraits) -> list[Gpu]:
+    """All GPUs that this process was given, which are alike."""
+    return [first, *(_beside(settings, index, traits) for index in range(1, len(gpu_indices(settings.device))))]
 
 
-def _beside(settings: Settings, index: int) -> Gpu:
+def _beside(settings: Settings, index: int, traits: DeviceTraits) -> Gpu:
     """That GPU of those that this process sees."""
     with cupy.cuda.Device(index):
         compiler = Compiler(settings.kernel_cache_dir, settings.compiled_kernels_dir)
-        return Gpu(index, compiler, PreparedKernels(compiler), Cublas(compiler))
+        prepared, cublas = PreparedKernels(compiler), Cublas(compiler)
+        return Gpu(index, compiler, prepared, cublas, ComplexProducts(compiler, prepared, cublas, traits))
 
 
 def free_all(gpus: Sequence[Gpu]) -> None:

@@ -12,21 +12,15 @@ import numpy as np
 
 from jobs.models import Verification
 from kernels.model.kernel import CudaKernel
-from kernels.model.numerics import Problem
+from kernels.model.numerics import DTYPES, Problem
 from kernels.tiles.plan import PLACES, Side, Tile
-from worker.check.checked import Checkable
-from worker.check.elements import core
-from worker.check.host_matrix import HostMatrix
 from worker.check.verify import NOT_CHECKED, check
-from worker.cuda.check.checked import DeviceProduct
-from worker.cuda.check.matrix import MatrixOnDevice
-from worker.cuda.compile import Compiler
-from worker.cuda.launch import PreparedKernels
-from worker.cuda.library.cublas import Cublas
 from worker.cuda.memory import DeviceMatrix, StopWatch
 from worker.cuda.pitch import operand_layout, product_layout
+from worker.cuda.tiles.checked import checkable
 from worker.cuda.tiles.epilogue import TileEpilogue
 from worker.cuda.tiles.fingerprints import launch_fingerprint, part_of_panel
+from worker.cuda.tiles.gpus import Gpu
 from worker.cuda.tiles.host import HostMemory, Part, copies, panel_part, start_copy
 from worker.cuda.tiles.panels import Panel, Panels, Shared
 from worker.cuda.tiles.rereading import Rereading
@@ -35,16 +29,6 @@ from worker.device.tiles import CheckedTile, TiledTask, TileRecord
 
 SIDES: tuple[Side, Side] = ("a", "b")
 ADDEND = 3  # of a tile's fingerprints, after its own and those of its panels
-
-
-@dataclass(slots=True)
-class Gpu:
-    """What multiplies on one device. For one thread at a time."""
-
-    index: int  # among those that the process sees
-    compiler: Compiler
-    prepared: PreparedKernels
-    cublas: Cublas
 
 
 @dataclass(slots=True)
@@ -193,7 +177,7 @@ class Lane:
             self._fingerprint(added, addend, totals.data.ptr + 8 * ADDEND)
 
         def checked() -> CheckedTile:
-            verification = self._checked(tile, problem, a, b, p) if task.checked else NOT_CHECKED
+            verification = self._checked(problem, a, b, p) if task.checked else NOT_CHECKED
             wrong = epilogue.wrong_elements() if epilogue is not None and task.checked else 0
             found = [int(value) for value in totals.get()]
             for number, panel in enumerate((a, b) if added is None else (a, b, added), 1):
@@ -213,8 +197,12 @@ class Lane:
         return checked
 
     def _multiply(self, problem: Problem, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
+        """A complex tile as a real product, by a library too: whether one of its own was spoilt by an infinity is known
+        once it is there, and by then the next panels are to be on their way."""
         kernel, gpu = self._task.choice.kernel, self._gpu
-        if isinstance(kernel, CudaKernel):
+        if DTYPES[problem.dtype].is_complex:
+            gpu.composed.launcher(self._task.choice, problem, (a, b, c))()
+        elif isinstance(kernel, CudaKernel):
             gpu.prepared.get(kernel, self._task.choice.config, problem).launch(a, b, c)
         else:
             gpu.cublas.multiply(kernel.name, problem, a, b, c, self._task.choice.config)
@@ -225,20 +213,10 @@ class Lane:
         lies = part_of_panel(panel.matrix.address, panel.matrix.layout, memory.rows, row, part.columns.start)
         launch_fingerprint(self._gpu.compiler, lies, self._task.seed, total)
 
-    def _checked(self, tile: Tile, problem: Problem, a: Panel, b: Panel, c: DeviceMatrix) -> Verification:
-        on_device, on_host = [], []
-        for panel, side in ((a, "a"), (b, "b")):
-            is_transposed = problem.transpose_a if side == "a" else problem.transpose_b
-            memory = self._operands["a" if side == "a" else "b"]
-            items, rows, columns = (slice(span.start, span.stop) for span in panel.part)
-            host = HostMatrix(core(memory.array[items, rows, columns], transposed=is_transposed), problem.dtype)
-            on_host.append(host)
-            on_device.append(MatrixOnDevice(self._gpu.compiler, panel.matrix, host.shape, is_transposed))
-        whole = MatrixOnDevice(self._gpu.compiler, c, (problem.batch, problem.m, problem.n))
-        matrices = (on_device[0], on_device[1], whole)
-        product: Checkable = DeviceProduct(self._gpu.compiler, matrices, (on_host[0], on_host[1]))
-        accuracy = self._task.choice.kernel.accuracy[problem.dtype]
-        return check(problem, accuracy, product, np.random.default_rng())
+    def _checked(self, problem: Problem, a: Panel, b: Panel, c: DeviceMatrix) -> Verification:
+        memories = self._operands["a"], self._operands["b"]
+        product = checkable(self._gpu.compiler, problem, (a, b), memories, c)
+        return check(problem, self._task.choice.kernel.accuracy[problem.dtype], product, np.random.default_rng())
 
     # ---- down ----
     def _bring_back(self, checked: CheckedTile, place: int, emit: Callable[[CheckedTile], None]) -> None:

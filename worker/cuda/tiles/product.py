@@ -18,8 +18,9 @@ from worker.check.fingerprint import MASK
 from worker.cuda.device.faults import device_faults
 from worker.cuda.tiles.epilogue import addend_memory, addend_part
 from worker.cuda.tiles.exchange import Exchange, enable_peers
+from worker.cuda.tiles.gpus import Gpu
 from worker.cuda.tiles.host import HostMemory, Part, panel_part
-from worker.cuda.tiles.lane import SIDES, Gpu, Lane
+from worker.cuda.tiles.lane import SIDES, Lane
 from worker.cuda.tiles.panels import Shared
 from worker.cuda.tiles.rereads import Block, Reread
 from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, TileRecord

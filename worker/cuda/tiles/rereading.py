@@ -10,12 +10,14 @@ import cupy
 import numpy as np
 
 from jobs.matrices.digest import PART, PART_DIGEST_BYTES, part_count
+from kernels.model.numerics import DTYPES
 from worker.cuda.check.digest import launch_digests_into
 from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.pitch import layout
 from worker.cuda.tiles.fingerprints import PartOnDevice, launch_fingerprint
+from worker.cuda.tiles.host import HostMemory
 from worker.cuda.tiles.rereads import BLOCK_PARTS, Block, Rectangle, Reread, rectangle_of
 
 FIRST = -1  # priority of a stream
@@ -73,7 +75,7 @@ class Rereading:
                 if (common := rectangle.within(whole)) is not None:
                     place = address - block.begin + common.rows.start * memory.row_bytes
                     place += common.columns.start * memory.array.itemsize
-                    part = _part(place, memory.array.itemsize, memory.columns, common)
+                    part = _part(place, memory, common)
                     launch_fingerprint(self._compiler, part, self._seed, totals + 8 * panel)
 
     def end(self) -> None:
@@ -85,9 +87,12 @@ class Rereading:
         self._places.clear()
 
 
-def _part(address: int, itemsize: int, columns: int, common: Rectangle) -> PartOnDevice:
-    rows, of_columns = common
-    return PartOnDevice(address, itemsize, columns, 0, 1, rows.size, of_columns.size, 0, rows.start, of_columns.start)
+def _part(address: int, memory: HostMemory, common: Rectangle) -> PartOnDevice:
+    rows, columns = common
+    parts = 2 if DTYPES[memory.dtype].is_complex else 1  # of an element
+    width, first, pitch = (parts * each for each in (columns.size, columns.start, memory.columns))
+    itemsize = memory.array.itemsize // parts
+    return PartOnDevice(address, itemsize, pitch, 0, 1, rows.size, width, 0, rows.start, first)
 
 
 def max_parts(rereads: Sequence[Reread]) -> int:

@@ -17,12 +17,12 @@ from kernels.selection.choose import Choice
 from kernels.tiles.choice import too_deep, whole_bytes, with_epilogue
 from kernels.tiles.estimate import Speeds, best_plan, estimate
 from kernels.tiles.plan import TileBytes
+from worker.cuda.complex.arrangement import arranged_bytes
 from worker.cuda.device.admission import SPARE_BYTES
 from worker.cuda.launch import kernel_bytes
 from worker.cuda.page_locks import DEFAULT, PageLocks
 from worker.cuda.pitch import IN_GROUPS, operand_layout, product_layout
-from worker.cuda.tiles.gpus import free_all
-from worker.cuda.tiles.lane import Gpu
+from worker.cuda.tiles.gpus import Gpu, free_all
 from worker.cuda.tiles.product import CudaTiledProduct
 from worker.cuda.tiles.rereads import BLOCK_PARTS
 from worker.device.runner import DoesNotFit, Epilogue
@@ -52,9 +52,7 @@ class Tiler:
         self._places = max(2, int(FOR_REREADS * device_bytes) // (self._block_parts * PART_BYTES))
 
     def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
-        """As `TilingRunner.tiling`. Complex products go whole, or not at all."""
-        if DTYPES[problem.dtype].is_complex:
-            return None
+        """As `TilingRunner.tiling`."""
         speeds, tile_bytes = self._speeds(problem, choice), self._tile_bytes(choice)
         fits = whole_bytes(problem, tile_bytes, has_epilogue) <= self._device_bytes
         copied_s = (problem.operand_bytes + problem.product_bytes) / speeds.copied_bytes
@@ -125,13 +123,15 @@ class Tiler:
 
     def _speeds(self, problem: Problem, choice: Choice) -> Speeds:
         device, dtype = self._device, problem.dtype
-        roof = device.measured.gflops.get(dtype) or device.theoretical.gflops.get(dtype)
+        real = DTYPES[dtype].real
+        roof = device.measured.gflops.get(real) or device.theoretical.gflops.get(real)
         flops = self._flops.get((choice.kernel.name, dtype)) or (OF_ROOF * roof * 1e9 if roof else FLOPS)
         memory_gb_s = device.measured.memory_gb_s or device.theoretical.memory_gb_s
         return Speeds(flops, self._copied_bytes, OF_ROOF * memory_gb_s * 1e9 if memory_gb_s else MEMORY_BYTES)
 
     def _tile_bytes(self, choice: Choice, *, has_epilogue: bool = False) -> Callable[[Problem], TileBytes]:
-        """By how matrices lie on a device. cuBLAS has operands of a byte transposed, which takes as much again."""
+        """By how matrices lie on a device. cuBLAS has operands of a byte transposed, which takes as much again. Complex
+        operands are arranged for a real product, and once that is done, in the same memory, for its check."""
         traits = self._device.traits
         spare = min(SPARE_BYTES, self._device_bytes // 8) + self._places * self._block_parts * PART_BYTES
 
@@ -148,6 +148,8 @@ class Tiler:
             beside = kernel_bytes(choice, problem, traits) + spare
             if problem.dtype in IN_GROUPS and isinstance(choice.kernel, LibraryKernel):
                 beside += a + b
+            if DTYPES[problem.dtype].is_complex and isinstance(choice.kernel, LibraryKernel):
+                beside += arranged_bytes(problem)
             return TileBytes(a, b, product_layout(problem).bytes, beside)
 
         return with_epilogue(tile_bytes) if has_epilogue else tile_bytes

@@ -16,6 +16,8 @@ ODD = {"m": 301, "n": 203, "k": 171, "dtype": "bfloat16"}
 BYTES = {"m": 150, "n": 170, "k": 190, "dtype": "int8"}
 BATCH = {"m": 30, "n": 40, "k": 50, "dtype": "float64", "batch": 7, "a_batched": True, "b_batched": True}
 SHARED = {"m": 30, "n": 40, "k": 50, "dtype": "float32", "batch": 6, "a_batched": True}
+COMPLEX = {"m": 101, "n": 83, "k": 71, "dtype": "complex64"}
+COMPLEX_TURNS = {"transpose_a": True, "transpose_b": True, "conjugate_a": True}
 CASES: dict[str, tuple[dict[str, Any], str]] = {
     "one tile": ({"problem": PLAIN, "parts": (1, 1, 1)}, "1 tiles"),
     "rows outside": ({"problem": PLAIN, "parts": (1, 3, 4)}, "12 tiles"),
@@ -27,6 +29,15 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a batch by items": ({"problem": BATCH, "parts": (3, 1, 1)}, "3 tiles"),
     "a batch by rows": ({"problem": BATCH, "parts": (7, 2, 2)}, "28 tiles"),
     "one B for all": ({"problem": SHARED, "parts": (3, 1, 1)}, "3 tiles"),
+    "complex": ({"problem": COMPLEX, "parts": (1, 3, 4)}, "12 tiles"),
+    "complex, columns outside": (
+        {"problem": COMPLEX | {"dtype": "complex128"}, "parts": (1, 3, 4), "outer": "b"},
+        "12 tiles",
+    ),
+    "complex, transposed": ({"problem": COMPLEX | COMPLEX_TURNS, "parts": (1, 4, 3)}, "12 tiles"),
+    "complex, gone on with": ({"problem": COMPLEX, "parts": (1, 3, 4), "found": 5}, "7 tiles"),
+    "complex, other bytes than were sent": ({"problem": COMPLEX, "parts": (1, 3, 4), "sent": 1}, "OperandDamaged"),
+    "complex, a product that changed": ({"problem": COMPLEX, "parts": (1, 3, 4), "product": 1}, "VerificationFailed"),
     "two devices": ({"problem": PLAIN, "parts": (1, 4, 3), "devices": 2}, "12 tiles"),
     "three devices, columns outside": ({"problem": ODD, "parts": (1, 2, 6), "devices": 3, "outer": "b"}, "12 tiles"),
     "alpha alone": ({"problem": PLAIN, "parts": (1, 3, 4), "c": "none"}, "12 tiles"),

@@ -1,0 +1,76 @@
+"""Why `auto` takes a kernel, in a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernels.model.kernel import LibraryKernel
+from kernels.model.numerics import Problem
+from kernels.selection.forecast import Forecast, SpeedPoint
+from kernels.selection.tuned import TunedTable
+
+AS_FAST = 0.98  # of the fastest: runs of one kernel differ by so much
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Who was chosen, who was the fastest, of how many, by which table."""
+
+    chosen: Forecast
+    fastest: Forecast
+    count: int
+    table: TunedTable
+
+    def measured_at(self, point: SpeedPoint) -> str:
+        """Where, and on what."""
+        verb = "probed here" if self.table.is_probed else f"measured on {with_article(self.table.device)}"
+        return f"{verb} at {_shape(point)}"
+
+
+def reason_of(race: Race, problem: Problem) -> str:
+    chosen, fastest = race.chosen.point, race.fastest.point
+    if not chosen.entry.is_of(problem):
+        return _expected(race)
+    kernels = f"{race.count} kernels {race.measured_at(chosen)}"
+    speed = f"{chosen.row.gflops:.0f} GFLOPS"
+    if chosen.row.fraction_of_baseline is not None and chosen.entry.baseline != chosen.kernel.name:
+        speed += f", {chosen.row.fraction_of_baseline:.2f} times {chosen.entry.baseline}"
+    if race.count == 1:
+        return f"of the kernels {race.measured_at(chosen)} {chosen.kernel.name} alone fits here ({speed})."
+    if chosen is fastest:
+        return f"{chosen.kernel.name} was the fastest of {kernels} ({speed})."
+    return (
+        f"{chosen.kernel.name} was within {100 * (1 - AS_FAST):.0f} % of {fastest.kernel.name}, the fastest of "
+        f"{kernels} ({speed}); so near, libraries go first, and the more exact."
+    )
+
+
+def _expected(race: Race) -> str:
+    """Of a shape that was not measured itself."""
+    chosen, fastest = race.chosen.point.kernel, race.fastest.point.kernel
+    ours = not isinstance(chosen, LibraryKernel)
+    speed = f", at {race.chosen.speed:.2f} times the library's speed" if ours else ""
+    shapes = "the shape" if race.chosen.points == 1 else f"{race.chosen.points} shapes"
+    where = f"on {with_article(race.table.device)} at {_shape(race.chosen.point)}"
+    by = f"by its speed at {shapes} measured nearest, the first of them {where}, and by how it fills tiles and waves"
+    if race.chosen.point.kernel.emulated_with is not None:
+        by += "; by its errors there on normal operands it should be no further off than the library as a whole"
+    if race.count == 1:
+        return f"of the kernels measured near this shape {chosen.name} alone fits here, {by}."
+    if chosen is fastest:
+        return f"{chosen.name} should be the fastest of {race.count} kernels here{speed}, {by}."
+    return (
+        f"{chosen.name} should be within {100 * (1 - AS_FAST):.0f} % of {fastest.name}, the fastest of {race.count} "
+        f"kernels here, {by}; so near, libraries go first, and the more exact."
+    )
+
+
+def _shape(point: SpeedPoint) -> str:
+    entry = point.entry
+    batch = f" in batches of {entry.batch}" if entry.batch > 1 else ""
+    return f"{entry.m}×{entry.n}×{entry.k}{batch}"
+
+
+def with_article(device: str) -> str:
+    """With the article that goes with how the name is spoken."""
+    return f"an {device}" if device.startswith(("A", "E", "I", "NV", "O")) else f"a {device}"

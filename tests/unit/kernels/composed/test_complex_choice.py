@@ -1,0 +1,58 @@
+"""What `auto` takes for complex products, and what these are made of."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernels.catalog import BY_NAME
+from kernels.model.architectures import ARCHITECTURES
+from kernels.model.kernel import NO_CONFIG, ComposedKernel, ConfigError, DeviceTraits, Kernel, TileConfig
+from kernels.model.numerics import COMPLEX_ACCURACY, DTypeName, Problem
+from kernels.selection.choose import Choice, choose, choose_from
+from kernels.selection.composed import real_choice
+from kernels.selection.tuned import TABLES
+
+H100, H200 = (DeviceTraits("gpu", (9, 0), 232448, 132, name) for name in ("NVIDIA H100 80GB HBM3", "NVIDIA H200"))
+
+
+def taken(n: int, dtype: DTypeName, device: DeviceTraits) -> Choice:
+    return choose("auto", NO_CONFIG, Problem(n, n, n, dtype), COMPLEX_ACCURACY[dtype], device)
+
+
+@pytest.mark.parametrize("device", [H100, H200], ids=lambda each: each.name)
+def test_auto_makes_large_complex_products_of_real_ones(device: DeviceTraits) -> None:
+    """Where tables have real products that are several times as fast as the library's, and none of complex ones."""
+    choice = taken(4096, "complex64", device)
+    assert choice.kernel.name == "complex_as_real" and choice.config == {"emulated": 0}
+    assert choice.why.startswith("auto: as a real product of 4096×8192×8192: fp32_emulated should be the fastest")
+    assert real_choice(choice, Problem(4096, 4096, 4096, "complex64"), device).kernel.name == "fp32_emulated"
+    transposed = Problem(4096, 4096, 4096, "complex64", 1, True, True, conjugate_a=True)
+    assert choose("auto", NO_CONFIG, transposed, "fp32", device).kernel.name == "complex_as_real"
+
+
+@pytest.mark.parametrize(("n", "dtype"), [(64, "complex64"), (256, "complex64"), (1024, "complex64")])
+def test_auto_leaves_others_to_the_library(n: int, dtype: DTypeName) -> None:
+    for device in (H100, H200, ARCHITECTURES["sm_80"].traits):
+        assert taken(n, dtype, device).kernel.name == "cublas"
+
+
+def test_auto_waits_for_what_is_not_compiled() -> None:
+    def is_compiled(kernel: Kernel, _: TileConfig) -> bool:
+        return not isinstance(kernel, ComposedKernel)
+
+    problem = Problem(4096, 4096, 4096, "complex64")
+    assert choose_from(TABLES, problem, "fp32", H100, is_compiled).kernel.name == "cublas"
+
+
+@pytest.mark.parametrize(("dtype", "name"), [("complex64", "fp32_emulated"), ("complex128", "fp64_emulated")])
+def test_a_caller_may_ask_for_emulated_parts(dtype: DTypeName, name: str) -> None:
+    problem = Problem(2048, 2048, 2048, dtype)
+    asked = choose("complex_as_real", {"emulated": 1}, problem, COMPLEX_ACCURACY[dtype], H100)
+    assert real_choice(asked, problem, H100).kernel.name == name
+    with pytest.raises(ConfigError, match=f"{name} "):
+        choose("complex_as_real", {"emulated": 1}, problem, COMPLEX_ACCURACY[dtype], ARCHITECTURES["sm_80"].traits)
+
+
+def test_a_library_s_real_product_is_the_same_library_s() -> None:
+    problem = Problem(300, 200, 100, "complex128")
+    assert real_choice(Choice(BY_NAME["cublas"], NO_CONFIG, ""), problem, H100).kernel.name == "cublas"
