@@ -16,7 +16,7 @@ local function claim_product(job, claim, most, at)
 end
 
 local function succeed(most, at, id, attempt, outcome, kernel, device, product, claim, measured)
-  local job = read(id)
+  local job = read(id, ENDS_BY)
   if job and job.state == 'succeeded' and job.attempt == attempt then
     return left_operands(job) and 5 or 1
   elseif not job or job.state ~= 'running' or job.attempt ~= attempt then

@@ -44,7 +44,7 @@ end
 
 -- Adds to the bytes kept of all, or of an owner, who is forgotten at 0. How many they are then.
 local function charge(field, bytes)
-  local kept = bytes ~= 0 and redis.call('HINCRBY', bytes_kept, field, int(bytes)) or 0
+  local kept = bytes ~= 0 and redis.call('HINCRBY', bytes_kept, field, bytes) or 0
   if bytes ~= 0 and kept <= 0 then
     redis.call('HDEL', bytes_kept, field)
   end
