@@ -46,9 +46,12 @@ local function forget_oldest()
     gone = forget_beyond(most_of_owner, index, redis.call('ZCARD', index), more)
   end
   if gone == 0 then
-    forget_beyond(most, prefix .. 'finished', ended, more)
+    gone = forget_beyond(most, prefix .. 'finished', ended, more)
   end
   recorded = nil
+  if gone > 0 then
+    carry_out() -- the next owner's are looked for where these are no more
+  end
 end
 
 local function is_recorded(owner, most, most_of_owner)
