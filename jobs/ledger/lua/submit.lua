@@ -118,10 +118,10 @@ local function record(ARGV, from, last, alone)
   end
   for i = from + STORED - 1, last, 4 do
     local matrix, dtype, shape, bytes = unpack(ARGV, i, i + 3)
-    new_matrix(matrix, owner, dtype, shape, bytes, matrix, at, at + stored_ttl)
+    new_matrix(write, matrix, owner, dtype, shape, bytes, matrix, at, at + stored_ttl)
   end
   use_operands(needs, owner, at, tonumber(used_ttl), new)
-  need_operands(job, needs)
+  need_operands(job, needs, new)
   is_recorded(owner, most_ended, most_ended_of_owner)
   if unmet ~= '' then
     if not wait_for_products(job, sources, at, unmet) then

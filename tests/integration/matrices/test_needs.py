@@ -97,6 +97,24 @@ class Needs:
             return False
         return True
 
+    def end_together(self, *jobs: str) -> list[Taken]:
+        """All in one step, each with a product that it claims in the same."""
+        for job_id in jobs:
+            assert self.ledger.claim(job_id, 1, worker="w", lease_s=6)
+        return list(self.ledger.succeed_all([Success(each, 1, outcome(), claim=(ANONYMOUS, TTL_S)) for each in jobs]))
+
+    def assert_books_agree(self) -> None:
+        """What is charged is what the matrices and their claims say."""
+        charged: dict[str, int] = {}
+        for key in self.client.scan_iter(f"{self.prefix}matrix:*", _type="hash"):
+            found: Any = self.client.hgetall(key)
+            charge = max(int(found[b"bytes"]), MIN_CHARGE_BYTES)
+            owners = [name.decode().partition(":")[2] for name in found if name.startswith(b"claim:")]
+            for whose in ("all", *(f"of:{owner}" for owner in owners)):
+                charged[whose] = charged.get(whose, 0) + charge
+        kept: Any = self.client.hgetall(f"{self.prefix}matrices:bytes")
+        assert {name.decode(): int(value) for name, value in kept.items()} == charged
+
     def left(self) -> list[Any]:
         """All keys about matrices."""
         keys: Any = self.client.keys(f"{self.prefix}matri*")
@@ -298,3 +316,23 @@ def test_they_are_within_the_bounds(needs: Needs) -> None:
     assert needs.index.used_bytes(None) == needs.index.used_bytes(ANONYMOUS) == 0
     assert needs.ledger.queues() == []
     needs.submit_inline(937)
+
+
+def test_jobs_that_end_in_one_step_leave_their_room_to_one_another(needs: Needs) -> None:
+    """Three products after six operands: one more than that has room, none of them beside all the operands."""
+    jobs, operands = zip(*(needs.submit_inline(8, 8) for _ in range(3)), strict=True)
+    needs.upload("bob", operands[1][0])  # another owner's as well
+    needs.assert_books_agree()
+    assert needs.end_together(*jobs) == [Taken.YES, Taken.YES | Taken.SHARED, Taken.YES]
+    needs.assert_books_agree()
+    assert needs.index.used_bytes(ANONYMOUS) == 3 * MIN_CHARGE_BYTES
+    assert needs.is_there(operands[1][0], "bob") and not needs.is_there(operands[1][0])
+    needs.pass_time(WEEK_S)
+    assert not needs.left()
+
+
+def test_products_of_one_step_are_within_the_bounds_together(needs: Needs) -> None:
+    jobs = [needs.submit() for _ in range(9)]
+    taken = needs.end_together(*jobs)
+    assert taken == [Taken.YES] * 7 + [Taken.NO_ROOM] * 2 and needs.index.used_bytes(ANONYMOUS) == 7 * MIN_CHARGE_BYTES
+    needs.assert_books_agree()
