@@ -194,9 +194,9 @@ def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
 
 # What scripts read of a job: as READ in lua/common.lua.
 READ = (
-    *("id", "state", "attempt", "version", "owner", "seq", "queue", "runs", "timeout", "queued", "started", "number"),
-    *("first", "held", "ttl", "in_record", "product_bytes", "batch", "reply_to", "kind", "created", "request"),
-    *("a_attempt", "b_attempt", "waits", "needs", "dependents", "cost", "trace"),
+    *("state", "attempt", "version", "owner", "seq", "held", "ttl", "in_record", "reply_to", "queued", "started"),
+    *("created", "a_attempt", "b_attempt", "waits", "needs", "dependents", "cost", "id", "queue", "runs", "timeout"),
+    *("number", "first", "product_bytes", "batch", "kind", "request", "trace"),
 )
 
 

@@ -23,7 +23,7 @@ from jobs.tracing.request_trace import log_fields
 
 LONGEST_PAUSE_S = 10.0  # from a refusal until the job is offered again; it begins with none, and then one second
 LIMIT = 1000  # jobs that are looked at in one sweep
-TRACE = READ.index("trace")
+ID, ATTEMPT, TRACE = map(READ.index, ("id", "attempt", "trace"))
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +41,7 @@ class Refusals:
             try:
                 claimed.append(claimed_job(reply, worker))
             except (NotUnderstood, LookupError, TypeError, ValueError):
-                refused.append((reply[0][0].decode(), reply[0][2].decode()))
+                refused.append((reply[0][ID].decode(), reply[0][ATTEMPT].decode()))
                 trace = log_fields((reply[0][TRACE] or b"").decode())
                 log.warning("a job asks for what this version does not know", job=refused[-1][0], **trace)
         if refused:

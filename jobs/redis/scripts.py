@@ -24,8 +24,8 @@ _WORD = re.compile(r"\w+")
 _COMMON = "common*.lua"  # what every script of a folder may use
 SERVER_CLOCK = "redis.call('TIME')"  # the one clock that all processes share
 
-# In front of every script. Lua would write 1.79e+15; Redis must see every digit, and `%d` is the quickest way to them.
-# Times are microseconds.
+# In front of every script. Times are microseconds. In a text Lua would write 1.79e+15; `int` writes every digit, which
+# takes as long as some commands. A number that is an argument of a command Redis writes in full.
 _PREFIX = "local prefix, call = ARGV[1], redis.call"
 _PRELUDE = """
 local function int(number)

@@ -27,8 +27,8 @@ CHANGES = (
     ("worker/check/verify.py", 'Verification(method="freivalds"', 'Verification(method="rows"'),
     # A field in every job's hash, which scripts read.
     ("jobs/ledger/lua/submit.lua", "set(job, 'id', id,", "set(job, 'shade', 'red', 'id', id,"),
-    ("jobs/ledger/lua/common.lua", "'dependents', 'cost',", "'dependents', 'cost', 'shade',"),
-    ("jobs/ledger/codec.py", '"dependents", "cost"', '"dependents", "cost", "shade"'),
+    ("jobs/ledger/lua/common.lua", "'request', 'trace',", "'request', 'trace', 'shade',"),
+    ("jobs/ledger/codec.py", '"request", "trace"', '"request", "trace", "shade"'),
     # The next layout: it works with the one before.
     ("jobs/redis/layout.py", "LAYOUT = 1\n", "LAYOUT = 2\n"),
 )

@@ -86,7 +86,7 @@ class Scripts:
     """The ledger as the API and a worker have it, each with its own user of Redis."""
 
     def __init__(self, server: EmbeddedServer, clients: dict[Role, redis.Redis]) -> None:
-        self._admin = server.client()
+        self._server, self._admin = server, server.client()
         of = {role: Settings(redis_url=SecretStr(server.url_of(role))) for role in ROLES}
         self._api, self._worker = (make_ledger(of[role], clients[role]) for role in ROLES)
         self._api.scripts.load_functions()
@@ -110,14 +110,26 @@ class Scripts:
         limits = {"max_queued": MOST, "max_queued_per_owner": MOST}
         await asyncio.gather(*(self._api.submit_on(self._line, job, **limits) for job in jobs))
 
+    def reset_counts(self) -> None:
+        self._admin.config_resetstat()
+
+    def counts(self) -> dict[str, Any]:
+        """By command, since `reset_counts`."""
+        counted: Any = self._admin.info("commandstats")
+        return dict(counted)
+
+    @property
+    def server_pid(self) -> int:
+        return self._server.pid
+
     def cost(self, launches: int, batch: int) -> dict[str, dict[str, float]]:
         """By step, of each product: microseconds, and commands inside of scripts."""
         costs: dict[str, Counter[str]] = defaultdict(Counter)
         for _ in range(launches):
             for name, step in self.run(batch):
-                self._admin.config_resetstat()
+                self.reset_counts()
                 step()
-                for command, stats in self._admin.info("commandstats").items():
+                for command, stats in self.counts().items():
                     if command.removeprefix("cmdstat_") in (*SCRIPTS, "brpop"):
                         costs[name]["us"] += stats["usec"]
                     elif not command.startswith(("cmdstat_config", "cmdstat_info")):
@@ -127,11 +139,11 @@ class Scripts:
 
     def in_a_row(self, launches: int, batch: int) -> float:
         """Microseconds of scripts of each product, with nothing between the steps."""
-        self._admin.config_resetstat()
+        self.reset_counts()
         for _ in range(launches):
             for _, step in self.run(batch):
                 step()
-        commands: Any = self._admin.info("commandstats")
+        commands = self.counts()
         us = sum(float(commands.get(f"cmdstat_{name}", {}).get("usec", 0)) for name in SCRIPTS)
         return us / launches / batch
 

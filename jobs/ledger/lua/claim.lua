@@ -34,7 +34,7 @@ end
 
 local function start(job, worker, at, ends, others)
   write('ZADD', leases, ends, job.id)
-  enter(job, 'running', '', 'runs', int(job.runs + 1), 'started', at, 'seen', at, 'worker', worker, 'others', others)
+  enter(job, 'running', '', 'runs', next_of(job.runs), 'started', at, 'seen', at, 'worker', worker, 'others', others)
   return claimed_one(job, at)
 end
 
@@ -81,10 +81,9 @@ local function main(ARGV)
     max_jobs = max_beside
   end
   if job.batch and job.attempt == '1' and tonumber(max_jobs) > 1 and known.waiting > 1 then
-    others = companions(job, max_jobs - 1, int(math.abs(job.number) + NEAR))
+    others = companions(job, max_jobs - 1, math.abs(job.number) + NEAR)
   end
-  local ends = int(at + lease)
-  at = int(at)
+  local ends = at + lease
   local claimed = {start(job, worker, at, ends, table.concat(others, ' '))}
   for _, other_id in ipairs(others) do
     local other = read(other_id)

@@ -81,7 +81,7 @@ local function state_key(state, owner)
 end
 
 -- ---- what is to be written ----
-local writes, in_order, deltas, known, owed, news = {}, {}, {}, {}, {}, {}
+local writes, in_order, deltas, known, owed, books, news = {}, {}, {}, {}, {}, {}, {}
 
 -- A command of which one call takes what several would: HSET, HDEL, LPUSH, ZADD, ZREM, DEL. Nothing in a script may depend
 -- on the order of two of them on one key.
@@ -125,6 +125,36 @@ local function owe(owner, bytes)
   end
 end
 
+-- The same within bounds, as `charge_within` has it. The books are read once for all jobs of a step, in which nothing may
+-- change them but what was gathered.
+local function owe_within(owner, bytes, most, most_of_owner)
+  local of = 'of:' .. owner
+  if not (books.all and books[of]) then
+    local all, own = unpack(call('HMGET', bytes_kept, 'all', of))
+    books.all, books[of] = tonumber(all or 0), tonumber(own or 0)
+  end
+  local kept, kept_by_owner = books.all + (owed.all or 0), books[of] + (owed[of] or 0)
+  if kept + bytes > most then
+    return {'full', bytes, kept}
+  elseif kept_by_owner + bytes > most_of_owner then
+    return {'owner_full', bytes, kept_by_owner}
+  end
+  owe(owner, bytes)
+  return nil
+end
+
+local function keep_books()
+  for field, bytes in pairs(owed) do
+    local kept = books[field] and books[field] + bytes
+    if kept and kept > 0 then
+      write('HSET', bytes_kept, field, kept)
+    elseif bytes ~= 0 then
+      charge(field, bytes)
+    end
+    books[field] = kept
+  end
+end
+
 local function publish(channel, message)
   local messages = news[channel]
   if messages then
@@ -143,11 +173,9 @@ local function carry_out()
       call('HINCRBY', counts, field, delta)
     end
   end
+  keep_books()
   for i = 1, #in_order do
     call(unpack(in_order[i]))
-  end
-  for field, bytes in pairs(owed) do
-    charge(field, bytes)
   end
   local changes = news.changes
   news.changes = nil
@@ -161,27 +189,30 @@ local function carry_out()
 end
 
 -- ---- a job ----
--- What scripts need of it, and for claim.lua what a worker does: as in jobs/ledger/codec.py.
+-- What scripts need of it, and for claim.lua what a worker does: as in jobs/ledger/codec.py. Of a job that runs, the
+-- first ENDS_BY do for its end: each field costs as much as a small command.
 local READ = {
-  'id', 'state', 'attempt', 'version', 'owner', 'seq', 'queue', 'runs', 'timeout', 'queued', 'started', 'number',
-  'first', 'held', 'ttl', 'in_record', 'product_bytes', 'batch', 'reply_to', 'kind', 'created', 'request',
-  'a_attempt', 'b_attempt', 'waits', 'needs', 'dependents', 'cost', 'trace',
+  'state', 'attempt', 'version', 'owner', 'seq', 'held', 'ttl', 'in_record', 'reply_to', 'queued', 'started', 'created',
+  'a_attempt', 'b_attempt', 'waits', 'needs', 'dependents', 'cost',
+  'id', 'queue', 'runs', 'timeout', 'number', 'first', 'product_bytes', 'batch', 'kind', 'request', 'trace',
 }
+local ENDS_BY = 18
 
--- Those fields, as strings, and all under `values`; nil where there is no such job. Written out, for a table that grows
--- field by field costs as much as the call.
-local function read(id)
+-- Those fields, or the first so many, as strings, and all under `values`; nil where there is no such job. Written out, for
+-- a table that grows field by field costs as much as the call.
+local function read(id, fields)
   local key = job_key(id)
-  local v = call('HMGET', key, unpack(READ))
+  local v = call('HMGET', key, unpack(READ, 1, fields))
   if not v[1] then
     return nil
   end
   return {
-    values = v, key = key, id = v[1], state = v[2], attempt = v[3], version = v[4], owner = v[5], seq = v[6], queue = v[7],
-    runs = v[8], timeout = v[9], queued = v[10], started = v[11], number = v[12], first = v[13], held = v[14],
-    ttl = v[15], in_record = v[16], product_bytes = v[17], batch = v[18], reply_to = v[19],
-    a_attempt = v[23], b_attempt = v[24], waits = v[25] == '1', has_waited = v[25] == '0', needs = v[26],
-    dependents = v[27], cost = v[28], trace = v[29],
+    values = v, key = key, id = id, state = v[1], attempt = v[2], version = v[3], owner = v[4], seq = v[5], held = v[6],
+    ttl = v[7], in_record = v[8], reply_to = v[9], queued = v[10], started = v[11], created = v[12],
+    a_attempt = v[13], b_attempt = v[14], waits = v[15] == '1', has_waited = v[15] == '0', needs = v[16],
+    dependents = v[17], cost = v[18],
+    queue = v[20], runs = v[21], timeout = v[22], number = v[23], first = v[24], product_bytes = v[25], batch = v[26],
+    kind = v[27], trace = v[29],
   }
 end
 
@@ -289,6 +320,13 @@ local function is_new(job)
 end
 
 -- ---- its states ----
+local NEXT = {['0'] = '1', ['1'] = '2', ['2'] = '3'}
+
+-- The number after one that is mostly small: writing a number out takes as long as some commands.
+local function next_of(number)
+  return NEXT[number] or int(number + 1)
+end
+
 -- Changes what is listed and counted of a job by its state.
 local function move(job, old, state)
   local id = job.id
@@ -316,7 +354,7 @@ local function enter(job, state, more, ...)
   if job.state ~= state then -- else it waited for a product, and comes into its queue now
     move(job, job.state, state)
   end
-  job.state, job.version = state, int(job.version + 1)
+  job.state, job.version = state, next_of(job.version)
   set(job, 'state', state, 'version', job.version, ...)
   if not is_new(job) then
     announce(job, state, more)
@@ -380,7 +418,7 @@ local function hold(job, bytes)
   local before = tonumber(job.held or 0)
   if bytes ~= before then
     owe(job.owner, bytes - before)
-    set(job, 'held', int(bytes))
+    set(job, 'held', bytes)
     job.held = bytes
   end
 end
@@ -399,8 +437,10 @@ local function answer(job, finished, end_of)
     .. (job.started or '') .. ' ' .. finished .. ' ' .. (job.a_attempt or '') .. ' ' .. (job.b_attempt or '')
     .. (c and ' ' .. c or '')
   local outcome, error, product = end_of.outcome or '', end_of.error or '', end_of.product or ''
-  publish('answers:' .. job.reply_to,
-    struct.pack('<I4c0I4c0I4c0I4c0', #head, head, #outcome, outcome, #error, error, #product, product))
+  -- `struct` has only the lengths to pack: what it copies it copies byte by byte.
+  local lengths = struct.pack('<I4I4I4I4', #head, #outcome, #error, #product)
+  publish('answers:' .. job.reply_to, string.sub(lengths, 1, 4) .. head .. string.sub(lengths, 5, 8) .. outcome
+    .. string.sub(lengths, 9, 12) .. error .. string.sub(lengths, 13) .. product)
 end
 
 local settle_dependents, stop_waiting -- in common_chains.lua
@@ -410,26 +450,25 @@ local leave_flight -- in common_quotas.lua
 -- `end_of` has the `outcome` or the `error`, and what of the `product` is in the record. Further arguments are names and
 -- values to write.
 local function finish(job, state, at, more, end_of, ...)
-  at = int(at)
   if job.waits then
     stop_waiting(job)
   end
   end_of.operands_kept = release_operands(job, at, state == 'succeeded')
   if tonumber(job.held or 0) > 0 then
-    write('ZADD', prefix .. 'packed', int(at + job.ttl), job.id)
+    write('ZADD', prefix .. 'packed', at + job.ttl, job.id)
   end
   write('ZADD', prefix .. 'finished', at, job.id)
   write('ZADD', prefix .. 'finished:' .. job.owner, at, job.id)
   leave_flight(job)
   count('ended:' .. state, 1)
-  if state == 'failed' and job.values[20] == 'matmul' then
+  if state == 'failed' and job.kind == 'matmul' then
     local asked = redis.call('HGET', job_key(job.id), 'asked')
     count('failed_products:' .. asked, 1)
-    count('failed_us:' .. asked, at - job.values[21])
+    count('failed_us:' .. asked, at - job.created)
   end
   enter(job, state, more, 'finished', at, ...)
   if job.reply_to then
-    answer(job, at, end_of)
+    answer(job, int(at), end_of)
   end
   if not is_plain(job) then
     -- A stream that may grow holds 4 KB in reserve; its copy holds what is in it.
@@ -450,7 +489,7 @@ local function retry_or_fail(job, at, error, error_type, max_attempts, dead)
   if tonumber(job.runs) < tonumber(max_attempts) then
     write('HDEL', job_key(job.id), 'progress')
     job.attempt = int(job.attempt + 1)
-    enqueue(job, int(at), more)
+    enqueue(job, at, more)
     return
   end
   finish(job, 'failed', at, more, {error = error}, 'error', error, 'error_type', error_type)
@@ -482,7 +521,7 @@ local function forget(job)
     end
   end
   count(COUNTED[job.state], -1)
-  if job.values[20] == 'benchmark' and redis.call('ZREM', prefix .. 'pinned:' .. job.owner, id) == 1 then
+  if job.kind == 'benchmark' and redis.call('ZREM', prefix .. 'pinned:' .. job.owner, id) == 1 then
     count('pinned', -1)
   end
 end

@@ -29,12 +29,13 @@ local function use_operands(needs, owner, at, ttl, new)
   end
 end
 
-local function need_operands(job, needs)
+-- `new`: by id, those that are stored in this step.
+local function need_operands(job, needs, new)
   if needs ~= '' then
     job.needs = needs
     set(job, 'needs', needs)
     for _, _, id in string.gmatch(needs, NEED) do
-      need_matrix(id, job.owner, job.id)
+      need_matrix(id, job.owner, job.id, new[id] and id)
     end
   end
 end
@@ -52,8 +53,29 @@ end
 need_product = function(job, name, source)
   local id = product_of(source)
   if redis.call('HEXISTS', matrix_key(id), 'claim:' .. job.owner) == 1 then
-    need_operands(job, needs_of(job) .. ' ' .. name .. '=' .. id)
+    need_operands(job, needs_of(job) .. ' ' .. name .. '=' .. id, {})
   end
+end
+
+-- The job needs a matrix no more, which its owner does not keep beyond. Returns 1 where others need it, or have a claim;
+-- else 0, and its elements may be removed.
+local function drop_matrix(job, id, at)
+  local owner, key = job.owner, matrix_key(id)
+  call('ZREM', needed_key(id), owner .. ' ' .. job.id)
+  if is_needed(id, owner) then
+    give_up_claim(id, owner, at)
+    return call('EXISTS', key)
+  end
+  local claim, bytes = unpack(call('HMGET', key, 'claim:' .. owner, 'bytes'))
+  if claim and call('HLEN', key) == PLAIN_FIELDS + 1 then -- as most are: no one else has one
+    write('ZREM', claims, id .. ' ' .. owner)
+    owe(owner, -charge_of(bytes))
+    call('DEL', key, needed_key(id))
+    return 0
+  end
+  drop_claim(id, owner)
+  books = {} -- for it changed them
+  return call('EXISTS', key)
 end
 
 -- At its end. With `drop`, matrices that were stored for it go now; of these, how many stay because others need them.
@@ -64,7 +86,7 @@ release_operands = function(job, at, drop)
   end
   for _, how, id in string.gmatch(needs_of(job), NEED) do
     if drop and how == '+' then
-      kept = kept + drop_matrix(id, job.owner, job.id, at)
+      kept = kept + drop_matrix(job, id, at)
     else
       need_no_more(id, job.owner, job.id, at, drop and 0 or at + job.ttl, how == '+')
     end

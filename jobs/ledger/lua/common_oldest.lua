@@ -1,6 +1,8 @@
 -- Put after common_needs.lua: ended jobs are bounded in number, those of each owner and all together. The oldest go, with all
 -- that is kept of them, some at a time, in the step that records another one.
 local FORGOTTEN_AT_ONCE = 8
+-- The owner of jobs that this step records, its bounds, and how many they are.
+local recorded, most_kept, most_of_its, more
 
 -- The product that it stored, and what was stored for it: the sweep removes them.
 local function give_up_matrices(job, at)
@@ -14,12 +16,13 @@ local function give_up_matrices(job, at)
   end
 end
 
--- Whether there were so many in this index that some went.
-local function forget_beyond(most, index, at)
-  if redis.call('ZCARD', index) < most + FORGOTTEN_AT_ONCE then
-    return false
+-- How many of so many ended jobs in this index go, where `more` were recorded in this step.
+local function forget_beyond(most, index, ended, more)
+  if ended < most + FORGOTTEN_AT_ONCE then
+    return 0
   end
-  for _, id in ipairs(redis.call('ZRANGE', index, 0, FORGOTTEN_AT_ONCE - 1)) do
+  local at, going = now(), math.min(ended - most, FORGOTTEN_AT_ONCE + more - 1)
+  for _, id in ipairs(redis.call('ZRANGE', index, 0, going - 1)) do
     local job = read(id)
     if not job then
       write('ZREM', index, id)
@@ -28,13 +31,33 @@ local function forget_beyond(most, index, at)
       forget(job)
     end
   end
-  return true
+  return going
 end
 
--- An owner has no more ended jobs than there are.
-local function forget_oldest(owner, most, most_of_owner, at)
-  local ended = redis.call('ZCARD', prefix .. 'finished')
-  local few = ended < most_of_owner + FORGOTTEN_AT_ONCE
-  return not few and forget_beyond(most_of_owner, prefix .. 'finished:' .. owner, at)
-    or ended >= most + FORGOTTEN_AT_ONCE and forget_beyond(most, prefix .. 'finished', at)
+-- After jobs of one owner were recorded. An owner has no more ended jobs than there are.
+local function forget_oldest()
+  if not recorded then
+    return
+  end
+  local ended, most, most_of_owner = redis.call('ZCARD', prefix .. 'finished'), tonumber(most_kept), tonumber(most_of_its)
+  local gone = 0
+  if ended >= most_of_owner + FORGOTTEN_AT_ONCE then
+    local index = prefix .. 'finished:' .. recorded
+    gone = forget_beyond(most_of_owner, index, redis.call('ZCARD', index), more)
+  end
+  if gone == 0 then
+    gone = forget_beyond(most, prefix .. 'finished', ended, more)
+  end
+  recorded = nil
+  if gone > 0 then
+    carry_out() -- the next owner's are looked for where these are no more
+  end
+end
+
+local function is_recorded(owner, most, most_of_owner)
+  if recorded ~= owner then
+    forget_oldest()
+    recorded, most_kept, most_of_its, more = owner, most, most_of_owner, 0
+  end
+  more = more + 1
 end

@@ -26,7 +26,7 @@ local function serve(job, kernel, at, measured)
     launched[measured] = true
     sum[2] = sum[2] + 1
   end
-  sum[1], sum[3], sum[4] = sum[1] + 1, sum[3] + at - job.values[21], sum[4] + job.started - job.queued
+  sum[1], sum[3], sum[4] = sum[1] + 1, sum[3] + at - job.created, sum[4] + job.started - job.queued
   sum[5], sum[6], sum[7] = sum[5] + h2d * 1e6, sum[6] + own * 1e6, sum[7] + d2h * 1e6
 end
 

@@ -2,7 +2,7 @@
 -- so each call begins anew. A script has it new by itself.
 local function begin(arguments)
   call = redis.call
-  writes, in_order, deltas, known, owed, news = {}, {}, {}, {}, {}, {}
-  left, served, launched, settled = {}, {}, {}, 0
+  writes, in_order, deltas, known, owed, books, news = {}, {}, {}, {}, {}, {}, {}
+  left, served, launched, settled, recorded = {}, {}, {}, 0, nil
   LISTS, MESSAGE = arguments[#arguments - 1], arguments[#arguments]
 end

@@ -4,7 +4,7 @@ local id, owner, max_pinned, most, most_of_owner = unpack(ARGV, 2, 6)
 local job = read_owned(id, owner)
 if not job then
   return {'not_found'}
-elseif job.values[20] ~= 'benchmark' or job.state ~= 'succeeded' then
+elseif job.kind ~= 'benchmark' or job.state ~= 'succeeded' then
   return {'not_done'}
 end
 local pins = prefix .. 'pinned:' .. job.owner

@@ -40,7 +40,7 @@ local missing = missing_operand(needs, job.owner, tonumber(at), {})
 if missing then
   return {'operand_missing', missing}
 end
-need_operands(job, needs)
+need_operands(job, needs, {})
 if digest ~= '' then
   redis.call('HSET', bound, 'job', job.id, 'fingerprint', fingerprint)
   redis.call('PEXPIRE', bound, bound_ms)

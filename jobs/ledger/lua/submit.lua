@@ -25,7 +25,7 @@ end
 
 -- `from` and `last`: where its arguments are. A job without key, quota and operands of other jobs is recorded with
 -- others before and after it.
-local function record(ARGV, from, last)
+local function record(ARGV, from, last, alone)
   local id, owner, kind, queue, timeout, request, asked, max_queued, limits, digest, fingerprint, bound_ms, a, b, c,
     product_bytes, ttl, most, most_of_owner, batch, reply_to, a_job, b_job, c_job, unmet, needs, most_ended,
     most_ended_of_owner, trace, room, used_ttl, stored_bytes, stored_ttl = unpack(ARGV, from, from + STORED - 2)
@@ -70,12 +70,13 @@ local function record(ARGV, from, last)
   if missing then
     return refused(id, {'operand_missing', missing})
   end
-  local seq, all = int(known.seq + (deltas.seq or 0) + 1), state_key('all', owner)
+  local seq, all = known.seq + (deltas.seq or 0) + 1, state_key('all', owner)
   if call('ZADD', all, 'NX', seq, id) == 0 then
     carry_out()
     return reply('bound', id)
   end
-  local no_room = charge_within(owner, held + stored_bytes + room, tonumber(most), tonumber(most_of_owner))
+  local charge_it = alone and charge_within or owe_within
+  local no_room = charge_it(owner, held + stored_bytes + room, tonumber(most), tonumber(most_of_owner))
   if no_room then
     redis.call('ZREM', all, id)
     return no_room
@@ -84,12 +85,11 @@ local function record(ARGV, from, last)
   count('seq', 1)
   local key = job_key(id)
   local job = {
-    key = key, id = id, owner = owner, queue = queue, timeout = timeout, seq = seq, attempt = '1', runs = '0', version = 0,
+    key = key, id = id, owner = owner, queue = queue, timeout = timeout, seq = seq, attempt = '1', runs = '0', version = '0',
     held = held, in_record = in_record,
   }
-  local micros = int(at)
   set(job, 'id', id, 'owner', owner, 'kind', kind, 'queue', queue, 'timeout', timeout, 'request', request,
-    'asked', asked, 'seq', seq, 'created', micros, 'ttl', ttl, 'product_bytes', product_bytes, 'held', held,
+    'asked', asked, 'seq', seq, 'created', at, 'ttl', ttl, 'product_bytes', product_bytes, 'held', held,
     'in_record', in_record)
   if batch ~= '' then
     job.batch = batch
@@ -118,20 +118,20 @@ local function record(ARGV, from, last)
   end
   for i = from + STORED - 1, last, 4 do
     local matrix, dtype, shape, bytes = unpack(ARGV, i, i + 3)
-    new_matrix(matrix, owner, dtype, shape, bytes, matrix, at, at + stored_ttl)
+    new_matrix(write, matrix, owner, dtype, shape, bytes, matrix, at, at + stored_ttl)
   end
   use_operands(needs, owner, at, tonumber(used_ttl), new)
-  need_operands(job, needs)
-  forget_oldest(owner, tonumber(most_ended), tonumber(most_ended_of_owner), at)
+  need_operands(job, needs, new)
+  is_recorded(owner, most_ended, most_ended_of_owner)
   if unmet ~= '' then
-    if not wait_for_products(job, sources, micros, unmet) then
-      enqueue(job, micros, '')
+    if not wait_for_products(job, sources, at, unmet) then
+      enqueue(job, at, '')
     end
     carry_out()
     return reply('chained', id)
   end
-  enqueue(job, micros, '')
-  return {'recorded', seq, micros, job.number, queue, owner, id, waiting}
+  enqueue(job, at, '')
+  return {'recorded', seq, at, job.number, queue, owner, id, waiting}
 end
 
 -- The places in their queues of what was recorded.
@@ -157,9 +157,10 @@ local function main(ARGV)
   local replies, i = {}, 2
   while i < #ARGV - 2 do
     local last = i + tonumber(ARGV[i])
-    replies[#replies + 1] = record(ARGV, i + 1, last)
+    replies[#replies + 1] = record(ARGV, i + 1, last, #replies == 0 and last == #ARGV - 2)
     i = last + 1
   end
+  forget_oldest()
   carry_out()
   tell_places(replies)
   return replies

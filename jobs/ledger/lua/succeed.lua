@@ -7,16 +7,16 @@
 -- Whether there is room for it.
 local function claim_product(job, claim, most, at)
   local dtype, shape, bytes, most_of_owner, ttl = string.match(claim, '(%S+) (%S+) (%S+) (%S+) (%S+)')
-  if charge_within(job.owner, charge_of(bytes), most, tonumber(most_of_owner)) then
+  if owe_within(job.owner, charge_of(bytes), most, tonumber(most_of_owner)) then
     return false
   end
   local name = product_of(job)
-  new_matrix(name, job.owner, dtype, shape, bytes, name, at, at + ttl)
+  new_matrix(call, name, job.owner, dtype, shape, bytes, name, at, at + ttl)
   return true
 end
 
 local function succeed(most, at, id, attempt, outcome, kernel, device, product, claim, measured)
-  local job = read(id)
+  local job = read(id, ENDS_BY)
   if job and job.state == 'succeeded' and job.attempt == attempt then
     return left_operands(job) and 5 or 1
   elseif not job or job.state ~= 'running' or job.attempt ~= attempt then

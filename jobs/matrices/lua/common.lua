@@ -44,7 +44,7 @@ end
 
 -- Adds to the bytes kept of all, or of an owner, who is forgotten at 0. How many they are then.
 local function charge(field, bytes)
-  local kept = bytes ~= 0 and redis.call('HINCRBY', bytes_kept, field, int(bytes)) or 0
+  local kept = bytes ~= 0 and redis.call('HINCRBY', bytes_kept, field, bytes) or 0
   if bytes ~= 0 and kept <= 0 then
     redis.call('HDEL', bytes_kept, field)
   end
@@ -80,11 +80,12 @@ local function set_claim(id, owner, made, ends, latest)
   redis.call('ZADD', claims, int(ends), id .. ' ' .. owner)
 end
 
--- Makes a matrix with one claim, of one owner. Its bytes are charged already.
-local function new_matrix(id, owner, dtype, shape, bytes, data, made, ends)
+-- Makes a matrix with one claim, of one owner. Its bytes are charged already. `put` adds to the claims: `call`, or what
+-- gathers commands.
+local function new_matrix(put, id, owner, dtype, shape, bytes, data, made, ends)
   redis.call('HSET', matrix_key(id), 'dtype', dtype, 'shape', shape, 'bytes', bytes, 'data', data,
-    'claim:' .. owner, int(made) .. ':' .. int(ends), 'until', int(ends))
-  redis.call('ZADD', claims, int(ends), id .. ' ' .. owner)
+    'claim:' .. owner, int(made) .. ':' .. int(ends), 'until', ends)
+  put('ZADD', claims, ends, id .. ' ' .. owner)
 end
 
 -- Takes a claim off the books. Returns {data, bytes} where it was the last, for the store to remove; else nil.
@@ -124,16 +125,21 @@ local function move_chunks(data, kept_data, bytes, chunk_bytes)
   end
 end
 
--- Keeps the chunks of `data` until the latest claim on the matrix ends, or for as long as jobs need it; how many there
--- are. None in a store without chunks.
+-- Keeps the chunks of `data` for as long as jobs need it; how many there are. None in a store without chunks.
+local function persist_chunks(data)
+  local kept = 0
+  while redis.call('EXISTS', chunk_key(data, kept)) == 1 do
+    redis.call('PERSIST', chunk_key(data, kept))
+    kept = kept + 1
+  end
+  return kept
+end
+
+-- The same, or until the latest claim on the matrix ends where no job needs it.
 local function time_chunks(id, data)
   local kept = 0
   if redis.call('EXISTS', needed_key(id)) == 1 then
-    while redis.call('EXISTS', chunk_key(data, kept)) == 1 do
-      redis.call('PERSIST', chunk_key(data, kept))
-      kept = kept + 1
-    end
-    return kept
+    return persist_chunks(data)
   end
   local ends_ms = math.ceil(redis.call('HGET', matrix_key(id), 'until') / 1000) + CHUNK_GRACE_MS
   while redis.call('PEXPIREAT', chunk_key(data, kept), int(ends_ms)) == 1 do

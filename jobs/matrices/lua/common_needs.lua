@@ -4,9 +4,10 @@
 local LOOKED_AT = 16 -- of the jobs that should need a matrix, in one step
 local LOOK_AGAIN_US = 600 * 1e6 -- a claim beyond its time that a job needs is put off by so much
 
-local function need_matrix(id, owner, job)
+-- `data`: what the store keeps the elements under, where that is known.
+local function need_matrix(id, owner, job, data)
   redis.call('ZADD', needed_key(id), 0, owner .. ' ' .. job)
-  time_chunks(id, redis.call('HGET', matrix_key(id), 'data'))
+  persist_chunks(data or redis.call('HGET', matrix_key(id), 'data'))
 end
 
 -- Puts the end of a claim off, never nearer.
@@ -43,18 +44,6 @@ local function need_no_more(id, owner, job, at, ends, its_own)
     set_claim(id, owner, made, ends, latest)
   end
   time_chunks(id, data)
-end
-
--- The same for a matrix that its owner does not keep beyond. Returns 1 where others need it, or have a claim; else 0, and
--- its elements may be removed.
-local function drop_matrix(id, owner, job, at)
-  redis.call('ZREM', needed_key(id), owner .. ' ' .. job)
-  if is_needed(id, owner) then
-    give_up_claim(id, owner, at)
-  else
-    drop_claim(id, owner)
-  end
-  return redis.call('EXISTS', matrix_key(id))
 end
 
 -- Whether a job of the owner's needs the matrix still. Strikes out those that only should: jobs that older scripts

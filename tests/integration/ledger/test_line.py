@@ -11,25 +11,28 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from jobs.errors import StoreUnavailable
+from jobs.errors import StoreFull, StoreUnavailable
+from jobs.ledger.limits import Limits
 from jobs.ledger.redis import RedisLedger
-from jobs.models import ANONYMOUS
+from jobs.matrices.index import Bounds
+from jobs.models import ANONYMOUS, JobMatrices
 from jobs.redis import line as line_module
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.redis.line import ScriptLine
 from tests.chaos.network.proxy import Proxies
-from tests.support.ledger.ledgers import new_job, redis_ledger, settings_for
+from tests.support.ledger.ledgers import assert_books_agree, new_job, outcome, redis_ledger, settings_for
 
 pytestmark = pytest.mark.anyio
-LIMITS = {"max_queued": 50, "max_queued_per_owner": 50}
+LIMITS: dict[str, Any] = {"max_queued": 50, "max_queued_per_owner": 50}
 
 
 @asynccontextmanager
-async def line_to(server: EmbeddedServer, prefix: str) -> AsyncIterator[tuple[RedisLedger, ScriptLine]]:
+async def line_to(server: EmbeddedServer, prefix: str, **options: Any) -> AsyncIterator[tuple[RedisLedger, ScriptLine]]:
+    """`options`: of `redis_ledger`."""
     settings = settings_for(server, prefix)
     with connect(settings) as client:
-        ledger = redis_ledger(client, prefix)
+        ledger = redis_ledger(client, prefix, **options)
         line = ScriptLine(settings, ledger.scripts)
         try:
             yield ledger, line
@@ -50,6 +53,50 @@ async def test_those_that_come_together_go_together_and_each_gets_its_own(
         for job, message in recorded:
             assert message is not None
             assert ledger.get(job.id) == job
+
+
+async def test_jobs_of_one_step_share_the_room_that_there_is(valkey: EmbeddedServer, key_prefix: str) -> None:
+    """A bound of each owner, and one of all; what is there before counts."""
+    async with line_to(valkey, key_prefix, bounds=Bounds(1200, 700)) as (ledger, line):
+        matrices = JobMatrices(a=b"a" * 50, b=b"b" * 50, product_bytes=100, ttl_s=60)
+        ledger.submit(new_job("carol", matrices=matrices), **LIMITS)
+        owners = ["alice", "alice", "bob", "alice", "alice", "bob", "bob", "alice"]
+        asked = (ledger.submit_on(line, new_job(owner, matrices=matrices), **LIMITS) for owner in owners)
+        replies = await asyncio.gather(*asked, return_exceptions=True)
+        refused = [isinstance(reply, StoreFull) for reply in replies]
+        assert refused == [False] * 4 + [True, False, True, True]
+        told = [str(reply) for reply in replies if isinstance(reply, StoreFull)]
+        assert [text[: text.index(" are used")].split(": ")[1] for text in told] == [
+            *("600 of 700", "1200 of 1200", "1200 of 1200")
+        ]
+        with valkey.client() as client:
+            assert assert_books_agree(client, key_prefix) == 6
+
+
+@pytest.mark.parametrize("owners", [("alice",) * 16, ("alice", "bob") * 8, ("bob", "alice") * 8])
+async def test_the_oldest_go_where_many_are_recorded_in_one_step(
+    valkey: EmbeddedServer, key_prefix: str, owners: Sequence[str]
+) -> None:
+    """As many as came, at least, so that there are never more than a few above the bounds."""
+    async with line_to(valkey, key_prefix, max_ended=Limits(60, 20)) as (ledger, line):
+        ended: dict[str, list[str]] = {"alice": [], "bob": []}
+        for owner in ["bob"] * 10 + ["alice"] * 27:
+            ended[owner].append(ledger.submit(new_job(owner), **LIMITS)[0].id)
+            ledger.claim(ended[owner][-1], 1, worker="w", lease_s=6)
+            assert ledger.succeed(ended[owner][-1], 1, outcome(), None)
+        for _ in range(3):
+            jobs = [new_job(owner) for owner in owners]
+            await asyncio.gather(*(ledger.submit_on(line, job, **LIMITS) for job in jobs))
+            for job in jobs:
+                ledger.claim(job.id, 1, worker="w", lease_s=6)
+                assert ledger.succeed(job.id, 1, outcome(), None)
+                ended[job.owner].append(job.id)
+        await asyncio.gather(*(ledger.submit_on(line, new_job(owner), **LIMITS) for owner in owners))
+        with valkey.client() as client:
+            for owner, jobs_of in ended.items():
+                kept = [id.decode() for id in client.zrange(f"{key_prefix}finished:{owner}", 0, -1)]
+                assert kept == jobs_of[-len(kept) :] and min(20, len(jobs_of)) <= len(kept) <= 28, owner
+            assert_books_agree(client, key_prefix)
 
 
 async def test_a_refusal_is_of_one_call(valkey: EmbeddedServer, key_prefix: str) -> None:
