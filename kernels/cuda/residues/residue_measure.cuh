@@ -7,8 +7,6 @@
 
 #include "residue_layout.cuh"
 
-constexpr int PASS_THREADS = 256, WARPS = PASS_THREADS / 32;
-constexpr int RUN = 16;        // steps that a thread takes at a time
 constexpr int LOG_SHIFT = 16;  // leaves 16 to a binade
 static_assert(SEGMENT == 32 * RUN, "a warp takes a segment at once");
 

@@ -79,63 +79,89 @@ __device__ constexpr Whole product_of(int count, int left_out) {
     return found;
 }
 
-// Remainder 1 of modulus `index`, 0 of all others, and below M.
-__device__ constexpr Whole weight_of(int count, int index) {
+__device__ constexpr Whole plus(Whole whole, const Whole& other) {
+    unsigned long long carry = 0;
+    for (int limb = 0; limb < LIMBS; ++limb) {
+        carry += static_cast<unsigned long long>(whole.limbs[limb]) + other.limbs[limb];
+        whole.limbs[limb] = static_cast<unsigned int>(carry);
+        carry >>= 32;
+    }
+    return whole;
+}
+
+// A number of which the remainder of modulus `index` is 1, and those of all others 0; the one nearest to 0.
+struct Weight {
+    Whole magnitude;
+    double sign;
+};
+
+__device__ constexpr Weight weight_of(int count, int index) {
     const int m = modulus_of(index);
     int others = 1, inverse = 1;
     for (int other = 0; other < count; ++other)
         if (other != index) others = others * (modulus_of(other) % m) % m;
     while (others * inverse % m != 1)
         ++inverse;
-    return times(product_of(count, index), inverse);
+    const bool is_negative = 2 * inverse > m;
+    return {times(product_of(count, index), is_negative ? m - inverse : inverse), is_negative ? -1.0 : 1.0};
 }
 
-// So few bits of a weight that sums of COUNT of them, each times less than 512, are exact in float64; and in how many
-// pieces of so many bits weights are kept.
-__device__ constexpr int pieces_of(int count) { return count < MOST ? 3 : 4; }
-__device__ constexpr int bits_of(int count) { return count == 14 ? 37 : count == 15 ? 40 : 32; }
-static_assert(MOST * 511ll << bits_of(15) <= 1ll << 53, "sums are exact");
+// Weights and M are kept in three pieces: digits to base 2^BITS, of which the lower two may be negative. That is fine
+// enough for sums of weights, each times a remainder, to be exact in float64.
+constexpr int BITS = 42, PIECES = 3;
+constexpr double BASE = static_cast<double>(1ull << BITS);
 
-__device__ constexpr double piece_of(const Whole& whole, int first, int bits) {
+// Half of the base is added to the lower two, and taken off again.
+__device__ constexpr double piece_of(const Whole& whole, int piece) {
+    constexpr Whole HALVES = {{0, 1u << (BITS - 1) % 32, 1u << (2 * BITS - 1) % 32, 0}};
+    const Whole moved = plus(whole, HALVES);
+    const int first = piece * BITS, bits = piece < PIECES - 1 ? BITS : 32 * LIMBS - first;
     unsigned long long found = 0;
-    for (int bit = bits - 1; bit >= 0; --bit) {
-        const int place = first + bit;
-        found = found * 2 + (place < 32 * LIMBS ? whole.limbs[place / 32] >> place % 32 & 1 : 0);
-    }
-    return static_cast<double>(found);
+    for (int bit = first + bits - 1; bit >= first; --bit)
+        found = found * 2 + (moved.limbs[bit / 32] >> bit % 32 & 1);
+    return static_cast<double>(found) - (piece < PIECES - 1 ? BASE / 2 : 0.0);
 }
 
 template <int COUNT>
 struct Weights {
-    static constexpr int BITS = bits_of(COUNT), PIECES = pieces_of(COUNT);
-
     double of[COUNT][PIECES];  // 256 times a weight's pieces, the lowest first
     double from[PIECES];       // what sums begin at: they are of 1 + remainder/256
     double all[PIECES];        // M's
     double per_all;            // 2^(BITS · (PIECES - 1)) / M
+    double largest;            // no sum of pieces is larger, whatever remainders are, before or after M is taken off
 };
+
+__device__ constexpr double magnitude_of(double value) { return value < 0 ? -value : value; }
 
 template <int COUNT>
 __device__ constexpr Weights<COUNT> weighed() {
-    constexpr int BITS = bits_of(COUNT), PIECES = pieces_of(COUNT);
     Weights<COUNT> found = {};
     const Whole all = product_of(COUNT, COUNT);
-    for (int piece = PIECES - 1; piece >= 0; --piece) {
-        found.all[piece] = piece_of(all, piece * BITS, BITS);
+    double largest[PIECES] = {}, whole = 0.0;
+    for (int piece = 0; piece < PIECES; ++piece) {
+        found.all[piece] = piece_of(all, piece);
+        whole = whole / BASE + found.all[piece];
         double sum = 0.0;
         for (int index = 0; index < COUNT; ++index) {
-            const double own = piece_of(weight_of(COUNT, index), piece * BITS, BITS);
+            const Weight weight = weight_of(COUNT, index);
+            const double own = weight.sign * piece_of(weight.magnitude, piece);
             found.of[index][piece] = 256.0 * own;
+            largest[piece] += 256.0 * magnitude_of(own);
             sum += own;
         }
         found.from[piece] = -256.0 * sum;
     }
-    double whole = 0.0;
-    for (int piece = 0; piece < PIECES; ++piece)
-        whole = whole / static_cast<double>(1ull << BITS) + found.all[piece];
     found.per_all = 1.0 / whole;
+    const double times = largest[PIECES - 1] * found.per_all + 2.0;  // that M is taken off, at most
+    for (int piece = 0; piece < PIECES; ++piece) {
+        const double with_all = largest[piece] + times * magnitude_of(found.all[piece]);
+        if (with_all > found.largest) found.largest = with_all;
+    }
     return found;
 }
+
+static_assert(weighed<14>().largest < 0x1p53 && weighed<15>().largest < 0x1p53 && weighed<16>().largest < 0x1p53,
+              "sums of pieces are exact");
 
 struct AllWeights {
     Weights<14> of_14;

@@ -18,7 +18,6 @@ constexpr int B_TILES = BLOCK_N / LINES;
 constexpr int STAGE_BYTES = (1 + B_TILES) * TILE_BYTES;
 constexpr int STAGES = BLOCK_N == 256 ? 4 : 6;
 constexpr int BARRIERS_OFFSET = STAGES * STAGE_BYTES;
-constexpr int UNITS_OFFSET = BARRIERS_OFFSET + 2 * STAGES * 8;
 constexpr int SUMS = BLOCK_N / 2;      // of a thread
 constexpr int INSTRUCTION_DEPTH = 32;  // bytes of a line that one instruction multiplies
 constexpr int CHUNK = 511;             // tiles along k after which sums are reduced: they stay below 2^30

@@ -58,24 +58,16 @@ __device__ __forceinline__ Place place_in_tile(int pass) {
     return {number % GROUPS * ACROSS_LINES + lane % ACROSS_LINES, number / GROUPS * 2 + lane / ACROSS_LINES};
 }
 
-// A tile: of which matrix, from where on.
-struct Part {
-    const double* matrix;
-    int line, depth;  // the tile's first
-    int block, step;
-    bool whole;  // no bounds are met in it
-};
-
 template <bool ALONG>
-__device__ __forceinline__ void split_part(const Part& part, const Operand& operand, const Findings& findings,
-                                           const int* scales) {
+__device__ __forceinline__ void split_part(const Part& part, const Findings& findings) {
     const int moduli = findings.moduli();
-    const bool aligned = operand.is_aligned();
+    const bool aligned = part.operand.is_aligned();
+    const int* const scales = findings.scales_in_use() + static_cast<Index>(part.block) * LINES;
 #pragma unroll 1
     for (int pass = 0; pass < PASSES; ++pass) {
         const Place at = place_in_tile<ALONG>(pass);
         double values[RUN];
-        read_run<ALONG>(values, part.matrix, operand, part.line + at.line, part.depth + at.chunk * RUN, part.whole,
+        read_run<ALONG>(values, part.matrix, part.operand, part.line + at.line, part.depth + at.chunk * RUN, part.whole,
                         aligned);
         const int scale = scales[at.line];
         unsigned int low[RUN], high[RUN];
