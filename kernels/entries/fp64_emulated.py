@@ -18,6 +18,7 @@ STAGES = {128: 6, 256: 4}  # of the ring, by columns of a tile
 BARRIER_BYTES = 8
 PASS_THREADS, WARPS = 256, 8
 SEGMENT = 512  # steps of k that are measured together
+LINES_ACROSS = 32  # that are measured together where they lie across memory
 VERDICT_BYTES = 128  # `Verdict` in residue_layout.cuh
 SEGMENT_BYTES, SCALE_BYTES = 16, 4
 JOINED_COLUMNS = 64  # of a tile of C, by a block of what puts it together
@@ -63,14 +64,20 @@ def _workspace(problem: Problem, config: TileConfig) -> Workspace:
     return Workspace(VERDICT_BYTES + blocks * LINES * of_line + of_c + planes, VERDICT_BYTES)
 
 
+def _measured_blocks(items: int, lines: int, segments: int, *, along: bool) -> int:
+    """A segment for each warp where lines lie along memory, else one of as many lines as a warp has threads for each
+    block."""
+    return tiles(items * lines * segments, WARPS) if along else items * tiles(lines, LINES_ACROSS) * segments
+
+
 def _passes(problem: Problem, config: TileConfig) -> tuple[Pass, ...]:
     """Measure lines, judge them, write remainders; and behind the kernel make C of the product's."""
     if is_direct(problem):
         return ()
     block, (items_a, items_b) = (PASS_THREADS, 1, 1), _items(problem)
     segments, blocks = tiles(problem.k, SEGMENT), _line_blocks(problem)
-    measured = tiles(items_a * problem.m * segments, PASS_THREADS if problem.transpose_a else WARPS)
-    measured += tiles(items_b * problem.n * segments, WARPS if problem.transpose_b else PASS_THREADS)
+    measured = _measured_blocks(items_a, problem.m, segments, along=not problem.transpose_a)
+    measured += _measured_blocks(items_b, problem.n, segments, along=problem.transpose_b)
     joined = _tiles(problem, config) * (config["block_n"] // JOINED_COLUMNS)
     return (
         Pass("residue_measure", Launch((measured, 1, 1), block)),

@@ -92,7 +92,10 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             for (int first = 0; first < steps; first += CHUNK) {
                 int sums[SUMS] = {};
                 multiply(ring, place, warpgroup, min(CHUNK, steps - first), sums);
-                if (kept) keep(kept, sums, MODULI.of[modulus], first > 0);
+                if (kept && first == 0)
+                    keep<false>(kept, sums, MODULI.of[modulus]);
+                else if (kept)
+                    keep<true>(kept, sums, MODULI.of[modulus]);
             }
         }
     }

@@ -16,14 +16,17 @@ __device__ constexpr int modulus_of(int index) {
     return MODULI[index];
 }
 
-// What remainders of one modulus m are found by.
+// What remainders of one modulus m are found by. A whole number below 2^22 added to the bits of EXACT_FLOAT gives those
+// of EXACT_FLOAT and it together, and bits of ROUNDING with a whole number added or not end in that.
+constexpr float EXACT_FLOAT = 0x1p23f, ROUNDING = 0x1.8p23f;
+constexpr unsigned int EXACT_FLOAT_BITS = 0x4B000000;
+
 struct Modulus {
     int value;
-    unsigned int inverse;    // 2^32 / m, rounded up: for numbers below 2^20
-    int fine_inverse;        // 2^38 / m, rounded up: for numbers of 31 bits
-    unsigned int low, high;  // remainders of 256^0 to 256^3 and 256^4 to 256^7, a byte each
-    unsigned int offset;     // what takes off 2^63, and adds the half that is taken off again
-    unsigned int halves;     // ⌊m/2⌋ in each byte
+    int fine_inverse;         // 2^38 / m, rounded up: for numbers of 31 bits
+    float inverse, negative;  // 1 / m and -m, for numbers below 2^20
+    unsigned int low, high;   // remainders of 256^0 to 256^3 and 256^4 to 256^7, a byte each
+    unsigned int bits;        // EXACT_FLOAT_BITS, and what takes off 2^63
 };
 
 __device__ constexpr Modulus described(int m) {
@@ -37,12 +40,12 @@ __device__ constexpr Modulus described(int m) {
     for (int bit = 0; bit < 63; ++bit)
         half_range = half_range * 2 % m;
     return {m,
-            static_cast<unsigned int>(((1ull << 32) + m - 1) / m),
             static_cast<int>(((1ull << 38) + m - 1) / m),
+            1.0f / static_cast<float>(m),
+            static_cast<float>(-m),
             powers[0],
             powers[1],
-            static_cast<unsigned int>((m - half_range + m / 2) % m),
-            static_cast<unsigned int>(m / 2) * 0x01010101u};
+            EXACT_FLOAT_BITS + static_cast<unsigned int>((m - half_range) % m)};
 }
 
 struct Moduli {

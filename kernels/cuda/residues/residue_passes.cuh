@@ -13,16 +13,26 @@
     OPERANDS_OF(); \
     FINDINGS
 
-// Blocks of A, and then of B.
+// Of A, and then of B.
+template <bool ALONG>
+__device__ __forceinline__ void measure(const Operand& operand, int block, const Findings& findings, Index first_line,
+                                        Segment (&parts)[WARPS][32]) {
+    if (ALONG)
+        measure_along(operand, static_cast<Index>(block) * WARPS + threadIdx.x / 32, findings, first_line);
+    else
+        measure_across(operand, block, findings, first_line, parts);
+}
+
 extern "C" __global__ void __launch_bounds__(PASS_THREADS) residue_measure(SIGNATURE) {
+    __shared__ Segment parts[WARPS][32];
     launch_dependents();
     OPERANDS;
-    const int number = blockIdx.x, blocks_a = measured_blocks<!TRANSPOSE_A>(of_a, findings.of_line);
+    const int number = blockIdx.x, blocks_a = measured_blocks(of_a, !TRANSPOSE_A, findings.of_line);
     if (number < blocks_a)
-        measure_operand<!TRANSPOSE_A>(of_a, number, findings, 0);
+        measure<!TRANSPOSE_A>(of_a, number, findings, 0, parts);
     else
-        measure_operand<TRANSPOSE_B>(of_b, number - blocks_a, findings,
-                                     static_cast<Index>(of_a.items) * of_a.blocks() * LINES);
+        measure<TRANSPOSE_B>(of_b, number - blocks_a, findings, static_cast<Index>(of_a.items) * of_a.blocks() * LINES,
+                             parts);
 }
 
 // Two blocks of lines for each block of threads, a line for each thread.

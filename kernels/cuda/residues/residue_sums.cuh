@@ -11,11 +11,12 @@ __device__ __forceinline__ int remainder_of(int sum, const Modulus& modulus) {
     return sum - (__mulhi(sum, modulus.fine_inverse) >> 6) * modulus.value;
 }
 
-// `words`: the first of a thread's. `more`: they have remainders of sums of k before.
-__device__ __forceinline__ void keep(unsigned int* words, const int (&sums)[SUMS], const Modulus& modulus, bool more) {
+// `words`: the first of a thread's. MORE: they have remainders of sums of k before.
+template <bool MORE>
+__device__ __forceinline__ void keep(unsigned int* words, const int (&sums)[SUMS], const Modulus& modulus) {
 #pragma unroll
     for (int word = 0; word < WORDS; ++word) {
-        const unsigned int before = more ? words[word * HOLDERS] : 0;
+        const unsigned int before = MORE ? words[word * HOLDERS] : 0;
         unsigned int bytes[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
