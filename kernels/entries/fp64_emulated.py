@@ -106,14 +106,15 @@ FP64_EMULATED: tuple[Kernel, ...] = (
         "Rows of A and columns of B are scaled by a number each and rounded to integers, of which products are below "
         "2^109. Such an integer is told by its remainders of 14 moduli of at most 256, which have no common divisor, "
         "and remainders of a product follow from those of its factors. So 14 products of bytes, each reduced modulo "
-        "its own number when k is done, are the exact product of the integers. A block takes one tile modulo one "
-        "modulus after the other, so that few tiles keep a device busy, and a last pass puts remainders together in "
-        "pieces of float64 whose sums are exact: C is rounded once, and whole numbers stay whole. Rounding the operands is the only other error, and it is "
-        "bounded without assumptions: one pass measures norms and geometric means of lines, and one takes 14, 15 or "
-        "16 moduli, so that every element keeps the bound of float64 sums. Where that cannot be shown, as for rows "
-        "whose elements lie many binades apart, or with an infinity or a NaN, tensor_fp64 computes the whole product: "
-        "that is decided on the device. Products with a side below 64 go straight to tensor_fp64.",
-        origin="Ozaki scheme II (K. Ozaki, Y. Uchino and T. Imamura, arXiv 2504.08009, 2025), with all moduli in one kernel.",
+        "its own number when k is done, are the exact product of the integers. A block takes a tile modulo one modulus "
+        "and then another, so that few tiles keep a device busy, and a last pass puts remainders together in pieces of "
+        "float64 whose sums are exact: C is rounded once, and whole numbers stay whole. Rounding the operands is the "
+        "only other error, and it is bounded without assumptions: one pass measures norms and geometric means of "
+        "lines, and one takes 14, 15 or 16 moduli, so that every element keeps the bound of float64 sums. Where that "
+        "cannot be shown, as for rows whose elements lie many binades apart, or with an infinity or a NaN, tensor_fp64 "
+        "computes the whole product: that is decided on the device. Products with a side below 64 go straight to "
+        "tensor_fp64.",
+        origin="Ozaki scheme II (K. Ozaki, Y. Uchino and T. Imamura, arXiv 2504.08009), one launch for all moduli.",
         accuracy={"float64": "fp64"},
         min_compute_capability=HOPPER,
         architecture_specific=True,
