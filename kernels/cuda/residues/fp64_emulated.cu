@@ -77,7 +77,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         take_registers<CONSUMER_REGISTERS>();
         for (int wave = 0;; ++wave) {
             unsigned int* kept = nullptr;
-            int steps, modulus;
+            int steps, rest, modulus;
             {
                 OPERANDS_OF(hidden);
                 FINDINGS;
@@ -86,12 +86,14 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                 const TileOfC tile(findings, of_a, of_b, task.item, task.row, task.column);
                 if (task.row < of_a.lines)
                     kept = reinterpret_cast<unsigned int*>(findings.result(task.modulus, tile.number)) + threadIdx.x;
-                steps = findings.steps;
+                rest = blocks_of(of_a.depth % DEPTH, INSTRUCTION_DEPTH) % (DEPTH / INSTRUCTION_DEPTH);
+                steps = findings.steps - (rest > 0);
                 modulus = task.modulus;
             }
-            for (int first = 0; first < steps; first += CHUNK) {
+            for (int first = 0; first < steps || first == 0; first += CHUNK) {
                 int sums[SUMS] = {};
-                multiply(ring, place, warpgroup, min(CHUNK, steps - first), sums);
+                const bool is_last = first + CHUNK >= steps;
+                multiply(ring, place, warpgroup, min(CHUNK, steps - first), is_last ? rest : 0, sums);
                 if (kept && first == 0)
                     keep<false>(kept, sums, MODULI.of[modulus]);
                 else if (kept)

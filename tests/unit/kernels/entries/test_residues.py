@@ -221,7 +221,7 @@ def test_lines_of_zeros_weigh_nothing() -> None:
 
 
 def test_no_int32_overflows_and_no_integer_64_bits() -> None:
-    assert NORMS[MOST] < 2.0**63 and 511 * 128 * 128**2 + 256 < 2**30
+    assert NORMS[MOST] < 2.0**63 and (511 * 128 + 96) * 128**2 + 256 < 2**30
     assert LARGEST_DEPTH == 2**24 and isqrt(LARGEST_DEPTH) < NORMS[14] * 2.0**-20
 
 
