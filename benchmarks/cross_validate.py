@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.measure.auto_sample import geometric_mean
 from kernels.catalog import BY_NAME
-from kernels.selection.choose import WORTH_A_FALLBACK, Choice, choose_from, contenders, may_fall_back
+from kernels.selection.choose import Choice, choose_from, contenders, worth_of
 from kernels.selection.forecast import Forecast, SpeedPoint
 from kernels.selection.tuned import TABLES, Entry, RankedRow, Trial, TunedTable
 
@@ -63,8 +63,9 @@ def _probed(entry: Entry, taken: RankedRow, likely: Iterable[Forecast]) -> float
 
 def _best_gflops(entry: Entry) -> float:
     """Of kernels that `auto` would take if it knew their speeds."""
-    steady = max(row.gflops for row in entry.ranking if not may_fall_back(BY_NAME[row.kernel]))
-    return max([steady, *(row.gflops for row in entry.ranking if row.gflops >= WORTH_A_FALLBACK * steady)])
+    worth = {row.kernel: worth_of(BY_NAME[row.kernel]) for row in entry.ranking}
+    steady = max(row.gflops for row in entry.ranking if worth[row.kernel] is None)
+    return max(row.gflops for row in entry.ranking if row.gflops >= (worth[row.kernel] or 0.0) * steady)
 
 
 def _is_as_exact(row: RankedRow) -> bool:

@@ -85,6 +85,7 @@ class Target:
     config: Mapping[str, int] = field(default_factory=dict)  # what is asked of the kernel
     baseline: str = "auto"  # what it is held against: the library, or a kernel by its name
     others: Sequence[Mapping[str, int]] = ()  # further configs measured beside it, for the tables that `auto` reads
+    beside: Sequence[str] = ()  # further kernels measured in the same rounds, for the same tables
     timing: Mapping[str, float] = field(default_factory=lambda: CAREFUL)
 
     @property
@@ -144,9 +145,10 @@ class Target:
 
     def _spec(self, name: str, layout: str, shapes: Sequence[TargetShape]) -> dict[str, Any]:
         configs = [dict(config) for config in (self.config, *self.others)]
+        others = [{"kernel": name, "configs": [{}]} for name in self.beside]
         return {
             "title": f"{name} beside {'the library' if self.baseline == 'auto' else self.baseline}",
-            "kernels": "best" if self.kernel == AUTO else [{"kernel": self.kernel, "configs": configs}],
+            "kernels": "best" if self.kernel == AUTO else [{"kernel": self.kernel, "configs": configs}, *others],
             "dtypes": [self.dtype],
             "shapes": [shape.spec_fields for shape in shapes],
             "data": {"layout": layout},
@@ -182,7 +184,13 @@ TARGETS = (
     Target(kernel="strassen", dtype="float32", bounds=STRASSEN, products="over_pipelined", baseline="pipelined"),
     Target(kernel="strassen", dtype="float32", bounds=STRASSEN),
     Target(kernel="fp32_emulated", dtype="float32", bounds={2048: (1.5, 2.5), 4096: (2.5, 4.0), 8192: (3.0, 5.0)}),
-    Target(kernel="fp64_emulated", dtype="float64", bounds={4096: (1.2, 1.5), 8192: (1.4, 1.8), 16_384: (1.5, 2.0)}),
+    # `auto` weighs it against these too.
+    Target(
+        kernel="fp64_emulated",
+        dtype="float64",
+        bounds={4096: (1.2, 1.5), 8192: (1.4, 1.8), 16_384: (1.5, 2.0)},
+        beside=("cublas_tuned", "tensor_fp64"),
+    ),
     Target(
         kernel="complex_as_real",
         dtype="complex64",
@@ -238,6 +246,7 @@ def _curve(target: Target) -> Target:
         products="curve",
         bounds=dict.fromkeys(sizes),
         others=FURTHER_CONFIGS.get((target.kernel, target.dtype), ()),
+        beside=target.beside,
         timing=QUICK,
     )
 

@@ -28,6 +28,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceClass
 from kernels.model.numerics import DTYPE_NAMES, AccuracyName, DTypeName, Problem, gflops
 from kernels.packed import read_text, write_text
+from kernels.selection.choose import worth_of
 from kernels.selection.ranking import compared, error_ratio
 from kernels.selection.tuned import DIRECTORY, SUFFIX, Entry, Source, Trial, TunedTable, file_name
 
@@ -147,13 +148,15 @@ def tables(found: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[TunedTabl
             compute_capability=tuple(capability) if capability else None,
             multiprocessors=about["multiprocessors"],
             sources=tuple(source(name, document) for name, document in together),
-            entries=with_library(
-                merged(
-                    entry
-                    for _, document in sorted(together, key=lambda one: datetime.fromisoformat(_date(one[1])))
-                    for entry in entries(timed(document), about["device_class"])
-                ),
-                about["device_class"],
+            entries=with_choice(
+                with_library(
+                    merged(
+                        entry
+                        for _, document in sorted(together, key=lambda one: datetime.fromisoformat(_date(one[1])))
+                        for entry in entries(timed(document), about["device_class"])
+                    ),
+                    about["device_class"],
+                )
             ),
         )
 
@@ -161,6 +164,21 @@ def tables(found: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[TunedTabl
 def with_library(found: Iterable[Entry], device_class: DeviceClass) -> tuple[Entry, ...]:
     """Without shapes where the library takes the type, but what was measured of it does not count."""
     return tuple(one for one in found if one.baseline or library_for(one.dtype, one.accuracy, device_class) is None)
+
+
+def with_choice(found: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Without shapes at which a kernel that may fall back was measured beside the library alone, and is not worth it:
+    there the library would be taken whatever others do, of which shapes near them know more."""
+    return tuple(one for one in found if not _leaves_no_choice(one))
+
+
+def _leaves_no_choice(entry: Entry) -> bool:
+    worth = {row.kernel: worth_of(BY_NAME[row.kernel]) for row in entry.ranking}
+    if any(least is None and name != entry.baseline for name, least in worth.items()):
+        return False
+    library = max((row.gflops for row in entry.ranking if row.kernel == entry.baseline), default=0.0)
+    is_worth_it = any(row.gflops >= least * library for row in entry.ranking if (least := worth[row.kernel]))
+    return len(worth) > 1 and not is_worth_it
 
 
 def source(name: str, document: Mapping[str, Any]) -> Source:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from analysis.result_models import Results
 from benchmarks.recorded import files, name_of
 from benchmarks.tables.accuracy import accuracy
 from benchmarks.tables.auto import auto_choices
@@ -22,7 +23,7 @@ from benchmarks.tables.client import client
 from benchmarks.tables.dashboard import dashboard, tasks
 from benchmarks.tables.gpu import benchmarks, cross_check
 from benchmarks.tables.headline import picture as headline_picture
-from benchmarks.tables.headline.rows import headline_of
+from benchmarks.tables.headline.rows import HeadlineRun, headline_of
 from benchmarks.tables.library import library
 from benchmarks.tables.operand_speed import operand_speed
 from benchmarks.tables.plot_targets import picture
@@ -66,9 +67,10 @@ First the kernels beside cuBLAS, then the service, then runs of whole benchmarks
 
 def page() -> str:
     parts = [HEAD.strip()]
-    kernels = {path: read(path) for path in files(RESULTS, "*_vs_cublas")}
+    kernels = beside_cublas(RESULTS)
+    headlines = headlines_of(kernels)
     for path, runs in kernels.items():
-        parts += headline_of(path, runs).section()
+        parts += headlines[path].section() if path in headlines else ()
         parts += kernel_targets(runs)
         parts += [f"![Speed over N of the fast kernels and of cuBLAS](images/{name_of(path)}.svg)"]
     for path in sorted(RESULTS.glob("*_library.json")):
@@ -92,6 +94,18 @@ def page() -> str:
     for runs in kernels.values():
         parts += target_bounds(runs)
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def beside_cublas(results: Path) -> dict[Path, dict[str, Results]]:
+    """Runs of `make bench-kernels` by their files, those of most kernels first."""
+    found = {path: read(path) for path in files(results, "*_vs_cublas")}
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def headlines_of(kernels: Mapping[Path, Mapping[str, Results]]) -> dict[Path, HeadlineRun]:
+    """Not of a record of far fewer kernels than another: it says little of the project."""
+    most = max(map(len, kernels.values()), default=0)
+    return {path: headline_of(path, runs) for path, runs in kernels.items() if 2 * len(runs) > most}
 
 
 def service_parts() -> Iterator[str]:
@@ -158,20 +172,19 @@ def _with_parts(text: str, parts: Mapping[str, str]) -> str:
 
 def pictures(results: Path = RESULTS) -> dict[str, bytes]:
     """Of the runs of `make bench-kernels`, by file name."""
-    drawn: dict[str, bytes | None] = {}
-    for path in files(results, "*_vs_cublas"):
-        runs = read(path)
-        drawn[f"{name_of(path)}.svg"] = picture(runs)
-        headline = headline_of(path, runs)
+    kernels = beside_cublas(results)
+    drawn = {f"{name_of(path)}.svg": picture(runs) for path, runs in kernels.items()}
+    for headline in headlines_of(kernels).values():
         drawn[f"{headline.host}_headline.svg"] = headline_picture.picture(headline.device, headline.rows)
     return {name: svg for name, svg in drawn.items() if svg is not None}
 
 
 def readme_part(results: Path = RESULTS) -> str:
     """What README.md shows of all this: a picture a record, and in words what it shows."""
-    found = [headline_of(path, read(path)) for path in files(results, "*_vs_cublas")]
     return "\n\n".join(
-        f"![{one.caption}](docs/images/{one.host}_headline.svg)\n\n{one.words()}" for one in found if one.rows
+        f"![{one.caption}](docs/images/{one.host}_headline.svg)\n\n{one.words()}"
+        for one in headlines_of(beside_cublas(results)).values()
+        if one.rows
     )
 
 

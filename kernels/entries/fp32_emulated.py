@@ -21,6 +21,10 @@ STRIP = 32  # rows or columns that a block of `emulated_lines` takes with the li
 MEASURED_ROWS, MEASURED_COLUMNS = 32, 512  # of a matrix as it is stored, for a block
 SHARED_BYTES = PLACES * (2 * LINES * DEPTH + 2 * BARRIER_BYTES) + CONSUMERS * TARGET_BYTES
 
+# Looking at operands takes 33 µs at 2,048, a tenth of what float32 takes; and the fallback may be slower than what else
+# would be taken.
+WORTH = 2.0
+
 
 def is_direct(problem: Problem) -> bool:
     """Whether it goes to the float32 kernel whole, without digits."""
@@ -113,6 +117,6 @@ FP32_EMULATED: tuple[Kernel, ...] = (
         accumulators=lambda _config: 3 * LINES // 2,
         workspace=_workspace,
         passes=_passes,
-        fallback=Fallback(HOPPER_FP32[0], is_direct),
+        fallback=Fallback(HOPPER_FP32[0], is_direct, WORTH),
     ),
 )

@@ -19,4 +19,5 @@ class Fallback(Generic[KernelT]):
 
     kernel: KernelT  # its source has the argument of gate.cuh
     always: Callable[[Problem], bool]
+    worth: float  # times as fast as all others a kernel must be, on operands that it takes, for `auto` to take it
     config: Mapping[str, int] = field(default_factory=dict)  # what is asked for of it

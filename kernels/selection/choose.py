@@ -13,9 +13,6 @@ from kernels.selection.forecast import Forecast, forecasts, promising
 from kernels.selection.reasons import AS_FAST, Race, reason_of, with_article
 from kernels.selection.tuned import TABLES, Nearby, TunedTable, nearby
 
-# Times as fast as all others, on the operands of the tables, a kernel must be that falls back to another on some
-# operands: there it loses what its look at them costs, about as much as it gains elsewhere where it is less fast.
-WORTH_A_FALLBACK = 2.0
 # Times the library's real products, on tables that have no complex ones, a real product must be as fast for a complex
 # one to be made of it: the library's complex products may be somewhat faster than its real ones, and B is arranged.
 # In products of fewer operations the launch that does that weighs too much.
@@ -228,16 +225,18 @@ def _winner(rivals: Sequence[Forecast], dtype: DTypeName) -> tuple[Forecast, For
     return min(as_fast, key=lambda contender: _precedence(contender, dtype)), fastest
 
 
-def may_fall_back(kernel: Kernel) -> bool:
-    """Whether it leaves some operands to another kernel, by what it finds in them."""
-    return isinstance(kernel, CudaKernel) and kernel.fallback is not None
+def worth_of(kernel: Kernel) -> float | None:
+    """Of a kernel that leaves some operands to another, by what it finds in them: how many times as fast as all others
+    it must be. Where it falls back it loses what its look at them costs, about as much as it gains elsewhere where it
+    is less fast."""
+    return kernel.fallback.worth if isinstance(kernel, CudaKernel) and kernel.fallback is not None else None
 
 
 def _worth_their_fallback(rivals: Sequence[Forecast]) -> Sequence[Forecast]:
     """Without kernels that may fall back, unless they are so much the faster."""
-    steady = [one for one in rivals if not may_fall_back(one.point.kernel)]
-    least = WORTH_A_FALLBACK * max((one.cautious for one in steady), default=0.0)
-    return [one for one in rivals if one in steady or one.cautious >= least]
+    worth = [worth_of(one.point.kernel) for one in rivals]
+    steady = max((one.cautious for one, least in zip(rivals, worth, strict=True) if least is None), default=0.0)
+    return [one for one, least in zip(rivals, worth, strict=True) if least is None or one.cautious >= least * steady]
 
 
 def _precedence(one: Forecast, dtype: DTypeName) -> tuple[bool, float, bool, bool, float]:

@@ -6,10 +6,8 @@
 #include "emulated_measure.cuh"
 
 constexpr unsigned int SECOND = INFINITE | 3u << 21;  // bits that a second scale may have
-constexpr int WARPS = PASS_THREADS / 32;
 constexpr int WARP_LINES = LINES / WARPS;
-constexpr int RUN = 16;                                // steps that a lane takes at a time
-constexpr int PASSES = WARP_LINES * DEPTH / RUN / 32;  // and how often it does
+constexpr int PASSES = WARP_LINES * DEPTH / RUN / 32;  // runs that a lane takes
 static_assert(WARP_LINES == 16 && DEPTH == 64 && PASSES == 2, "runs are laid out for these");
 
 // A line's scale as a power of two and what is left of it, since one number may be out of range: bits of the first, and
@@ -33,15 +31,6 @@ __device__ __forceinline__ int scaled_integer(float value, unsigned int scales) 
     const int q = __float2int_rz(__fadd_rz(scaled, half));
     return q - ((q & 0x1FF) == 0x80);
 }
-
-// A tile: of which matrix, from where on, and where its digits go.
-struct Part {
-    const float* matrix;
-    int line, depth;  // the tile's first
-    bool whole;       // no bounds are met in it, and four neighbours can be read at once
-    bool aligned;
-    unsigned char* tile;
-};
 
 // Which of the warp's lines, and which chunk of its steps, a lane takes. Where lines lie along memory, four lanes have
 // all chunks of one; where they lie across, neighbouring lanes have neighbouring lines.
@@ -108,19 +97,20 @@ __device__ __forceinline__ void put_run(unsigned char* tile, int offset, const f
 
 // `scales`: in each lane, of the warp's line lane % WARP_LINES.
 template <bool ALONG>
-__device__ __forceinline__ void split_part(const Part& part, const Operand& operand, unsigned int scales) {
+__device__ __forceinline__ void split_part(const Part& part, unsigned char* tile, unsigned int scales) {
     const int first = threadIdx.x / 32 * WARP_LINES;
+    const bool aligned = part.operand.is_aligned(), whole = aligned && part.whole;
     float values[PASSES][RUN];
 #pragma unroll
     for (int pass = 0; pass < PASSES; ++pass) {
         const Run run = run_of<ALONG>(pass);
-        read_run<ALONG>(values[pass], part.matrix, operand, part.line + first + run.line, part.depth + run.chunk * RUN,
-                        part.whole, part.aligned);
+        read_run<ALONG>(values[pass], part.matrix, part.operand, part.line + first + run.line,
+                        part.depth + run.chunk * RUN, whole, aligned);
     }
 #pragma unroll
     for (int pass = 0; pass < PASSES; ++pass) {
         const Run run = run_of<ALONG>(pass);
-        put_run(part.tile, chunk_offset(first + run.line, run.chunk), values[pass],
+        put_run(tile, chunk_offset(first + run.line, run.chunk), values[pass],
                 __shfl_sync(0xFFFFFFFF, scales, run.line));
     }
 }

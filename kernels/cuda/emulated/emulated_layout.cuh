@@ -11,44 +11,13 @@
 // a plane of bytes whose 16-byte chunks are permuted within 128 bytes (the 64-byte swizzle of a bulk tensor copy).
 #pragma once
 
-#include "common.cuh"
+#include "lines.cuh"
 
-constexpr int LINES = 128;
 constexpr int DEPTH = 64;
 constexpr int DIGITS = 4;
 constexpr int PLANE = LINES * DEPTH;                  // bytes of one digit of a tile
 constexpr unsigned int INFINITE = 0x7F800000;         // bits of infinity; those of NaN are larger
 constexpr unsigned int SMALLEST_NORMAL = 0x00800000;  // bits of 2^-126
-
-__device__ __forceinline__ int blocks_of(int extent, int block) { return (extent + block - 1) / block; }
-
-// An operand: `items` matrices of `lines` lines, `depth` elements each.
-struct Operand {
-    const float* first;
-    int lines, depth, items;
-    Index line_step, depth_step, stride;
-    bool along_depth;  // whether a line's elements lie next to each other, or one step's of neighbouring lines
-
-    __device__ __forceinline__ int blocks() const { return blocks_of(lines, LINES); }
-
-    // Whether four neighbours in memory can be read at once, from a place that is a multiple of four.
-    __device__ __forceinline__ bool is_aligned() const {
-        const Index pitch = along_depth ? line_step : depth_step;
-        return reinterpret_cast<unsigned long long>(first) % 16 == 0 && pitch % 4 == 0 && stride % 4 == 0;
-    }
-};
-
-// B or A, member by member: a choice between references would put both into memory.
-__device__ __forceinline__ Operand chosen(bool is_b, const Operand& a, const Operand& b) {
-    return {is_b ? b.first : a.first,
-            is_b ? b.lines : a.lines,
-            a.depth,
-            is_b ? b.items : a.items,
-            is_b ? b.line_step : a.line_step,
-            is_b ? b.depth_step : a.depth_step,
-            is_b ? b.stride : a.stride,
-            is_b ? b.along_depth : a.along_depth};
-}
 
 constexpr int WEIGHTS = 256;  // that a line may have: see emulated_judge.cuh
 

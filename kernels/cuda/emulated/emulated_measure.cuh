@@ -11,7 +11,6 @@
 
 #include "emulated_layout.cuh"
 
-constexpr int PASS_THREADS = 256;
 constexpr int MEASURED_ROWS = 32, MEASURED_COLUMNS = 512;  // of a matrix as it is stored, by a block of `measure`
 constexpr int MEASURED_RUNS = MEASURED_COLUMNS / 128;      // of four neighbours for each lane
 constexpr int LOG_SHIFT = 19;                              // leaves 16 to a binade

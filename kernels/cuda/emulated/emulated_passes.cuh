@@ -8,27 +8,8 @@
 #include "emulated_judge.cuh"
 #include "emulated_lines.cuh"
 
-#define SIGNATURE                                                                                               \
-    const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, Index m, Index n, Index k, \
-        Index lda, Index ldb, Index ldc, Index stride_a, Index stride_b, Index stride_c, Index batch,           \
-        unsigned char *workspace
-#define OPERANDS                                                  \
-    const Operand of_a = {a,                                      \
-                          static_cast<int>(m),                    \
-                          static_cast<int>(k),                    \
-                          stride_a ? static_cast<int>(batch) : 1, \
-                          row_step_a(lda),                        \
-                          column_step_a(lda),                     \
-                          stride_a,                               \
-                          !TRANSPOSE_A};                          \
-    const Operand of_b = {b,                                      \
-                          static_cast<int>(n),                    \
-                          static_cast<int>(k),                    \
-                          stride_b ? static_cast<int>(batch) : 1, \
-                          column_step_b(ldb),                     \
-                          row_step_b(ldb),                        \
-                          stride_b,                               \
-                          TRANSPOSE_B};                           \
+#define OPERANDS   \
+    OPERANDS_OF(); \
     const Findings findings(workspace, of_a, of_b)
 
 // One block for each MEASURED_ROWS × MEASURED_COLUMNS of A, and then of B.
@@ -75,37 +56,20 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_judge(SIGNAT
     if (heaviest > static_cast<unsigned int>(largest_sum(of_a.depth))) list_lines(judging, findings, of_a, of_b);
 }
 
-// One block for each tile of A, and then of B; in the order in which they lie in memory, and the last first: what was
-// measured last the L2 may still have.
+// One block for each tile of A and of B.
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, 4) emulated_split(SIGNATURE) {
     launch_dependents();
     wait_on_dependency();
     OPERANDS;
     if (findings.verdict->in_float32) return;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int blocks_a = of_a.items * of_a.blocks(), number = gridDim.x - 1 - blockIdx.x;
-    const bool is_b = number >= blocks_a * findings.steps;
-    const Operand operand = chosen(is_b, of_a, of_b);
-    const int blocks = operand.blocks(), of_item = blocks * findings.steps;
-    const int within = is_b ? number - blocks_a * findings.steps : number, item = within / of_item;
-    const int place = within % of_item;
-    const int block_of_item = operand.along_depth ? place / findings.steps : place % blocks;
-    const int step = operand.along_depth ? place % findings.steps : place / blocks;
-    const int block = (is_b ? blocks_a : 0) + item * blocks + block_of_item;
-    const int line = block_of_item * LINES, depth = step * DEPTH;
-    const bool aligned = operand.is_aligned();
-    const Part part = {operand.first + item * operand.stride,
-                       line,
-                       depth,
-                       aligned && line + LINES <= operand.lines && depth + DEPTH <= operand.depth,
-                       aligned,
-                       findings.tile(block, step)};
-    const unsigned int* const peaks = findings.peaks + static_cast<Index>(block) * LINES;
-    const unsigned int scales = scales_of(peaks[warp * WARP_LINES + lane % WARP_LINES]);
-    if (operand.along_depth)
-        split_part<true>(part, operand, scales);
+    const Part part = part_of_block(of_a, of_b, findings.steps, DEPTH);
+    const unsigned int* const peaks = findings.peaks + static_cast<Index>(part.block) * LINES;
+    const unsigned int scales = scales_of(peaks[threadIdx.x / 32 * WARP_LINES + threadIdx.x % WARP_LINES]);
+    unsigned char* const tile = findings.tile(part.block, part.step);
+    if (part.operand.along_depth)
+        split_part<true>(part, tile, scales);
     else
-        split_part<false>(part, operand, scales);
+        split_part<false>(part, tile, scales);
 }
 
 // Behind the product: rows of C whose row of A is listed, and columns whose column of B is.

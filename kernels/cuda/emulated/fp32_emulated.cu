@@ -82,26 +82,6 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     }
     cluster_barrier();
     // Sizes are hidden, so that what follows from them is not kept from tile to tile.
-    const auto operand_a = [&] {
-        return Operand{a,
-                       hidden(static_cast<int>(m)),
-                       hidden(static_cast<int>(k)),
-                       stride_a ? static_cast<int>(batch) : 1,
-                       row_step_a(lda),
-                       column_step_a(lda),
-                       stride_a,
-                       !TRANSPOSE_A};
-    };
-    const auto operand_b = [&] {
-        return Operand{b,
-                       hidden(static_cast<int>(n)),
-                       hidden(static_cast<int>(k)),
-                       stride_b ? static_cast<int>(batch) : 1,
-                       column_step_b(ldb),
-                       row_step_b(ldb),
-                       stride_b,
-                       TRANSPOSE_B};
-    };
     StageState place;
     Work work;
     if (warpgroup == CONSUMERS) {
@@ -111,7 +91,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                 const unsigned char *digits_a, *digits_b;
                 Way way;
                 {
-                    const Operand of_a = operand_a(), of_b = operand_b();
+                    OPERANDS_OF(hidden);
                     if (!TileSchedule(of_a.lines, of_b.lines, batch, cluster_rank()).find(wave, work)) break;
                     const Findings findings(workspace, of_a, of_b);
                     const Task task(findings, of_a, of_b, work);
@@ -129,7 +109,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         for (int wave = 0;; ++wave) {
             Way way;
             {
-                const Operand of_a = operand_a(), of_b = operand_b();
+                OPERANDS_OF(hidden);
                 if (!TileSchedule(of_a.lines, of_b.lines, batch, cluster_rank()).find(wave, work)) break;
                 const Findings findings(workspace, of_a, of_b);
                 const Task task(findings, of_a, of_b, work);

@@ -3,8 +3,9 @@
 // by remainders.
 //
 // `measure` finds out how large the elements of each line are, `judge` what follows from it, `split` writes remainders.
-// Here a block multiplies a tile modulo one modulus after the other. Where no number of moduli is enough, nothing is
-// done after `judge`: the host launches the float64 kernel behind all this, which looks at the verdict.
+// Here blocks multiply tiles, each modulo one modulus, and `join` makes C of what they leave. So there are fourteen
+// times as many pieces of work as tiles, and few tiles keep a device busy. Where no number of moduli is enough, nothing
+// is done after `judge`: the host launches the float64 kernel behind all this, which looks at the verdict.
 //
 // Parameters: BLOCK_N, CLUSTER.
 #include "hidden.cuh"
@@ -15,64 +16,35 @@
 constexpr int GROUP_M = 12 / CLUSTER;  // rows of tiles, in clusters, that are computed together
 typedef Schedule<LINES, BLOCK_N, CLUSTER, GROUP_M, 0> TileSchedule;
 
-// A tile of C: of which blocks of lines.
+// A tile of C and a modulus. One modulus comes after the other: so the L2 keeps remainders of one.
 struct Task {
-    int block_a, block_b, count_b;  // of B's blocks, how many there are
+    int modulus, item, row, column;
+    bool found;
 
-    __device__ __forceinline__ Task(const Operand& a, const Operand& b, const Work& work) {
-        const int column = work.column / LINES;
-        block_a = (a.items > 1 ? work.item : 0) * a.blocks() + work.row / LINES;
-        block_b = a.items * a.blocks() + (b.items > 1 ? work.item : 0) * b.blocks() + column;
-        count_b = min(B_TILES, b.blocks() - column);
+    __device__ __forceinline__ Task(const Findings& findings, const Operand& a, const Operand& b, int batch, int wave) {
+        // Tiles of which little lies inside C take as long as others, and no part of them is told apart.
+        const int tall = blocks_of(findings.tall, CLUSTER) * CLUSTER;
+        Work work;
+        found = TileSchedule(tall * LINES, findings.across * BLOCK_N, batch * findings.moduli(), cluster_rank())
+                    .find(wave, work);
+        if (!found) return;
+        modulus = work.item / batch;
+        item = work.item - modulus * batch;
+        row = work.row;
+        column = work.column;
     }
 };
 
-__device__ __forceinline__ void produce(const Ring& ring, StageState& place, const Findings& findings, const Task& task,
-                                        int skipped, int rank) {
-    const Index apart = static_cast<Index>(findings.steps) * TILE_BYTES;
-    const int moduli = findings.moduli();
-    for (int modulus = 0; modulus < moduli; ++modulus)
-        bring(ring, place, findings.tile(modulus, task.block_a - skipped, 0), findings.tile(modulus, task.block_b, 0),
-              apart, task.count_b, findings.steps, rank);
-}
-
-// Where this thread keeps remainders.
-__device__ __forceinline__ unsigned int* kept_by(const Findings& findings) {
-    return reinterpret_cast<unsigned int*>(findings.sums + static_cast<Index>(blockIdx.x) * BLOCK_SUM_BYTES) +
-           threadIdx.x;
-}
-
-// Remainders of a tile of C, of all moduli, into the thread's words.
-__device__ __forceinline__ void consume(const Ring& ring, StageState& place, int steps, int moduli, int consumer,
-                                        unsigned int* kept) {
-    for (int modulus = 0; modulus < moduli; ++modulus)
-        for (int first = 0; first < steps; first += CHUNK) {
-            int sums[SUMS] = {};
-            multiply(ring, place, consumer, min(CHUNK, steps - first), sums);
-            keep(kept + modulus * MODULUS_WORDS, sums, MODULI.of[modulus], first > 0);
-        }
-}
-
-__device__ __forceinline__ void write_tile(const Target& to, const unsigned int* kept, const Unit* units, int moduli) {
-    if (moduli == 14)
-        write_elements<14>(to, kept, units);
-    else if (moduli == 15)
-        write_elements<15>(to, kept, units);
-    else
-        write_elements<16>(to, kept, units);
-}
-
-__device__ __forceinline__ Target target_of(const Findings& findings, const Task& task, double* c, Index ldc, int rows,
-                                            int columns) {
-    const int row = threadIdx.x / WARPGROUP * (LINES / CONSUMERS) + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
-    const int* const scales = findings.scales_in_use();
-    return {c + row * ldc,
-            ldc,
-            rows - row,
-            columns,
-            scales + static_cast<Index>(task.block_a) * LINES + row,
-            scales + static_cast<Index>(task.block_b) * LINES,
-            reinterpret_cast<unsigned long long>(c) % 16 == 0 && ldc % 2 == 0};
+__device__ __forceinline__ void produce(const Ring& ring, StageState& place, const Findings& findings, const Operand& a,
+                                        const Operand& b, const Task& task) {
+    const int rank = cluster_rank();
+    // Below C there is nothing, but a cluster waits for as many bytes in every block.
+    const int skipped = task.row < a.lines ? 0 : rank;
+    const TileOfC tile(findings, a, b, task.item, task.row, task.column);
+    const int count = min(B_TILES, b.blocks() - task.column / LINES);
+    bring(ring, place, findings.tile(task.modulus, tile.block_a - skipped, 0),
+          findings.tile(task.modulus, tile.block_b, 0), static_cast<Index>(findings.steps) * TILE_BYTES, count,
+          findings.steps, rank);
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1) fp64_emulated(SIGNATURE) {
@@ -81,7 +53,6 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     if (reinterpret_cast<const Verdict*>(workspace)->in_float64) return;
     DYNAMIC_TILES(shared);
     const Ring ring = {shared_address(shared)};
-    Unit* const units = reinterpret_cast<Unit*>(shared + UNITS_OFFSET);
     const int warpgroup = threadIdx.x / WARPGROUP;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
@@ -90,35 +61,44 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         }
         publish_barriers();
     }
-    if (threadIdx.x < 16) write_unit(units, threadIdx.x);
     cluster_barrier();
     StageState place;
-    Work work;
     if (warpgroup == CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
         if (threadIdx.x == CONSUMERS * WARPGROUP)
             for (int wave = 0;; ++wave) {
                 OPERANDS_OF(hidden);
-                if (!TileSchedule(of_a.lines, of_b.lines, static_cast<int>(batch), cluster_rank()).find(wave, work))
-                    break;
-                // Below C there is nothing, but a cluster waits for as many bytes in every block.
-                const int skipped = work.row < of_a.lines ? 0 : cluster_rank();
-                produce(ring, place, findings, Task(of_a, of_b, work), skipped, cluster_rank());
+                FINDINGS;
+                const Task task(findings, of_a, of_b, static_cast<int>(batch), wave);
+                if (!task.found) break;
+                produce(ring, place, findings, of_a, of_b, task);
             }
     } else {
         take_registers<CONSUMER_REGISTERS>();
         for (int wave = 0;; ++wave) {
+            unsigned int* kept = nullptr;
+            int steps, rest, modulus;
             {
                 OPERANDS_OF(hidden);
-                if (!TileSchedule(of_a.lines, of_b.lines, static_cast<int>(batch), cluster_rank()).find(wave, work))
-                    break;
-                consume(ring, place, findings.steps, findings.moduli(), warpgroup, kept_by(findings));
+                FINDINGS;
+                const Task task(findings, of_a, of_b, static_cast<int>(batch), wave);
+                if (!task.found) break;
+                const TileOfC tile(findings, of_a, of_b, task.item, task.row, task.column);
+                if (task.row < of_a.lines)
+                    kept = reinterpret_cast<unsigned int*>(findings.result(task.modulus, tile.number)) + threadIdx.x;
+                rest = blocks_of(of_a.depth % DEPTH, INSTRUCTION_DEPTH) % (DEPTH / INSTRUCTION_DEPTH);
+                steps = findings.steps - (rest > 0);
+                modulus = task.modulus;
             }
-            OPERANDS_OF(hidden);
-            double* const corner = c + work.item * stride_c + work.row * ldc + work.column;
-            write_tile(target_of(findings, Task(of_a, of_b, work), corner, ldc, of_a.lines - work.row,
-                                 of_b.lines - work.column),
-                       kept_by(findings), units, findings.moduli());
+            for (int first = 0; first < steps || first == 0; first += CHUNK) {
+                int sums[SUMS] = {};
+                const bool is_last = first + CHUNK >= steps;
+                multiply(ring, place, warpgroup, min(CHUNK, steps - first), is_last ? rest : 0, sums);
+                if (kept && first == 0)
+                    keep<false>(kept, sums, MODULI.of[modulus]);
+                else if (kept)
+                    keep<true>(kept, sums, MODULI.of[modulus]);
+            }
         }
     }
     cluster_barrier();  // no block ends while others of its cluster still write or arrive in its shared memory

@@ -9,52 +9,22 @@
 // whose 16-byte chunks are permuted within 128 bytes (the 128-byte swizzle of a bulk tensor copy).
 #pragma once
 
-#include "common.cuh"
+#include "lines.cuh"
 #include "residue_moduli.cuh"
 
 static_assert(BLOCK_N == 128 || BLOCK_N == 256, "columns of a tile of C");
 
-constexpr int LINES = 128;
 constexpr int DEPTH = 128;
 constexpr int TILE_BYTES = LINES * DEPTH;
 constexpr int CHUNKS = DEPTH / 16;                    // of a line in a tile
 constexpr int SEGMENT = 512;                          // steps of k that are measured together
-constexpr int MOST_BLOCKS = 192;                      // resident ones: no device has more multiprocessors
 constexpr int EMPTY = -4096;                          // the exponent of what has no elements but zeros
 constexpr unsigned int INFINITE = 0x7FF00000;         // the upper half of infinity's bits; a NaN's is no smaller
 constexpr unsigned int SMALLEST_NORMAL = 0x00100000;  // that of 2^-1022
 
-constexpr int BLOCK_SUM_BYTES = MOST * LINES * BLOCK_N;  // remainders of a tile of C, of all moduli
-
-__device__ __forceinline__ int blocks_of(int extent, int block) { return (extent + block - 1) / block; }
-
-// An operand: `items` matrices of `lines` lines, `depth` elements each.
-struct Operand {
-    const double* first;
-    int lines, depth, items;
-    Index line_step, depth_step, stride;
-    bool along_depth;  // whether a line's elements lie next to each other, or one step's of neighbouring lines
-
-    __device__ __forceinline__ int blocks() const { return blocks_of(lines, LINES); }
-
-    // Whether two neighbours of a line can be read at once, from a place that is a multiple of two.
-    __device__ __forceinline__ bool is_aligned() const {
-        return along_depth && reinterpret_cast<unsigned long long>(first) % 16 == 0 && line_step % 2 == 0 &&
-               stride % 2 == 0;
-    }
-};
-
-// B or A, member by member: a choice between references would put both into memory.
-__device__ __forceinline__ Operand chosen(bool is_b, const Operand& a, const Operand& b) {
-    return {is_b ? b.first : a.first,
-            is_b ? b.lines : a.lines,
-            a.depth,
-            is_b ? b.items : a.items,
-            is_b ? b.line_step : a.line_step,
-            is_b ? b.depth_step : a.depth_step,
-            is_b ? b.stride : a.stride,
-            is_b ? b.along_depth : a.along_depth};
-}
+constexpr int RESULT_BYTES = LINES * BLOCK_N;  // remainders of a tile of C, of one modulus
+constexpr int HOLDERS = 256;                   // threads that have its elements; their words are neighbours in memory
+constexpr int WORDS = RESULT_BYTES / HOLDERS / 4;  // of each
 
 // What holds for the product as a whole. The host launches the float64 kernel behind the product, with the address of
 // the first word.
@@ -83,27 +53,30 @@ __device__ __forceinline__ int packed_scale(int power, int quarters) { return po
 __device__ __forceinline__ int power_of(int scale) { return scale >> 3; }
 __device__ __forceinline__ int quarters_of(int scale) { return scale & 7; }
 
-// The workspace. Blocks of lines are numbered through A's items and then B's.
+// The workspace. Blocks of lines are numbered through A's items and then B's, tiles of C through the batch.
 struct Findings {
     Verdict* verdict;
-    Segment* segments;    // of each line
-    int* scales;          // by way, of each line
-    unsigned char* sums;  // of each resident block: remainders of the tile that it computes
+    Segment* segments;       // of each line
+    int* scales;             // by way, of each line
+    unsigned char* results;  // by modulus, of each tile of C
     unsigned char* planes;
     Index lines;
     int of_line, steps, blocks;  // segments of a line, tiles of one along k, blocks of lines
+    int tall, across, tiles;     // of C, in one product and in all
 
     __device__ __forceinline__ Findings(unsigned char* workspace, const Operand& a, const Operand& b, Index batch) {
         blocks = a.items * a.blocks() + b.items * b.blocks();
         lines = static_cast<Index>(blocks) * LINES;
         of_line = blocks_of(a.depth, SEGMENT);
         steps = blocks_of(a.depth, DEPTH);
+        tall = a.blocks();
+        across = blocks_of(b.lines, BLOCK_N);
+        tiles = static_cast<int>(batch) * tall * across;
         verdict = reinterpret_cast<Verdict*>(workspace);
         segments = reinterpret_cast<Segment*>(verdict + 1);
         scales = reinterpret_cast<int*>(segments + lines * of_line);
-        sums = reinterpret_cast<unsigned char*>(scales + lines * WAYS);
-        const Index tiles = batch * (blocks_of(a.lines, LINES * CLUSTER) * CLUSTER) * blocks_of(b.lines, BLOCK_N);
-        planes = sums + min(tiles, static_cast<Index>(MOST_BLOCKS)) * BLOCK_SUM_BYTES;
+        results = reinterpret_cast<unsigned char*>(scales + lines * WAYS);
+        planes = results + static_cast<Index>(tiles) * (MOST * RESULT_BYTES);
     }
 
     __device__ __forceinline__ int moduli() const { return static_cast<int>(verdict->moduli); }
@@ -111,6 +84,24 @@ struct Findings {
 
     __device__ __forceinline__ unsigned char* tile(int modulus, int block, int step) const {
         return planes + ((static_cast<Index>(modulus) * blocks + block) * steps + step) * TILE_BYTES;
+    }
+
+    __device__ __forceinline__ unsigned char* result(int modulus, int tile) const {
+        return results + (static_cast<Index>(modulus) * tiles + tile) * RESULT_BYTES;
+    }
+};
+
+// A tile of C: of which product, which blocks of lines it is of, and its first element.
+struct TileOfC {
+    int item, number, row, column;
+    int block_a, block_b;
+
+    __device__ __forceinline__ TileOfC(const Findings& findings, const Operand& a, const Operand& b, int item, int row,
+                                       int column)
+        : item(item), row(row), column(column) {
+        number = (item * findings.tall + row / LINES) * findings.across + column / BLOCK_N;
+        block_a = (a.items > 1 ? item : 0) * a.blocks() + row / LINES;
+        block_b = a.items * a.blocks() + (b.items > 1 ? item : 0) * b.blocks() + column / LINES;
     }
 };
 

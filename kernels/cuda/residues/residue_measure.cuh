@@ -7,8 +7,6 @@
 
 #include "residue_layout.cuh"
 
-constexpr int PASS_THREADS = 256, WARPS = PASS_THREADS / 32;
-constexpr int RUN = 16;        // steps that a thread takes at a time
 constexpr int LOG_SHIFT = 16;  // leaves 16 to a binade
 static_assert(SEGMENT == 32 * RUN, "a warp takes a segment at once");
 
@@ -99,54 +97,66 @@ __device__ __forceinline__ void read_across_warp(double (&values)[RUN], const do
     }
 }
 
-// Segments of lines are numbered line by line where lines lie along memory, a warp for each; else segment by segment, a
-// thread for each, so that neighbours read neighbours.
-struct Measured {
-    int item, line, segment;
-};
+// Where lines lie along memory, a warp takes a segment, and segments are numbered line by line. Where they lie across,
+// a block takes segments of a warp's width of neighbouring lines, a part of the steps for each warp; these are numbered
+// through the lines first.
+constexpr int PART = SEGMENT / WARPS;  // steps of a segment that a warp takes across lines
+static_assert(PART % RUN == 0, "parts are whole runs");
 
-template <bool ALONG>
-__device__ __forceinline__ Measured place_of(const Operand& operand, int of_line, Index number) {
-    const Index of_item = static_cast<Index>(operand.lines) * of_line;
-    const int item = static_cast<int>(number / of_item);
-    const Index within = number - item * of_item;
-    if (ALONG) return {item, static_cast<int>(within / of_line), static_cast<int>(within % of_line)};
-    return {item, static_cast<int>(within % operand.lines), static_cast<int>(within / operand.lines)};
+// Blocks that measure an operand.
+__device__ __forceinline__ int measured_blocks(const Operand& operand, bool along, int of_line) {
+    const Index each = along ? WARPS : 1, side = along ? operand.lines : blocks_of(operand.lines, 32);
+    return static_cast<int>((operand.items * side * of_line + each - 1) / each);
 }
 
-template <bool ALONG>
-__device__ __forceinline__ void measure_operand(const Operand& operand, int block, const Findings& findings,
-                                                Index first_line) {
-    const int lane = threadIdx.x % 32;
-    const Index number =
-        static_cast<Index>(block) * (ALONG ? WARPS : PASS_THREADS) + (ALONG ? threadIdx.x / 32 : threadIdx.x);
-    if (number >= static_cast<Index>(operand.items) * operand.lines * findings.of_line) return;
-    const Measured at = place_of<ALONG>(operand, findings.of_line, number);
-    const double* const matrix = operand.first + at.item * operand.stride;
-    const int first = at.segment * SEGMENT, last = min(first + SEGMENT, operand.depth);
+// Where what is found of a line's segment goes.
+__device__ __forceinline__ Segment& place_of(const Findings& findings, const Operand& operand, Index first_line,
+                                             int item, int line, int segment) {
+    return findings
+        .segments[(first_line + static_cast<Index>(item) * operand.blocks() * LINES + line) * findings.of_line +
+                  segment];
+}
+
+// By a warp: a segment of a line.
+__device__ __forceinline__ void measure_along(const Operand& operand, Index number, const Findings& findings,
+                                              Index first_line) {
+    const Index of_item = static_cast<Index>(operand.lines) * findings.of_line;
+    if (number >= operand.items * of_item) return;
+    const int item = static_cast<int>(number / of_item), within = static_cast<int>(number - item * of_item);
+    const int line = within / findings.of_line, segment = within % findings.of_line;
     double values[RUN];
-    Segment found = nothing();
-    if (ALONG) {
-        read_across_warp(values, matrix + at.line * operand.line_step, first, operand.depth, operand.is_aligned());
-        found = measured(values);
+    read_across_warp(values, operand.first + item * operand.stride + line * operand.line_step, segment * SEGMENT,
+                     operand.depth, operand.is_aligned());
+    Segment found = measured(values);
 #pragma unroll
-        for (int lanes = 1; lanes < 32; lanes *= 2)
-            found = joined(
-                found,
-                {__shfl_xor_sync(0xFFFFFFFF, found.squares, lanes), __shfl_xor_sync(0xFFFFFFFF, found.exponent, lanes),
-                 __shfl_xor_sync(0xFFFFFFFF, found.log, lanes), __shfl_xor_sync(0xFFFFFFFF, found.count, lanes)});
-    } else {
-        for (int depth = first; depth < last; depth += RUN) {
-            read_run<false>(values, matrix, operand, at.line, depth, depth + RUN <= operand.depth, false);
-            found = joined(found, measured(values));
-        }
-    }
-    const Index line = first_line + static_cast<Index>(at.item) * operand.blocks() * LINES + at.line;
-    if (!ALONG || lane == 0) findings.segments[line * findings.of_line + at.segment] = found;
+    for (int lanes = 1; lanes < 32; lanes *= 2)
+        found = joined(
+            found,
+            {__shfl_xor_sync(0xFFFFFFFF, found.squares, lanes), __shfl_xor_sync(0xFFFFFFFF, found.exponent, lanes),
+             __shfl_xor_sync(0xFFFFFFFF, found.log, lanes), __shfl_xor_sync(0xFFFFFFFF, found.count, lanes)});
+    if (threadIdx.x % 32 == 0) place_of(findings, operand, first_line, item, line, segment) = found;
 }
 
-template <bool ALONG>
-__device__ __forceinline__ int measured_blocks(const Operand& operand, int of_line) {
-    const Index all = static_cast<Index>(operand.items) * operand.lines * of_line, each = ALONG ? WARPS : PASS_THREADS;
-    return static_cast<int>((all + each - 1) / each);
+// By a block: a segment of 32 lines.
+__device__ __forceinline__ void measure_across(const Operand& operand, Index number, const Findings& findings,
+                                               Index first_line, Segment (&parts)[WARPS][32]) {
+    const int across = blocks_of(operand.lines, 32), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const Index of_item = static_cast<Index>(across) * findings.of_line;
+    const int item = static_cast<int>(number / of_item), within = static_cast<int>(number - item * of_item);
+    const int line = within % across * 32 + lane, segment = within / across;
+    const double* const matrix = operand.first + item * operand.stride;
+    const int first = segment * SEGMENT + warp * PART, last = min(first + PART, operand.depth);
+    const bool inside = within % across * 32 + 32 <= operand.lines;
+    Segment found = nothing();
+    for (int depth = first; depth < last; depth += RUN) {
+        double values[RUN];
+        read_run<false>(values, matrix, operand, line, depth, inside && depth + RUN <= operand.depth, false);
+        found = joined(found, measured(values));
+    }
+    parts[warp][lane] = found;
+    __syncthreads();
+    if (warp > 0 || line >= operand.lines) return;
+    for (int part = 1; part < WARPS; ++part)
+        found = joined(found, parts[part][lane]);
+    place_of(findings, operand, first_line, item, line, segment) = found;
 }

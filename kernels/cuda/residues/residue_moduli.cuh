@@ -16,14 +16,17 @@ __device__ constexpr int modulus_of(int index) {
     return MODULI[index];
 }
 
-// What remainders of one modulus m are found by.
+// What remainders of one modulus m are found by. A whole number below 2^22 added to the bits of EXACT_FLOAT gives those
+// of EXACT_FLOAT and it together, and bits of ROUNDING with a whole number added or not end in that.
+constexpr float EXACT_FLOAT = 0x1p23f, ROUNDING = 0x1.8p23f;
+constexpr unsigned int EXACT_FLOAT_BITS = 0x4B000000;
+
 struct Modulus {
     int value;
-    unsigned int inverse;    // 2^32 / m, rounded up: for numbers below 2^20
-    int fine_inverse;        // 2^38 / m, rounded up: for numbers of 31 bits
-    unsigned int low, high;  // remainders of 256^0 to 256^3 and 256^4 to 256^7, a byte each
-    unsigned int offset;     // what takes off 2^63, and adds the half that is taken off again
-    unsigned int halves;     // ⌊m/2⌋ in each byte
+    int fine_inverse;         // 2^38 / m, rounded up: for numbers of 31 bits
+    float inverse, negative;  // 1 / m and -m, for numbers below 2^20
+    unsigned int low, high;   // remainders of 256^0 to 256^3 and 256^4 to 256^7, a byte each
+    unsigned int bits;        // EXACT_FLOAT_BITS, and what takes off 2^63
 };
 
 __device__ constexpr Modulus described(int m) {
@@ -37,12 +40,12 @@ __device__ constexpr Modulus described(int m) {
     for (int bit = 0; bit < 63; ++bit)
         half_range = half_range * 2 % m;
     return {m,
-            static_cast<unsigned int>(((1ull << 32) + m - 1) / m),
             static_cast<int>(((1ull << 38) + m - 1) / m),
+            1.0f / static_cast<float>(m),
+            static_cast<float>(-m),
             powers[0],
             powers[1],
-            static_cast<unsigned int>((m - half_range + m / 2) % m),
-            static_cast<unsigned int>(m / 2) * 0x01010101u};
+            EXACT_FLOAT_BITS + static_cast<unsigned int>((m - half_range) % m)};
 }
 
 struct Moduli {
@@ -79,63 +82,89 @@ __device__ constexpr Whole product_of(int count, int left_out) {
     return found;
 }
 
-// Remainder 1 of modulus `index`, 0 of all others, and below M.
-__device__ constexpr Whole weight_of(int count, int index) {
+__device__ constexpr Whole plus(Whole whole, const Whole& other) {
+    unsigned long long carry = 0;
+    for (int limb = 0; limb < LIMBS; ++limb) {
+        carry += static_cast<unsigned long long>(whole.limbs[limb]) + other.limbs[limb];
+        whole.limbs[limb] = static_cast<unsigned int>(carry);
+        carry >>= 32;
+    }
+    return whole;
+}
+
+// A number of which the remainder of modulus `index` is 1, and those of all others 0; the one nearest to 0.
+struct Weight {
+    Whole magnitude;
+    double sign;
+};
+
+__device__ constexpr Weight weight_of(int count, int index) {
     const int m = modulus_of(index);
     int others = 1, inverse = 1;
     for (int other = 0; other < count; ++other)
         if (other != index) others = others * (modulus_of(other) % m) % m;
     while (others * inverse % m != 1)
         ++inverse;
-    return times(product_of(count, index), inverse);
+    const bool is_negative = 2 * inverse > m;
+    return {times(product_of(count, index), is_negative ? m - inverse : inverse), is_negative ? -1.0 : 1.0};
 }
 
-// So few bits of a weight that sums of COUNT of them, each times less than 512, are exact in float64; and in how many
-// pieces of so many bits weights are kept.
-__device__ constexpr int pieces_of(int count) { return count < MOST ? 3 : 4; }
-__device__ constexpr int bits_of(int count) { return count == 14 ? 37 : count == 15 ? 40 : 32; }
-static_assert(MOST * 511ll << bits_of(15) <= 1ll << 53, "sums are exact");
+// Weights and M are kept in three pieces: digits to base 2^BITS, of which the lower two may be negative. That is fine
+// enough for sums of weights, each times a remainder, to be exact in float64.
+constexpr int BITS = 42, PIECES = 3;
+constexpr double BASE = static_cast<double>(1ull << BITS);
 
-__device__ constexpr double piece_of(const Whole& whole, int first, int bits) {
+// Half of the base is added to the lower two, and taken off again.
+__device__ constexpr double piece_of(const Whole& whole, int piece) {
+    constexpr Whole HALVES = {{0, 1u << (BITS - 1) % 32, 1u << (2 * BITS - 1) % 32, 0}};
+    const Whole moved = plus(whole, HALVES);
+    const int first = piece * BITS, bits = piece < PIECES - 1 ? BITS : 32 * LIMBS - first;
     unsigned long long found = 0;
-    for (int bit = bits - 1; bit >= 0; --bit) {
-        const int place = first + bit;
-        found = found * 2 + (place < 32 * LIMBS ? whole.limbs[place / 32] >> place % 32 & 1 : 0);
-    }
-    return static_cast<double>(found);
+    for (int bit = first + bits - 1; bit >= first; --bit)
+        found = found * 2 + (moved.limbs[bit / 32] >> bit % 32 & 1);
+    return static_cast<double>(found) - (piece < PIECES - 1 ? BASE / 2 : 0.0);
 }
 
 template <int COUNT>
 struct Weights {
-    static constexpr int BITS = bits_of(COUNT), PIECES = pieces_of(COUNT);
-
     double of[COUNT][PIECES];  // 256 times a weight's pieces, the lowest first
     double from[PIECES];       // what sums begin at: they are of 1 + remainder/256
     double all[PIECES];        // M's
     double per_all;            // 2^(BITS · (PIECES - 1)) / M
+    double largest;            // no sum of pieces is larger, whatever remainders are, before or after M is taken off
 };
+
+__device__ constexpr double magnitude_of(double value) { return value < 0 ? -value : value; }
 
 template <int COUNT>
 __device__ constexpr Weights<COUNT> weighed() {
-    constexpr int BITS = bits_of(COUNT), PIECES = pieces_of(COUNT);
     Weights<COUNT> found = {};
     const Whole all = product_of(COUNT, COUNT);
-    for (int piece = PIECES - 1; piece >= 0; --piece) {
-        found.all[piece] = piece_of(all, piece * BITS, BITS);
+    double largest[PIECES] = {}, whole = 0.0;
+    for (int piece = 0; piece < PIECES; ++piece) {
+        found.all[piece] = piece_of(all, piece);
+        whole = whole / BASE + found.all[piece];
         double sum = 0.0;
         for (int index = 0; index < COUNT; ++index) {
-            const double own = piece_of(weight_of(COUNT, index), piece * BITS, BITS);
+            const Weight weight = weight_of(COUNT, index);
+            const double own = weight.sign * piece_of(weight.magnitude, piece);
             found.of[index][piece] = 256.0 * own;
+            largest[piece] += 256.0 * magnitude_of(own);
             sum += own;
         }
         found.from[piece] = -256.0 * sum;
     }
-    double whole = 0.0;
-    for (int piece = 0; piece < PIECES; ++piece)
-        whole = whole / static_cast<double>(1ull << BITS) + found.all[piece];
     found.per_all = 1.0 / whole;
+    const double times = largest[PIECES - 1] * found.per_all + 2.0;  // that M is taken off, at most
+    for (int piece = 0; piece < PIECES; ++piece) {
+        const double with_all = largest[piece] + times * magnitude_of(found.all[piece]);
+        if (with_all > found.largest) found.largest = with_all;
+    }
     return found;
 }
+
+static_assert(weighed<14>().largest < 0x1p53 && weighed<15>().largest < 0x1p53 && weighed<16>().largest < 0x1p53,
+              "sums of pieces are exact");
 
 struct AllWeights {
     Weights<14> of_14;

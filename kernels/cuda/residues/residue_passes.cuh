@@ -1,47 +1,38 @@
-// What runs before a product on the tensor cores, with the same arguments: what lines are like, what follows from it,
-// and remainders. Each may begin while the one before it ends, and waits before it reads or writes anything: so each
-// has all that was written before it, not by the last launch alone.
+// What runs before a product on the tensor cores and behind it, with the same arguments: what lines are like, what
+// follows from it, remainders; and C out of the product's. Each may begin while the one before it ends, and waits
+// before it reads or writes anything: so each has all that was written before it, not by the last launch alone.
 #pragma once
 
 #include "dependent_launch.cuh"
+#include "residue_join.cuh"
 #include "residue_judge.cuh"
 #include "residue_split.cuh"
 
-#define SIGNATURE                                                                                                  \
-    const double *__restrict__ a, const double *__restrict__ b, double *__restrict__ c, Index m, Index n, Index k, \
-        Index lda, Index ldb, Index ldc, Index stride_a, Index stride_b, Index stride_c, Index batch,              \
-        unsigned char *workspace
-// `known` gives a size: itself, or one that the compiler does not know to be the same as before.
-#define OPERANDS_OF(known)                                        \
-    const Operand of_a = {a,                                      \
-                          known(static_cast<int>(m)),             \
-                          known(static_cast<int>(k)),             \
-                          stride_a ? static_cast<int>(batch) : 1, \
-                          row_step_a(lda),                        \
-                          column_step_a(lda),                     \
-                          stride_a,                               \
-                          !TRANSPOSE_A};                          \
-    const Operand of_b = {b,                                      \
-                          known(static_cast<int>(n)),             \
-                          of_a.depth,                             \
-                          stride_b ? static_cast<int>(batch) : 1, \
-                          column_step_b(ldb),                     \
-                          row_step_b(ldb),                        \
-                          stride_b,                               \
-                          TRANSPOSE_B};                           \
-    const Findings findings(workspace, of_a, of_b, batch)
-#define OPERANDS OPERANDS_OF()
+#define FINDINGS const Findings findings(workspace, of_a, of_b, batch)
+#define OPERANDS   \
+    OPERANDS_OF(); \
+    FINDINGS
 
-// Blocks of A, and then of B.
+// Of A, and then of B.
+template <bool ALONG>
+__device__ __forceinline__ void measure(const Operand& operand, int block, const Findings& findings, Index first_line,
+                                        Segment (&parts)[WARPS][32]) {
+    if (ALONG)
+        measure_along(operand, static_cast<Index>(block) * WARPS + threadIdx.x / 32, findings, first_line);
+    else
+        measure_across(operand, block, findings, first_line, parts);
+}
+
 extern "C" __global__ void __launch_bounds__(PASS_THREADS) residue_measure(SIGNATURE) {
+    __shared__ Segment parts[WARPS][32];
     launch_dependents();
     OPERANDS;
-    const int number = blockIdx.x, blocks_a = measured_blocks<!TRANSPOSE_A>(of_a, findings.of_line);
+    const int number = blockIdx.x, blocks_a = measured_blocks(of_a, !TRANSPOSE_A, findings.of_line);
     if (number < blocks_a)
-        measure_operand<!TRANSPOSE_A>(of_a, number, findings, 0);
+        measure<!TRANSPOSE_A>(of_a, number, findings, 0, parts);
     else
-        measure_operand<TRANSPOSE_B>(of_b, number - blocks_a, findings,
-                                     static_cast<Index>(of_a.items) * of_a.blocks() * LINES);
+        measure<TRANSPOSE_B>(of_b, number - blocks_a, findings, static_cast<Index>(of_a.items) * of_a.blocks() * LINES,
+                             parts);
 }
 
 // Two blocks of lines for each block of threads, a line for each thread.
@@ -74,31 +65,38 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS) residue_judge(SIGNATU
     }
 }
 
-// One block for each tile of A, and then of B; the last first: what was measured last the L2 may still have.
+// One block for each tile of A and of B.
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, 3) residue_split(SIGNATURE) {
     launch_dependents();
     wait_on_dependency();
     OPERANDS;
     if (findings.verdict->in_float64) return;
-    const int blocks_a = of_a.items * of_a.blocks(), number = gridDim.x - 1 - blockIdx.x;
-    const bool is_b = number >= blocks_a * findings.steps;
-    const Operand operand = chosen(is_b, of_a, of_b);
-    const int blocks = operand.blocks(), of_item = blocks * findings.steps;
-    const int within = is_b ? number - blocks_a * findings.steps : number, item = within / of_item;
-    const int place = within % of_item;
-    const int block_of_item = operand.along_depth ? place / findings.steps : place % blocks;
-    const int step = operand.along_depth ? place % findings.steps : place / blocks;
-    const int block = (is_b ? blocks_a : 0) + item * blocks + block_of_item;
-    const int line = block_of_item * LINES, depth = step * DEPTH;
-    const Part part = {operand.first + item * operand.stride,
-                       line,
-                       depth,
-                       block,
-                       step,
-                       line + LINES <= operand.lines && depth + DEPTH <= operand.depth};
-    const int* const scales = findings.scales_in_use() + static_cast<Index>(block) * LINES;
-    if (operand.along_depth)
-        split_part<true>(part, operand, findings, scales);
+    const Part part = part_of_block(of_a, of_b, findings.steps, DEPTH);
+    if (part.operand.along_depth)
+        split_part<true>(part, findings);
     else
-        split_part<false>(part, operand, findings, scales);
+        split_part<false>(part, findings);
+}
+
+// Behind the product: a few columns of a tile of C for each block.
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, 2) residue_join(SIGNATURE) {
+    __shared__ Unit units[UNITS];
+    launch_dependents();
+    wait_on_dependency();
+    OPERANDS;
+    if (findings.verdict->in_float64) return;
+    if (threadIdx.x < UNITS) write_unit(units, threadIdx.x);
+    __syncthreads();
+    const int number = blockIdx.x / JOINS, first = blockIdx.x % JOINS * JOINED_WORDS;
+    const int of_item = findings.tall * findings.across, item = number / of_item, place = number % of_item;
+    const TileOfC tile(findings, of_a, of_b, item, place / findings.across * LINES, place % findings.across * BLOCK_N);
+    if (tile.column + first * 8 >= of_b.lines) return;
+    const Target to = target_of(findings, tile, c + item * stride_c, ldc, of_a.lines, of_b.lines);
+    const int moduli = findings.moduli();
+    if (moduli == 14)
+        write_elements<14>(to, findings, number, first, units);
+    else if (moduli == 15)
+        write_elements<15>(to, findings, number, first, units);
+    else
+        write_elements<16>(to, findings, number, first, units);
 }

@@ -18,11 +18,11 @@ constexpr int B_TILES = BLOCK_N / LINES;
 constexpr int STAGE_BYTES = (1 + B_TILES) * TILE_BYTES;
 constexpr int STAGES = BLOCK_N == 256 ? 4 : 6;
 constexpr int BARRIERS_OFFSET = STAGES * STAGE_BYTES;
-constexpr int UNITS_OFFSET = BARRIERS_OFFSET + 2 * STAGES * 8;
 constexpr int SUMS = BLOCK_N / 2;      // of a thread
 constexpr int INSTRUCTION_DEPTH = 32;  // bytes of a line that one instruction multiplies
 constexpr int CHUNK = 511;             // tiles along k after which sums are reduced: they stay below 2^30
-static_assert(CHUNK * DEPTH * 128ll * 128 + 256 < 1ll << 30, "remainders of sums are right");
+static_assert((CHUNK * DEPTH + DEPTH - INSTRUCTION_DEPTH) * 128ll * 128 + 256 < 1ll << 30,
+              "remainders of sums are right");
 
 typedef PipelineState<STAGES> StageState;
 
@@ -67,19 +67,32 @@ __device__ __forceinline__ void release(const Ring& ring, int stage) {
     }
 }
 
-__device__ __forceinline__ void multiply(const Ring& ring, StageState& place, int consumer, int steps,
+// A stage's operands, as instructions are told of them.
+struct StageOperands {
+    unsigned long long a, b;
+
+    __device__ __forceinline__ StageOperands(const Ring& ring, int stage, int consumer)
+        : a(tile_descriptor(ring.a(stage) + consumer * (TILE_BYTES / CONSUMERS), TILE_BYTES)),
+          b(tile_descriptor(ring.b(stage), TILE_BYTES)) {}
+
+    __device__ __forceinline__ void add(int (&sums)[SUMS], int part) const {
+        Mma<BLOCK_N>::add(sums, moved(a, part * INSTRUCTION_DEPTH), moved(b, part * INSTRUCTION_DEPTH));
+    }
+};
+
+// So many whole stages and, where `rest` is not 0, one of which as many instructions are enough: the others would
+// multiply zeros.
+__device__ __forceinline__ void multiply(const Ring& ring, StageState& place, int consumer, int steps, int rest,
                                          int (&sums)[SUMS]) {
     int before = -1;
     const int half = alike(consumer);
     for (int step = 0; step < steps; ++step, place.advance()) {
-        const int stage = alike(place.stage);
         wait_barrier(ring.full(place.stage), place.parity);
-        const unsigned long long a = tile_descriptor(ring.a(stage) + half * (TILE_BYTES / CONSUMERS), TILE_BYTES);
-        const unsigned long long b = tile_descriptor(ring.b(stage), TILE_BYTES);
+        const StageOperands operands(ring, alike(place.stage), half);
         fence_sums();
 #pragma unroll
         for (int part = 0; part < DEPTH / INSTRUCTION_DEPTH; ++part)
-            Mma<BLOCK_N>::add(sums, moved(a, part * INSTRUCTION_DEPTH), moved(b, part * INSTRUCTION_DEPTH));
+            operands.add(sums, part);
         commit_products();
         wait_products<1>();  // the stage before
         if (before >= 0) release(ring, before);
@@ -88,4 +101,17 @@ __device__ __forceinline__ void multiply(const Ring& ring, StageState& place, in
     wait_products<0>();
     settle(sums);
     if (before >= 0) release(ring, before);
+    if (rest == 0) return;
+    wait_barrier(ring.full(place.stage), place.parity);
+    const StageOperands operands(ring, alike(place.stage), half);
+#pragma unroll 1
+    for (int part = 0; part < rest; ++part) {
+        fence_sums();
+        operands.add(sums, part);
+        commit_products();
+        wait_products<0>();
+        settle(sums);
+    }
+    release(ring, place.stage);
+    place.advance();
 }

@@ -1,4 +1,4 @@
-// Elements as integers, and these as remainders, in the order of the planes. All by integer arithmetic.
+// Elements as integers, and these as remainders, in the order of the planes.
 #pragma once
 
 #include "residue_measure.cuh"
@@ -25,21 +25,20 @@ __device__ __forceinline__ long long scaled_integer(double value, int scale) {
     return bits < 0 ? -static_cast<long long>(found) : static_cast<long long>(found);
 }
 
-// Four remainders, a byte each, from -⌊m/2⌋ on.
+// Four remainders, the nearest to 0, a byte each: of sums of at most eight products of bytes, by float32 that is exact
+// but for the inverse. A quotient is off by less than 2^-12, and from a half by 2^-9 at least, where m is odd; of 256
+// it is exact, and 128 the same byte as -128.
 __device__ __forceinline__ unsigned int four_remainders(const unsigned int (&low)[RUN], const unsigned int (&high)[RUN],
                                                         int first, const Modulus& modulus) {
     unsigned int bytes[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const unsigned int sum =
-            __dp4a(high[first + i], modulus.high, __dp4a(low[first + i], modulus.low, modulus.offset));
-        bytes[i] = sum - __umulhi(sum, modulus.inverse) * static_cast<unsigned int>(modulus.value);
+        const float sum =
+            __uint_as_float(__dp4a(high[first + i], modulus.high, __dp4a(low[first + i], modulus.low, modulus.bits)));
+        const float quotient = fmaf(sum - EXACT_FLOAT, modulus.inverse, ROUNDING) - ROUNDING;
+        bytes[i] = __float_as_uint(fmaf(quotient, modulus.negative, sum + (ROUNDING - EXACT_FLOAT)));
     }
-    const unsigned int four =
-        __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040), __byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
-    // Bytes are subtracted one by one: no byte borrows of the next, as the upper bit is set first and put right after.
-    const unsigned int upper = 0x80808080u;
-    return ((four | upper) - (modulus.halves & ~upper)) ^ ((four ^ ~modulus.halves) & upper);
+    return __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040), __byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
 }
 
 // Where a thread's run of steps lies in a tile.
@@ -58,24 +57,16 @@ __device__ __forceinline__ Place place_in_tile(int pass) {
     return {number % GROUPS * ACROSS_LINES + lane % ACROSS_LINES, number / GROUPS * 2 + lane / ACROSS_LINES};
 }
 
-// A tile: of which matrix, from where on.
-struct Part {
-    const double* matrix;
-    int line, depth;  // the tile's first
-    int block, step;
-    bool whole;  // no bounds are met in it
-};
-
 template <bool ALONG>
-__device__ __forceinline__ void split_part(const Part& part, const Operand& operand, const Findings& findings,
-                                           const int* scales) {
+__device__ __forceinline__ void split_part(const Part& part, const Findings& findings) {
     const int moduli = findings.moduli();
-    const bool aligned = operand.is_aligned();
+    const bool aligned = part.operand.is_aligned();
+    const int* const scales = findings.scales_in_use() + static_cast<Index>(part.block) * LINES;
 #pragma unroll 1
     for (int pass = 0; pass < PASSES; ++pass) {
         const Place at = place_in_tile<ALONG>(pass);
         double values[RUN];
-        read_run<ALONG>(values, part.matrix, operand, part.line + at.line, part.depth + at.chunk * RUN, part.whole,
+        read_run<ALONG>(values, part.matrix, part.operand, part.line + at.line, part.depth + at.chunk * RUN, part.whole,
                         aligned);
         const int scale = scales[at.line];
         unsigned int low[RUN], high[RUN];

@@ -216,7 +216,10 @@ def _tensor_tiles(name: str, config: Mapping[str, int]) -> Iterator[Step]:
     )
     yield Step("One instruction multiplies whole fragments: hundreds of multiply-adds.", 0.5, (0, 0.25), (2, 3), 0.2)
     yield Step("The next tiles along k, into the same sums.", 0.5, (0.25, 0.5), (0, 1, 2, 3), 0.2)
-    yield Step("The sums are written to C.", 0.5, None, (2, 0), 0.2)
+    written = "The sums are written to C."
+    if name == "fp64_emulated":
+        written = "Remainders of the sums are written; when those of all moduli are there, they are put together as C."
+    yield Step(written, 0.5, None, (2, 0), 0.2)
 
 
 def _halves() -> Iterator[Step]:

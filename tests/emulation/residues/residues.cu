@@ -20,5 +20,6 @@ extern "C" __global__ void residues(SIGNATURE, int which) {
     (which == 0   ? residue_measure
      : which == 1 ? residue_judge
      : which == 2 ? residue_split
-                  : fp64_emulated)(a, b, c, m, n, k, lda, ldb, ldc, stride_a, stride_b, stride_c, batch, workspace);
+     : which == 3 ? fp64_emulated
+                  : residue_join)(a, b, c, m, n, k, lda, ldb, ldc, stride_a, stride_b, stride_c, batch, workspace);
 }

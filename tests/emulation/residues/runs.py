@@ -67,7 +67,8 @@ def run_all(
     numbers = (problem.m, problem.n, problem.k, *pitches, *strides, problem.batch)
     kept = bytes(plan.workspace.zeroed_bytes)
     at = (1, 1, plan.workspace.bytes)
-    for which, launch in enumerate((*(each.launch for each in plan.passes), plan.main)):
+    before, behind = ([each.launch for each in plan.passes if each.behind is after] for after in (False, True))
+    for which, launch in enumerate((*before, plan.main, *behind)):
         room = Memory(at, np.dtype(np.uint8), Layout(at[2], 0), kept, is_result=True)
         memories = (of_a, of_b, replace(of_c, contents=c.tobytes(), is_result=True), room)
         here = replace(launch, grid=launch.on(MULTIPROCESSORS))

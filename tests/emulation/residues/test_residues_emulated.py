@@ -116,6 +116,32 @@ def test_whole_numbers_are_exact(programs: Programs) -> None:
     np.testing.assert_array_equal(found.c[0], a @ b.T)
 
 
+def test_small_integers_that_cancel_are_exact(programs: Programs) -> None:
+    """Around an element of a product of `make stress` that once was 2^-102 where it should have been 0."""
+    stressed = Problem(1397, 1460, 512, "float64", 1, True, True)
+    a, b = lines_of(stressed, *operands(stressed, np.random.default_rng((1039161919, 2994)), "integers"))
+    a, b = a[0, :64], b[0, 1296:1361]
+    problem = kind("transposed", len(a), len(b), 512)
+    found = run(programs, "transposed", problem, pair_of(problem, a, b))
+    exact = a @ b.T
+    assert not found.in_float64 and (exact == 0).any()
+    np.testing.assert_array_equal(found.c[0], exact)
+
+
+@pytest.mark.parametrize(("zeros", "count"), [(0.0, 14), (0.25, 15), (0.4, 16)])
+def test_whole_numbers_are_exact_by_any_number_of_moduli(programs: Programs, zeros: float, count: int) -> None:
+    """Lines whose sums cancel but for little: with zeros among them, more moduli are judged enough."""
+    problem, rng = kind("as they lie", 65, 66, 300), np.random.default_rng(10)
+    a, b = (rng.integers(-9, 10, (lines, 300)).astype(np.float64) for lines in (65, 66))
+    a[a == 0], b[b == 0] = 1.0, 1.0
+    a[:, 150:], b[:, 150:] = a[:, :150], -b[:, :150]
+    a[:, 0] += rng.integers(0, 2, 65)
+    a[rng.random(a.shape) < zeros] = 0.0
+    found = run(programs, "as they lie", problem, pair_of(problem, a, b))
+    assert found.moduli == judge(a, b) == count and not found.in_float64
+    np.testing.assert_array_equal(found.c[0], a @ b.T)
+
+
 def spread(binades: float, m: int, n: int, k: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Elements of each line so many binades apart."""
     a, b = (rng.standard_normal((lines, k)) * np.exp2(rng.uniform(-binades, 0, (lines, k))) for lines in (m, n))

@@ -148,6 +148,26 @@ def test_whole_numbers_are_exact(runner: CudaRunner, rng: np.random.Generator) -
     np.testing.assert_array_equal(c, (a.astype(np.int64) @ b.astype(np.int64)).astype(np.float64))
 
 
+# Of products of `make stress`: sizes and how operands lie.
+STRESSED = {
+    2268: Problem(320, 2279, 144, "float64", 8, True, False, True, False),
+    2664: Problem(352, 208, 3681, "float64", 1, True, False),
+    2994: Problem(1397, 1460, 512, "float64", 1, True, True),
+}
+
+
+@EACH_CONFIG
+@pytest.mark.parametrize("number", STRESSED)
+def test_small_integers_that_cancel_are_exact(runner: CudaRunner, config: TileConfig, number: int) -> None:
+    """Of each of these an element that should be 0 once was not."""
+    problem, rng = STRESSED[number], np.random.default_rng((1039161919, number))
+    a, b = operands(problem, rng, "integers")
+    c, check, _ = multiply(runner, NAME, problem, a, b, rng, config=config)
+    exact, _ = in_float64(problem, a, b)
+    assert check.passed
+    np.testing.assert_array_equal(c, exact.reshape(c.shape))
+
+
 @pytest.mark.parametrize("batched", [(True, True), (True, False), (False, True)])
 def test_batches(runner: CudaRunner, batched: tuple[bool, bool], rng: np.random.Generator) -> None:
     problem = Problem(140, 260, 330, "float64", 3, False, True, *batched)

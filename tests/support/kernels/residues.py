@@ -122,6 +122,59 @@ def from_remainders(found: list[int], count: int) -> int:
     return total - all_of_them if 2 * total > all_of_them else total
 
 
+BITS, PIECES = 42, 3
+BASE = 2**BITS
+
+
+def pieces_of(whole: int) -> list[int]:
+    """Digits to base BASE, of which the lower two may be negative."""
+    found = []
+    for _ in range(PIECES - 1):
+        found.append((whole + BASE // 2) % BASE - BASE // 2)
+        whole = (whole - found[-1]) // BASE
+    return [*found, whole]
+
+
+def added(one: float, other: float) -> tuple[float, float]:
+    """Their sum, and what it leaves out."""
+    most = one + other
+    of_other = most - one
+    return most, (one - (most - of_other)) + (other - of_other)
+
+
+def fused(one: float, other: float, more: float) -> float:
+    """one · other + more, rounded once."""
+    return float(Fraction(one) * Fraction(other) + Fraction(more))
+
+
+def put_together(found: list[int], count: int) -> tuple[float, float]:
+    """As residue_join.cuh does it: an integer over BASE out of its remainders, 0 to the modulus, and what the number
+    leaves out. Raises AssertionError where a sum of pieces would not be exact."""
+    moduli = MODULI[:count]
+    all_of_them = prod(moduli)
+    sums = [0] * PIECES
+    for remainder, modulus in zip(found, moduli, strict=True):
+        others = all_of_them // modulus
+        inverse = pow(others, -1, modulus)
+        sign, magnitude = (-1, modulus - inverse) if 2 * inverse > modulus else (1, inverse)
+        sums = [each + sign * remainder * own for each, own in zip(sums, pieces_of(magnitude * others), strict=True)]
+    of_all = pieces_of(all_of_them)
+    per_all = 1 / ((of_all[0] / BASE + of_all[1]) / BASE + of_all[2])
+    times = round(fused(float(sums[2]), per_all, 0.0))
+    lowest, middle, highest = (float(each - times * own) for each, own in zip(sums, of_all, strict=True))
+    assert all(each == int(each) and abs(each) < 2**53 for each in (lowest, middle, highest))
+    most, rest = added(highest * BASE, middle)
+    return added(most, fused(lowest, 1 / BASE, rest))
+
+
+def scaled_back(most: float, rest: float, quarters: tuple[int, int]) -> float:
+    """Times 16 / (quarters · quarters'), rounded once."""
+    product_of_quarters = float(quarters[0] * quarters[1])
+    unit = 16 / product_of_quarters
+    of_unit = fused(-unit, product_of_quarters, 16.0) / product_of_quarters
+    return fused(most, unit, fused(most, of_unit, rest * unit))
+
+
 def rounded(exact: Fraction) -> float:
     """To float64, infinite beyond its range."""
     try:

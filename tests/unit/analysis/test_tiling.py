@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from analysis.measurement import Device
 from analysis.tiling import Tiling, tile_of, tiling
 from kernels.catalog import BY_NAME, CATALOG
+from kernels.entries.fp64_emulated import FEWEST
 from kernels.model.kernel import CudaKernel
 from tests.support.recorded import h200, labelled, made, report
 
@@ -31,7 +32,8 @@ def test_the_tile_of_every_kernel(kernel: CudaKernel) -> None:
     sides = config.get("block_m", side), config.get("block_n", side * config.get("thread_n", 1))
     turned = kernel.name in ("hopper_tf32", "hopper_int8")  # they compute Cᵀ where B lies across k
     assert (tile.rows, tile.columns) == (sides[::-1] if turned else sides)
-    assert tile.splits == config.get("cluster" if kernel.name == "cluster_split_k" else "splits", 1)
+    moduli = FEWEST if kernel.name == "fp64_emulated" else 1  # each a piece of work of its own
+    assert tile.splits == config.get("cluster" if kernel.name == "cluster_split_k" else "splits", moduli)
     assert tile.shared is (kernel.shared_bytes(config, dtype) > 0)
 
 

@@ -172,6 +172,18 @@ def test_of_another_kernel_the_best_run_counts() -> None:
     assert [row.gflops for row in entry.ranking] == [round(2 * 512**3 / 2e6, 1)]
 
 
+@pytest.mark.parametrize(
+    ("kernel", "gflops", "counts"),
+    [("fp64_emulated", 130, True), ("fp64_emulated", 120, False), ("tensor_fp64", 90, True)],
+)
+def test_a_shape_counts_where_there_is_a_choice(kernel: str, gflops: float, counts: bool) -> None:
+    """Beside the library a kernel that is worth its fallback, or one that has none."""
+    ms = 2 * 512**3 / 1e6
+    library = result("cublas", ms / 100, dtype="float64", case="1", error_vs_float64=2e-16)
+    other = result(kernel, ms / gflops, dtype="float64", case="2", baseline="1", error_vs_float64=1e-16)
+    assert len(made(results(library, other)).entries) == counts
+
+
 def test_an_error_that_rounds_to_the_library_s_is_greater_all_the_same() -> None:
     assert [error_ratio(own, 1.0) for own in (1.0, 1.00001, 0.5)] == [1.0, 1.0001, 0.5]
     assert error_ratio(0.0, 0.0) == 1.0

@@ -86,10 +86,10 @@ def test_passes_overlap_each_other_and_the_fallback_looks_at_the_verdict(
 def test_float64_behind_remainders_looks_at_the_verdict(launched: dict[str, list[dict[str, Any]]]) -> None:
     """Its gate comes after its own workspace, and it waits for all that is before it."""
     calls = launched["remainders"]
-    passes = ["residue_measure", "residue_judge", "residue_split", "fp64_emulated"]
+    passes = ["residue_measure", "residue_judge", "residue_split", "fp64_emulated", "residue_join"]
     assert names(calls) == ["memset", *passes, "tensor_fp64"] and overlapping(calls) == passes[1:]
     workspace = calls[1]["numbers"][-1]
-    assert all(call["numbers"][-1] == workspace for call in calls[1:5])
+    assert all(call["numbers"][-1] == workspace for call in calls[1:6])
     behind = calls[-1]
     assert behind["gated"] and behind["numbers"][-1] == workspace and behind["numbers"][-2] != workspace
     assert behind["numbers"][3:6] == [1024, 1024, 1024]
