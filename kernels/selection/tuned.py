@@ -84,8 +84,8 @@ class Entry:
         return self.m, self.n, self.k, self.batch
 
     def is_of(self, problem: Problem) -> bool:
-        """Whether it is of that very shape."""
-        return self.shape == (problem.m, problem.n, problem.k, problem.batch)
+        """Whether it is of that very shape. What was measured are whole products."""
+        return not problem.symmetric and self.shape == (problem.m, problem.n, problem.k, problem.batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

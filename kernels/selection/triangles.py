@@ -1,0 +1,26 @@
+"""Which kernels compute one triangle of a symmetric product, and what that should gain."""
+
+from __future__ import annotations
+
+from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
+from kernels.model.numerics import Problem
+from kernels.model.triangle import MULTIPROCESSORS, mirror_clocks, whole
+
+
+def computes_triangle(kernel: Kernel, config: TileConfig, problem: Problem) -> bool:
+    """`config` is a full one. Kernels that may leave a product to another compute all of it."""
+    if isinstance(kernel, LibraryKernel):
+        return problem.symmetric and problem.dtype in kernel.triangles
+    if not isinstance(kernel, CudaKernel) or kernel.fallback is not None or not problem.symmetric:
+        return False
+    return kernel.plan(problem, config).mirrored is not None
+
+
+def triangle_gain(kernel: CudaKernel, config: TileConfig, problem: Problem, device: DeviceTraits) -> float:
+    """How many times as fast this config should be on a symmetric product as the kernel's best is on a whole one, by
+    its clocks; 1 where it computes all of it."""
+    if kernel.clocks is None or not computes_triangle(kernel, config, problem):
+        return 1.0
+    count, usual = device.multiprocessors or MULTIPROCESSORS, kernel.resolve_config(NO_CONFIG, whole(problem), device)
+    of_triangle = kernel.clocks(problem, config, count) + mirror_clocks(problem)
+    return kernel.clocks(whole(problem), usual, count) / of_triangle
