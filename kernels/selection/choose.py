@@ -10,6 +10,7 @@ from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
 from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
 from kernels.selection.forecast import Forecast, SpeedPoint, forecasts, promising
+from kernels.selection.triangles import computes_triangle, may_halve
 from kernels.selection.tuned import TABLES, Nearby, TunedTable, nearby
 
 AS_FAST = 0.98  # of the fastest: runs of one kernel differ by so much
@@ -109,7 +110,9 @@ def choose_from(
         raise NoKernelError(f"no kernel multiplies {problem.dtype} operands to {accuracy} accuracy on this device.")
     classes = {kernel.accuracy[problem.dtype] for kernel in among or ()}
     near = nearby(problem, accuracy, device, tables, classes=classes)
-    if near is not None and (choice := _measured(near, fit, preferred, problem, device, is_compiled)) is not None:
+    rivals = {name: kernel for name, kernel in fit.items() if not problem.symmetric or may_halve(kernel)}
+    choice = None if near is None else _measured(near, rivals, preferred, problem, device, is_compiled)
+    if choice is not None and (not problem.symmetric or computes_triangle(choice.kernel, choice.config, problem)):
         return choice
     config = _compiled_default(preferred, problem, device, is_compiled)
     takes = f"{problem.dtype} to {accuracy}"

@@ -16,6 +16,12 @@ def computes_triangle(kernel: Kernel, config: TileConfig, problem: Problem) -> b
     return kernel.plan(problem, config).mirrored is not None
 
 
+def may_halve(kernel: Kernel) -> bool:
+    """Whether tables tell what may become of a symmetric product by this kernel: it computes one triangle in some
+    config, or it is a library's, which does as it does with other transposed operands."""
+    return isinstance(kernel, LibraryKernel) or (isinstance(kernel, CudaKernel) and kernel.triangle is not None)
+
+
 def triangle_gain(kernel: CudaKernel, config: TileConfig, problem: Problem, device: DeviceTraits) -> float:
     """How many times as fast this config should be on a symmetric product as the kernel's best is on a whole one, by
     its clocks; 1 where it computes all of it."""
