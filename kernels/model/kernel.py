@@ -229,8 +229,7 @@ class CudaKernel(Kernel):
     inner: Callable[[Problem, TileConfig], Problem] = field(default=lambda problem, _config: problem, repr=False)
     # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.
     clocks: Callable[[Problem, TileConfig, int], float] | None = field(default=None, repr=False)
-    # Which triangle of a symmetric product it computes in a config, if it can leave the other.
-    triangle: TriangleOf | None = field(default=None, repr=False)
+    triangle: TriangleOf | None = field(default=None, repr=False)  # of a symmetric product, computed alone
 
     @property
     def source_path(self) -> Path:
@@ -275,6 +274,7 @@ class CudaKernel(Kernel):
 
     def _ranked(self, suits: list[Default], problem: Problem, device: DeviceTraits) -> list[Default]:
         clocks, count = self.clocks, device.multiprocessors or MULTIPROCESSORS
+        problem = problem if self.triangle is not None else whole(problem)
         return sorted(suits, key=lambda default: clocks(problem, default.config, count)) if clocks else suits
 
 

@@ -10,7 +10,7 @@ struct TriangleTile {
 // Of n rows and columns, in tiles of ROWS × COLUMNS.
 template <int ROWS, int COLUMNS, int GROUP>
 struct Triangle {
-    static constexpr int divisor(int a, int b) { return b == 0 ? a : divisor(b, a % b); }
+    __device__ static constexpr int divisor(int a, int b) { return b == 0 ? a : divisor(b, a % b); }
 
     // UP tiles across reach as far as DOWN rows of tiles.
     static constexpr int UP = ROWS / divisor(ROWS, COLUMNS), DOWN = COLUMNS / divisor(ROWS, COLUMNS);
