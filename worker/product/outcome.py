@@ -11,7 +11,7 @@ from kernels.selection.choose import Choice
 from kernels.selection.triangles import computes_triangle
 from worker.device.runner import Runner
 
-ONE_TRIANGLE = "The product is symmetric: one triangle was computed and mirrored, and gflops counts n·(n+1)·k."
+ONE_TRIANGLE = "The product is symmetric: one triangle was computed and mirrored; gflops: n·(n+1)·k."
 
 
 def outcome_of(

@@ -1,0 +1,41 @@
+"""A matrix by its own transpose over HTTP: the service sees it by itself, and says what was computed."""
+
+from __future__ import annotations
+
+import httpx
+import numpy as np
+import pytest
+
+from tools.played.api import from_npy, npy
+
+X = np.random.default_rng(63).standard_normal((70, 40)).astype(np.float32)
+NPY = {"content-type": "application/x-npy"}
+
+
+@pytest.fixture
+def stored(client: httpx.Client) -> str:
+    reply = client.post("/v1/matrices", content=npy(X), headers=NPY)
+    assert reply.status_code in (200, 201), reply.text
+    name: str = reply.json()["id"]
+    return name
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_one_stored_matrix(client: httpx.Client, stored: str, by_columns: bool) -> None:
+    asked = {"a": {"matrix": stored}, "b": {"matrix": stored}, "transpose_a": by_columns, "transpose_b": not by_columns}
+    job = client.post("/v1/matmul", json=asked).json()["job"]
+    n, k = X.shape[::-1] if by_columns else X.shape
+    assert job["verification"]["passed"]
+    assert job["why"].endswith("The product is symmetric: one triangle was computed and mirrored; gflops: n·(n+1)·k.")
+    assert job["gflops"] == pytest.approx(n * (n + 1) * k / job["timing"]["kernel_ms"] / 1e6, rel=1e-2)
+    c = from_npy(client.get(f"/v1/jobs/{job['id']}/product", headers={"accept": "application/x-npy"}).content)
+    x = X.T if by_columns else X
+    np.testing.assert_array_equal(c, c.T)
+    np.testing.assert_allclose(c, x.astype(float) @ x.T, rtol=1e-4, atol=1e-4)
+
+
+def test_two_matrices(client: httpx.Client, stored: str) -> None:
+    asked = {"a": {"matrix": stored}, "b": {"random": {"shape": [70, 40]}}, "transpose_b": True}
+    job = client.post("/v1/matmul", json=asked).json()["job"]
+    assert "symmetric" not in job["why"]
+    assert job["gflops"] == pytest.approx(2 * 70 * 70 * 40 / job["timing"]["kernel_ms"] / 1e6, rel=1e-2)
