@@ -9,7 +9,8 @@ import pytest
 from tools.played.api import from_npy, npy
 
 X = np.random.default_rng(63).standard_normal((70, 40)).astype(np.float32)
-NPY = {"content-type": "application/x-npy"}
+NPY, JSON = {"content-type": "application/x-npy"}, {"accept": "application/json"}
+TURNED = {"options": '{"transpose_b": true}'}
 
 
 @pytest.fixture
@@ -39,3 +40,31 @@ def test_two_matrices(client: httpx.Client, stored: str) -> None:
     job = client.post("/v1/matmul", json=asked).json()["job"]
     assert "symmetric" not in job["why"]
     assert job["gflops"] == pytest.approx(2 * 70 * 70 * 40 / job["timing"]["kernel_ms"] / 1e6, rel=1e-2)
+
+
+@pytest.mark.parametrize("rows", [200, 900])
+def test_one_matrix_that_came_twice(client: httpx.Client, rows: int) -> None:
+    """Larger than what travels in a record: it is known by its elements, stored once, and gone with the job."""
+    x = np.random.default_rng(rows).standard_normal((rows, 600)).astype(np.float32)
+    parts = {name: (f"{name}.npy", npy(x)) for name in ("a", "b")}
+    reply = client.post("/v1/matmul", files=parts, data=TURNED, headers=JSON)
+    assert reply.status_code == 200, reply.text
+    job = reply.json()["job"]
+    of_a, of_b = (job["request"][name] for name in ("a", "b"))
+    assert of_a == of_b and of_a["source"] == "inline" and "symmetric" in job["why"]
+    c = np.array(reply.json()["c"], np.float32)
+    np.testing.assert_array_equal(c, c.T)
+    np.testing.assert_allclose(c, x.astype(float) @ x.T, rtol=1e-3, atol=1e-3)
+    assert client.get(f"/v1/matrices/{of_a['matrix']}").status_code == 404
+
+
+def test_two_matrices_that_came(client: httpx.Client) -> None:
+    """Alike but for the last element."""
+    x = np.random.default_rng(1).standard_normal((900, 600)).astype(np.float32)
+    other = x.copy()
+    other[-1, -1] += 1
+    parts = {"a": ("a.npy", npy(x)), "b": ("b.npy", npy(other))}
+    reply = client.post("/v1/matmul", files=parts, data=TURNED, headers=JSON)
+    job = reply.json()["job"]
+    assert job["request"]["a"] != job["request"]["b"] and "symmetric" not in job["why"]
+    np.testing.assert_allclose(np.array(reply.json()["c"]), x.astype(float) @ other.T, rtol=1e-3, atol=1e-3)
