@@ -8,7 +8,7 @@ from kernels.model.edge import EDGE, core, edge_clocks
 from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
-from kernels.model.triangle import TriangleName, triangle_tiles
+from kernels.model.triangle import TriangleName, TriangleOf, triangle_tiles
 
 HOPPER = (9, 0)
 WARPGROUP = 128  # threads
@@ -121,12 +121,14 @@ def _sums(config: TileConfig) -> int:
     return (columns + 2 * partial * config.get("promote", 0)) // 2
 
 
-def _defaults(own: tuple[Parameter, ...]) -> tuple[Default, ...]:
-    """Every width, with and without an edge if the kernel has that parameter."""
+def _defaults(own: tuple[Parameter, ...], triangle: TriangleOf | None) -> tuple[Default, ...]:
+    """Every width, with and without an edge if the kernel has that parameter; of triangles one more, whose tiles are
+    finer, for fuller waves."""
     edges: list[TileConfig] = [{"edge": value} for value in EDGE.values] if EDGE in own else [{}]
     widths = [{"block_m": BLOCK_M, "block_n": n, "stages": stages, "cluster": blocks} for n, stages, blocks in WIDTHS]
-    usual = (Default(config={**width, **edge}) for width in widths for edge in edges)
-    return (*usual, Default(config={**widths[2], **edges[0], "cluster": 1}, symmetric=True))  # finer: fuller waves
+    usual = tuple(Default(config={**width, **edge}) for width in widths for edge in edges)
+    finer = Default(config={**widths[2], **edges[0], "cluster": 1}, symmetric=True)
+    return usual if triangle is None else (*usual, finer)
 
 
 def _warp_specialised(
@@ -140,6 +142,7 @@ def _warp_specialised(
     """One source for five element types, which differ in an instruction and in how sums are stored. `own`: parameters
     that not all have."""
     dtype = accuracy[0]
+    triangle = None if dtype == "float8_e4m3" else _triangle
     return CudaKernel(
         name=name,
         summary=summary,
@@ -162,14 +165,14 @@ def _warp_specialised(
                 "stages × block_n = {stages} × {block_n} must fit in shared memory.",
             ),
         ),
-        defaults=_defaults(own),
+        defaults=_defaults(own, triangle),
         arrange=_resident_blocks,
         shared_bytes=_shared_bytes,
         accumulators=_sums,
         boxes=_boxes,
         inner=_inner,
         clocks=_clocks,
-        triangle=None if dtype == "float8_e4m3" else _triangle,
+        triangle=triangle,
         supports_dependent_launch=True,
     )
 
