@@ -6,6 +6,8 @@ from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, Kernel, Li
 from kernels.model.numerics import Problem
 from kernels.model.triangle import MULTIPROCESSORS, mirror_clocks, whole
 
+ONE_TRIANGLE = "The product is symmetric: one triangle is computed and mirrored; gflops: n·(n+1)·k."
+
 
 def computes_triangle(kernel: Kernel, config: TileConfig, problem: Problem) -> bool:
     """`config` is a full one. Kernels that may leave a product to another compute all of it."""

@@ -8,10 +8,8 @@ from jobs.models import MatmulRequest, Measured, Outcome, ProductInfo, Verificat
 from kernels.model.numerics import Problem
 from kernels.model.triangle import triangle_flops
 from kernels.selection.choose import Choice
-from kernels.selection.triangles import computes_triangle
+from kernels.selection.triangles import ONE_TRIANGLE, computes_triangle
 from worker.device.runner import Runner
-
-ONE_TRIANGLE = "The product is symmetric: one triangle was computed and mirrored; gflops: n·(n+1)·k."
 
 
 def outcome_of(

@@ -27,7 +27,7 @@ def test_one_stored_matrix(client: httpx.Client, stored: str, by_columns: bool) 
     job = client.post("/v1/matmul", json=asked).json()["job"]
     n, k = X.shape[::-1] if by_columns else X.shape
     assert job["verification"]["passed"]
-    assert job["why"].endswith("The product is symmetric: one triangle was computed and mirrored; gflops: n·(n+1)·k.")
+    assert job["why"].endswith("The product is symmetric: one triangle is computed and mirrored; gflops: n·(n+1)·k.")
     assert job["gflops"] == pytest.approx(n * (n + 1) * k / job["timing"]["kernel_ms"] / 1e6, rel=1e-2)
     c = from_npy(client.get(f"/v1/jobs/{job['id']}/product", headers={"accept": "application/x-npy"}).content)
     x = X.T if by_columns else X
@@ -68,3 +68,11 @@ def test_two_matrices_that_came(client: httpx.Client) -> None:
     job = reply.json()["job"]
     assert job["request"]["a"] != job["request"]["b"] and "symmetric" not in job["why"]
     np.testing.assert_allclose(np.array(reply.json()["c"]), x.astype(float) @ other.T, rtol=1e-3, atol=1e-3)
+
+
+def test_a_dry_run_plans_with_it(client: httpx.Client, stored: str) -> None:
+    asked = {"a": {"matrix": stored}, "b": {"matrix": stored}, "transpose_b": True}
+    told = client.post("/v1/matmul?dry_run=true", json=asked)
+    assert told.status_code == 200 and "one triangle is computed" in told.json()["why"]
+    whole = client.post("/v1/matmul?dry_run=true", json=asked | {"alpha": 2.0})
+    assert whole.status_code == 200 and "triangle" not in whole.json()["why"]
