@@ -28,8 +28,7 @@ __device__ __forceinline__ void mirror_within(const Element* tile, Element* firs
 }
 
 // `from_lower`: what lies below the diagonal is right; else what lies above it.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    mirror(Element* c, Index n, Index pitch, Index from_lower) {
+extern "C" __global__ void __launch_bounds__(THREADS) mirror(Element* c, Index n, Index pitch, Index from_lower) {
     __shared__ __align__(16) Element tile[TILE * TILE];
     const Place at(blockIdx.x);
     const Index down = at.row * TILE, across = at.column * TILE;
