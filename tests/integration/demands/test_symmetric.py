@@ -35,6 +35,15 @@ def test_one_stored_matrix(client: httpx.Client, stored: str, by_columns: bool) 
     np.testing.assert_allclose(c, x.astype(float) @ x.T, rtol=1e-4, atol=1e-4)
 
 
+def test_one_random_matrix(client: httpx.Client) -> None:
+    """Made twice of one seed. As docs/api.md has it."""
+    x = {"random": {"shape": [300, 200], "seed": 1}}
+    job = client.post("/v1/matmul", json={"a": x, "b": x, "transpose_b": True}).json()["job"]
+    assert job["verification"]["passed"] and "symmetric" in job["why"]
+    c = from_npy(client.get(f"/v1/jobs/{job['id']}/product", headers={"accept": "application/x-npy"}).content)
+    np.testing.assert_array_equal(c, c.T)
+
+
 def test_two_matrices(client: httpx.Client, stored: str) -> None:
     asked = {"a": {"matrix": stored}, "b": {"random": {"shape": [70, 40]}}, "transpose_b": True}
     job = client.post("/v1/matmul", json=asked).json()["job"]
