@@ -21,6 +21,7 @@ from jobs.requests.operands import OPERANDS as OPERANDS
 from jobs.requests.operands import Distribution as Distribution
 from jobs.requests.operands import OperandRef as OperandRef
 from jobs.requests.operands import RandomSpec as RandomSpec
+from jobs.requests.operands import are_transposes
 from jobs.requests.stored_operand import StoredOperand as StoredOperand
 from jobs.states import JobState
 from jobs.timing import Timing
@@ -107,7 +108,10 @@ class MatmulRequest(Strict):
     def problem(self) -> Problem:
         """What is multiplied: A·B."""
         flags = {name: getattr(self, name) for name in OPERAND_FLAGS}
-        return Problem.of_shapes(self.a.shape, self.b.shape, multiplied_as(self.a.dtype, self.output_dtype), **flags)
+        shapes, dtype = (self.a.shape, self.b.shape), multiplied_as(self.a.dtype, self.output_dtype)
+        is_all = (self.alpha, self.beta, self.bias, self.activation, self.output_dtype) == (1.0, 0.0, None, None, None)
+        is_symmetric = is_all and are_transposes(self.a, self.b, flags)
+        return Problem.of_shapes(*shapes, dtype, **flags, symmetric=is_symmetric)
 
     @property
     def delivered(self) -> Delivered:
@@ -176,7 +180,10 @@ class JobRecord(Strict):
     timing: Timing | None = Field(None, description="Where the time went, once it succeeded.")
     error_bound: ErrorBound | None = Field(None, description="Proven of every element, where that was asked for.")
     gflops: float | None = Field(
-        None, description="2·m·n·k·batch / `kernel_ms` / 10⁶, of complex products 8·m·n·k·batch.", examples=[36000.0]
+        None,
+        description="2·m·n·k·batch / `kernel_ms` / 10⁶, of complex products 8·m·n·k·batch; n·(n+1)·k, as BLAS counts, "
+        "where `why` says that one triangle of a symmetric product was computed.",
+        examples=[36000.0],
     )
     verification: Verification | None = Field(None, description="How the product was checked, once it succeeded.")
     batch: int | None = Field(

@@ -12,8 +12,8 @@ from jobs.base import Strict
 from jobs.errors import NotFound
 from jobs.fleet.workers import WorkerInfo
 from kernels.catalog import BY_NAME
-from kernels.model.buckets import BUCKET_NAMES, BucketName
-from kernels.model.kernel import CudaKernel, DeviceClass, Kernel
+from kernels.model.buckets import BucketName
+from kernels.model.kernel import CudaKernel, Default, DeviceClass, Kernel
 from kernels.model.numerics import AccuracyName, DTypeName
 from kernels.resources import records_of
 from kernels.selection.tuned import best_results
@@ -37,6 +37,7 @@ class DefaultView(Strict):
     min_compute_capability: tuple[int, int] = Field(
         description="Least compute capability of a GPU it is for.", examples=[[9, 0]]
     )
+    symmetric: bool = Field(False, description="Whether it is for products of a matrix by its own transpose alone.")
 
 
 class UsageView(Strict):
@@ -164,14 +165,17 @@ def _config_count(name: str) -> int:
 
 
 def _defaults(kernel: Kernel) -> tuple[DefaultView, ...]:
-    declared = (
-        (kernel.resolve_config(d.config), d.buckets, d.dtypes or kernel.dtypes, d.min_compute_capability)
-        for d in kernel.defaults
-    )
-    own = ({p.name: p.default for p in kernel.parameters}, BUCKET_NAMES, kernel.dtypes, kernel.min_compute_capability)
+    own = {p.name: p.default for p in kernel.parameters}
+    last = Default(config=own, min_compute_capability=kernel.min_compute_capability)
     return tuple(
-        DefaultView(config=dict(config), buckets=buckets, dtypes=dtypes, min_compute_capability=least)
-        for config, buckets, dtypes, least in (*declared, own)
+        DefaultView(
+            config=dict(kernel.resolve_config(default.config)),
+            buckets=default.buckets,
+            dtypes=default.dtypes or kernel.dtypes,
+            min_compute_capability=default.min_compute_capability,
+            symmetric=default.symmetric,
+        )
+        for default in (*kernel.defaults, last)
     )
 
 

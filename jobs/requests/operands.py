@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
 
 from jobs.base import Strict
-from kernels.model.numerics import DTypeName
+from kernels.model.numerics import DTYPES, DTypeName
 
 Distribution = Literal["normal", "uniform", "integers"]
 OPERANDS = ("a", "b", "c")  # of a product: alpha·A·B + beta·C, where it has a C; small ones travel in its job's record
@@ -40,3 +41,11 @@ class OperandRef(Strict):
     random: RandomSpec | None = Field(None, description="How a random operand is made; null otherwise.")
     dtype: DTypeName = Field(description="Element type.")
     shape: tuple[int, ...] = Field(description="Shape before any transposition.")
+
+
+def are_transposes(a: OperandRef, b: OperandRef, flags: Mapping[str, bool]) -> bool:
+    """Whether they are known to be one real matrix and its transpose, so that their product is symmetric. What travels
+    in a job's record has no name to be known by."""
+    if flags["transpose_a"] == flags["transpose_b"] or len(a.shape) != 2 or a != b:
+        return False
+    return any((a.matrix, a.job, a.random)) and not DTYPES[a.dtype].is_complex

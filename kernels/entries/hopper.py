@@ -8,6 +8,7 @@ from kernels.model.edge import EDGE, core, edge_clocks
 from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
+from kernels.model.triangle import TriangleName, TriangleOf, triangle_tiles
 
 HOPPER = (9, 0)
 WARPGROUP = 128  # threads
@@ -58,11 +59,17 @@ def _inner(problem: Problem, config: TileConfig) -> Problem:
     return core(problem, config, _cluster_tile(problem, config))
 
 
-def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
-    """Waves of whole tiles, of which some may be narrower, then of those thin ones that idle clusters do not take
+def _triangle(problem: Problem, config: TileConfig) -> TriangleName | None:
+    return "upper" if _as_it_lies(problem, config) else "lower"
+
+
+def _waves(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
+    """Of whole tiles, of which some may be narrower, then of those thin ones that idle clusters do not take
     (hopper_schedule.cuh). A thin tile takes as long as another: it has as many stages."""
     (m, n), rows, columns = _sides(_inner(problem, config), config), BLOCK_M * config["cluster"], config["block_n"]
     clusters = multiprocessors // config["cluster"]
+    if problem.symmetric:
+        return tiles(triangle_tiles(problem, rows, columns), clusters)
     down, across = m // rows + (m % rows > BLOCK_M // 2), n // columns + (n % columns > columns // 2)
     whole = problem.batch * down * across
     thin = problem.batch * tiles(m, rows) * tiles(n, columns) - whole
@@ -70,18 +77,25 @@ def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float
     if thin == 0 and columns in NARROWER and not config.get("promote") and n >= (across + 1) * NARROWER[columns]:
         more = min(idle // (GROUP * problem.batch), down // GROUP) * GROUP * problem.batch
     waves = tiles(whole, clusters) * (1 - more / max(whole + more, 1))
-    thin_waves = tiles(max(thin - idle, 0), clusters)
+    return waves + tiles(max(thin - idle, 0), clusters)
+
+
+def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
+    columns = config["block_n"]
     stages = tiles(problem.k * DTYPES[problem.dtype].itemsize, ROW_BYTES)
     of_words = problem.dtype == "float32" and _as_it_lies(problem, config)
     each = (STAGE_CLOCKS_OF_WORDS if of_words else STAGE_CLOCKS)[columns]
     edge = edge_clocks(problem, config, _cluster_tile(problem, config))
-    return (waves + thin_waves) * (stages * each + columns * END_CLOCKS) + edge
+    return _waves(problem, config, multiprocessors) * (stages * each + columns * END_CLOCKS) + edge
 
 
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     """All tiles of the batch, which resident blocks share."""
     m, n = _sides(problem, config)
-    grid = (tiles(m, BLOCK_M) * tiles(n, config["block_n"]) * problem.batch, 1, 1)
+    count = tiles(m, BLOCK_M) * tiles(n, config["block_n"]) * problem.batch
+    if problem.symmetric:
+        count = triangle_tiles(problem, BLOCK_M * config["cluster"], config["block_n"])
+    grid = (count, 1, 1)
     shared_bytes = _shared_bytes(config, problem.dtype)
     return Launch(grid, ((CONSUMERS + 1) * WARPGROUP, 1, 1), shared_bytes, resident=True, cluster=config["cluster"])
 
@@ -107,11 +121,14 @@ def _sums(config: TileConfig) -> int:
     return (columns + 2 * partial * config.get("promote", 0)) // 2
 
 
-def _defaults(own: tuple[Parameter, ...]) -> tuple[Default, ...]:
-    """Every width, with and without an edge if the kernel has that parameter."""
+def _defaults(own: tuple[Parameter, ...], triangle: TriangleOf | None) -> tuple[Default, ...]:
+    """Every width, with and without an edge if the kernel has that parameter; of triangles one more, whose tiles are
+    finer, for fuller waves."""
     edges: list[TileConfig] = [{"edge": value} for value in EDGE.values] if EDGE in own else [{}]
     widths = [{"block_m": BLOCK_M, "block_n": n, "stages": stages, "cluster": blocks} for n, stages, blocks in WIDTHS]
-    return tuple(Default(config={**width, **edge}) for width in widths for edge in edges)
+    usual = tuple(Default(config={**width, **edge}) for width in widths for edge in edges)
+    finer = Default(config={**widths[2], **edges[0], "cluster": 1}, symmetric=True)
+    return usual if triangle is None else (*usual, finer)
 
 
 def _warp_specialised(
@@ -125,6 +142,7 @@ def _warp_specialised(
     """One source for five element types, which differ in an instruction and in how sums are stored. `own`: parameters
     that not all have."""
     dtype = accuracy[0]
+    triangle = None if dtype == "float8_e4m3" else _triangle
     return CudaKernel(
         name=name,
         summary=summary,
@@ -147,13 +165,14 @@ def _warp_specialised(
                 "stages × block_n = {stages} × {block_n} must fit in shared memory.",
             ),
         ),
-        defaults=_defaults(own),
+        defaults=_defaults(own, triangle),
         arrange=_resident_blocks,
         shared_bytes=_shared_bytes,
         accumulators=_sums,
         boxes=_boxes,
         inner=_inner,
         clocks=_clocks,
+        triangle=triangle,
         supports_dependent_launch=True,
     )
 

@@ -9,6 +9,7 @@ from kernels.model.edge import EDGE, MAX_EDGE, core
 from kernels.model.kernel import Constraint, CudaKernel, Default, Parameter, TileConfig
 from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import DTypeName, Problem
+from kernels.model.triangle import TriangleName, triangle_tiles
 
 WARP = 32  # threads
 WARP_SIDE = 64  # rows and columns of a warp's tile
@@ -45,7 +46,14 @@ def _largest_shared_bytes(config: TileConfig) -> int:
     return (LARGEST_SHARED_BYTES + RESERVED_BYTES) * _warps(config) // WARPS - RESERVED_BYTES
 
 
+def _triangle(_problem: Problem, config: TileConfig) -> TriangleName | None:
+    """In square tiles."""
+    return "lower" if config["block_m"] == config["block_n"] else None
+
+
 def _tiles(problem: Problem, config: TileConfig) -> int:
+    if problem.symmetric and _triangle(problem, config):
+        return triangle_tiles(problem, config["block_m"], config["block_n"])
     return tiles(problem.m, config["block_m"]) * tiles(problem.n, config["block_n"]) * problem.batch
 
 
@@ -149,6 +157,7 @@ HOPPER_FP32: tuple[CudaKernel, ...] = (
         accumulators=lambda _config: SUMS,
         workspace=_workspace,
         clocks=_clocks,
+        triangle=_triangle,
         boxes=_boxes,
         supports_dependent_launch=True,
     ),

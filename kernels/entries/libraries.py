@@ -26,6 +26,7 @@ CPU: tuple[Kernel, ...] = (
         device_class="cpu",
         library="NumPy BLAS",
         accuracy={**OWN_ACCURACY, "float8_e4m3": "fp32", **COMPLEX_ACCURACY},
+        triangles=("float32", "float64"),
     ),
 )
 

@@ -11,6 +11,7 @@ from kernels.model.edge import EDGE, core, edge_clocks
 from kernels.model.kernel import Constraint, CudaKernel, Default, Parameter, TileConfig
 from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import OWN_ACCURACY, DTypeName, Problem
+from kernels.model.triangle import TriangleName, triangle_tiles
 
 RESIDENT = Parameter("resident", (0, 1), 0, "1: blocks stay, and split an incomplete wave along k")
 WARP = 32  # threads
@@ -40,7 +41,14 @@ def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
     return config["stages"] * stage + config["resident"] * NOTES_BYTES
 
 
+def _triangle(_problem: Problem, config: TileConfig) -> TriangleName | None:
+    """By resident blocks, whose tiles are square."""
+    return "lower" if config["resident"] else None
+
+
 def _tiles(problem: Problem, config: TileConfig) -> int:
+    if problem.symmetric and _triangle(problem, config):
+        return triangle_tiles(problem, config["block_m"], config["block_n"])
     return tiles(problem.m, config["block_m"]) * tiles(problem.n, config["block_n"]) * problem.batch
 
 
@@ -176,6 +184,7 @@ TENSOR_FP64: tuple[CudaKernel, ...] = (
         shared_bytes=_shared_bytes,
         inner=_inner,
         clocks=_clocks,
+        triangle=_triangle,
         accumulators=lambda config: config["warp_m"] * config["warp_n"] // WARP,
         workspace=_workspace,
     ),

@@ -29,7 +29,10 @@ BYTES_A_CLOCK = 1_500  # of operands, which it reads once
 
 
 def core(problem: Problem, config: TileConfig, tile: tuple[int, int]) -> Problem:
-    """What is left for the kernel, whose thread blocks have tiles of (rows, columns)."""
+    """What is left for the kernel, whose thread blocks have tiles of (rows, columns): of a symmetric product, whose
+    tiles are computed once where their mirror images are not, all."""
+    if problem.symmetric:
+        return problem
     limit = config.get("edge", 0)  # not every kernel that shares its arithmetic may leave one
     return replace(problem, m=_whole(problem.m, tile[0], limit), n=_whole(problem.n, tile[1], limit))
 

@@ -20,6 +20,7 @@ from kernels.model.launch_plan import Launch, LaunchPlan, Pass, Workspace
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 from kernels.model.sentences import describe_config, too_new, too_old
 from kernels.model.sources import source_files
+from kernels.model.triangle import MULTIPROCESSORS, TriangleOf, mirror_of, whole
 
 TileConfig = Mapping[str, int]
 DeviceClass = Literal["cpu", "gpu"]
@@ -27,7 +28,6 @@ DeviceClass = Literal["cpu", "gpu"]
 Arithmetic = Literal["conventional", "tensor", "strassen", "digits", "wide", "rounded_once", "unproven"]
 NO_CONFIG: TileConfig = MappingProxyType({})
 MAX_REGISTERS = 255  # of one thread, 32 bits each
-MULTIPROCESSORS = 132  # of a device that does not say
 SPARE_REGISTERS = 31  # least that addresses, loop counters and operand fragments take
 
 # What a sentence about one config fills in.
@@ -70,10 +70,12 @@ class Default:
     config: TileConfig
     buckets: tuple[BucketName, ...] = BUCKET_NAMES
     dtypes: tuple[DTypeName, ...] | None = None  # None: all
+    symmetric: bool = False  # for symmetric products alone
     min_compute_capability: tuple[int, int] = (0, 0)
 
     def suits(self, problem: Problem, device: DeviceTraits) -> bool:
-        return bucket_of(problem) in self.buckets and self.runs(problem.dtype, device)
+        fits = bucket_of(problem) in self.buckets and self.symmetric <= problem.symmetric
+        return fits and self.runs(problem.dtype, device)
 
     def runs(self, dtype: DTypeName, device: DeviceTraits) -> bool:
         """Whatever the product's size."""
@@ -227,6 +229,7 @@ class CudaKernel(Kernel):
     inner: Callable[[Problem, TileConfig], Problem] = field(default=lambda problem, _config: problem, repr=False)
     # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.
     clocks: Callable[[Problem, TileConfig, int], float] | None = field(default=None, repr=False)
+    triangle: TriangleOf | None = field(default=None, repr=False)  # of a symmetric product, computed alone
 
     @property
     def source_path(self) -> Path:
@@ -254,6 +257,8 @@ class CudaKernel(Kernel):
 
     def plan(self, problem: Problem, config: TileConfig) -> LaunchPlan:
         """All that follows from these for a launch. `config` is a full one, out of `resolve_config`."""
+        mirrored = mirror_of(problem, config, self.triangle, self.clocks)
+        problem = problem if mirrored else whole(problem)
         inner = self.inner(problem, config)
         boxes = self.boxes(problem, config) if self.boxes else None
         return LaunchPlan(
@@ -264,10 +269,12 @@ class CudaKernel(Kernel):
             passes=self.passes(problem, config) if self.passes else (),
             workspace=self.workspace(inner, config) if self.workspace else None,
             boxes=boxes,
+            mirrored=mirrored,
         )
 
     def _ranked(self, suits: list[Default], problem: Problem, device: DeviceTraits) -> list[Default]:
         clocks, count = self.clocks, device.multiprocessors or MULTIPROCESSORS
+        problem = problem if self.triangle is not None else whole(problem)
         return sorted(suits, key=lambda default: clocks(problem, default.config, count)) if clocks else suits
 
 
@@ -294,5 +301,6 @@ class LibraryKernel(Kernel):
     """A library's product, the baseline: no source of ours, no tile."""
 
     library: str  # as in "cuBLAS"
+    triangles: tuple[DTypeName, ...] = ()  # types of symmetric products of which it computes one triangle
     # A problem's first use tries several ways, the library's own choice among them, and keeps the fastest.
     is_tuned: bool = False

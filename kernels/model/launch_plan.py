@@ -47,6 +47,14 @@ class Workspace:
 
 
 @dataclass(frozen=True, slots=True)
+class Mirror:
+    """The function that copies one triangle of a symmetric C to where it belongs in the other."""
+
+    launch: Launch
+    from_lower: bool
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchPlan:
     """A kernel's launches for one problem and config."""
 
@@ -57,3 +65,4 @@ class LaunchPlan:
     passes: tuple[Pass, ...] = ()
     workspace: Workspace | None = None
     boxes: Boxes | None = None  # where set, the function is given tensor maps, not addresses
+    mirrored: Mirror | None = None  # where set, what is launched behind it, as it computes one triangle of C

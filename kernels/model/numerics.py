@@ -142,7 +142,8 @@ class Problem:
     the conjugate where asked: both together are the conjugate transpose, BLAS's C.
 
     `m`, `n`, `k` are the sizes after transposition; `batch` is 1 for a plain product. An operand whose
-    `batched` flag is off is one matrix used for every product of the batch.
+    `batched` flag is off is one matrix used for every product of the batch. `symmetric`: both operands are one real
+    matrix, one of them transposed, so that C is its own transpose (`kernels/model/triangle.py`).
     """
 
     m: int
@@ -156,6 +157,7 @@ class Problem:
     b_batched: bool = False
     conjugate_a: bool = False
     conjugate_b: bool = False
+    symmetric: bool = False
 
     @classmethod
     def of_shapes(
@@ -168,6 +170,7 @@ class Problem:
         transpose_b: bool = False,
         conjugate_a: bool = False,
         conjugate_b: bool = False,
+        symmetric: bool = False,
     ) -> Problem:
         """Of operands as stored, (rows, columns) or (batch, rows, columns), whose sizes fit each other. Real numbers
         are their own conjugates, so of real types those flags say nothing."""
@@ -175,7 +178,8 @@ class Problem:
         n = b[-2] if transpose_b else b[-1]
         batch = next((shape[0] for shape in (a, b) if len(shape) == 3), 1)
         conjugates = (conjugate_a, conjugate_b) if DTYPES[dtype].is_complex else (False, False)
-        return cls(m, n, k, dtype, batch, transpose_a, transpose_b, len(a) == 3, len(b) == 3, *conjugates)
+        batched = len(a) == 3, len(b) == 3
+        return cls(m, n, k, dtype, batch, transpose_a, transpose_b, *batched, *conjugates, symmetric)
 
     @classmethod
     def in_batch(cls, m: int, n: int, k: int, dtype: DTypeName, batch: int = 1) -> Problem:

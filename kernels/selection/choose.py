@@ -11,6 +11,7 @@ from kernels.model.kernel import NO_CONFIG, ComposedKernel, CudaKernel, DeviceTr
 from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
 from kernels.selection.forecast import Forecast, forecasts, promising
 from kernels.selection.reasons import AS_FAST, Race, reason_of, with_article
+from kernels.selection.triangles import computes_triangle, may_halve
 from kernels.selection.tuned import TABLES, Nearby, TunedTable, nearby
 
 # Times the library's real products, on tables that have no complex ones, a real product must be as fast for a complex
@@ -110,7 +111,9 @@ def choose_from(
         raise NoKernelError(f"no kernel multiplies {problem.dtype} operands to {accuracy} accuracy on this device.")
     classes = {kernel.accuracy[problem.dtype] for kernel in among or ()}
     near = nearby(problem, accuracy, device, tables, classes=classes)
-    if near is not None and (choice := _measured(near, fit, preferred, problem, device, is_compiled)) is not None:
+    rivals = {name: kernel for name, kernel in fit.items() if not problem.symmetric or may_halve(kernel)}
+    choice = None if near is None else _measured(near, rivals, preferred, problem, device, is_compiled)
+    if choice is not None and (not problem.symmetric or computes_triangle(choice.kernel, choice.config, problem)):
         return choice
     if near is None and (choice := _as_real(problem, fit, accuracy, device, tables, is_compiled)) is not None:
         return choice

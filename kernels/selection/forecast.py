@@ -22,9 +22,11 @@ from math import exp, log, sqrt
 import numpy as np
 
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import ConfigError, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
+from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
 from kernels.model.numerics import DTypeName, Problem
+from kernels.model.triangle import whole
 from kernels.selection.fill import filled
+from kernels.selection.triangles import triangle_gain
 from kernels.selection.tuned import Entry, RankedRow, Trial, doublings
 
 # By leaving out each shape of the recorded tables in turn (benchmarks/cross_validate.py).
@@ -172,6 +174,8 @@ def _way(name: str, config: _Config, problem: Problem) -> tuple[str, ...]:
 
 def _suited(kernel: Kernel, row: RankedRow, problem: Problem, device: DeviceTraits) -> TileConfig | None:
     """Its config as it is for the product at hand; None on another device, or for a kernel that has changed since."""
+    if problem.symmetric and isinstance(kernel, CudaKernel) and kernel.triangle is not None:
+        return _resolved(kernel, NO_CONFIG, problem, device)
     if len(row.config) == len(kernel.parameters):
         return _valid(kernel.name, _items(row.config), problem.dtype, device)
     return _resolved(kernel, row.config, problem, device)
@@ -194,7 +198,7 @@ def _forecast(points: list[SpeedPoint], problem: Problem, device: DeviceTraits) 
     """`points`: the nearest first."""
     nearest = points[0]
     if nearest.distance == 0.0:
-        return Forecast(nearest, nearest.speed, 1)
+        return Forecast(nearest, nearest.speed * _halved(nearest, problem, device), 1)
     filling: dict[_Config, float] = {}  # of the product at hand
     here = [log(point.speed * _gain(point, problem, device, filling)) for point in points]
     total, doubt = _interpolated(points, here, problem)
@@ -229,6 +233,13 @@ def _gain(point: SpeedPoint, problem: Problem, device: DeviceTraits, filling: di
         return 1.0
     here = filling.get(asked := _items(point.config))
     if here is None:
-        here = filling[asked] = filled(point.kernel, point.config, problem, device)
+        here = filling[asked] = filled(point.kernel, point.config, whole(problem), device)
     there = filled(point.kernel, point.config, point.entry.problem, device)
-    return float((here / there) ** GAIN_EXPONENT)
+    return float((here / there) ** GAIN_EXPONENT) * _halved(point, problem, device)
+
+
+def _halved(point: SpeedPoint, problem: Problem, device: DeviceTraits) -> float:
+    """What computing one triangle of a symmetric product gains."""
+    if not problem.symmetric or not isinstance(point.kernel, CudaKernel):
+        return 1.0
+    return triangle_gain(point.kernel, point.config, problem, device)

@@ -84,8 +84,8 @@ class Entry:
         return self.m, self.n, self.k, self.batch
 
     def is_of(self, problem: Problem) -> bool:
-        """Whether it is of that very shape."""
-        return self.shape == (problem.m, problem.n, problem.k, problem.batch)
+        """Whether it is of that very shape. What was measured are whole products."""
+        return not problem.symmetric and self.shape == (problem.m, problem.n, problem.k, problem.batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,9 +235,9 @@ def nearby(
     Near are shapes at most `reach` doublings away. Rows must be, like the problem's, whole runs of 16 bytes or not, for
     tensor cores are fed far slower where they are not; not so for fp32, which CUDA cores multiply element by element.
     Where the very shape was measured, that alone counts. Tables hold products of operands as they are, so nothing is
-    near to one of a transposed operand.
+    near to one of a transposed operand, but for a symmetric one: there they tell what half of the tiles may gain.
     """
-    if problem.transpose_a or problem.transpose_b:
+    if (problem.transpose_a or problem.transpose_b) and not problem.symmetric:
         return None
     for table in tables_for(device, tables):
         near = tuple(entry for entry in _within(reach, table, problem) if _serves(entry, problem, accuracy, classes))

@@ -50,7 +50,8 @@ class Tile:
         """The tile as a product of its own."""
         items = self.items.size
         of_a, of_b = whole.a_batched and items > 1, whole.b_batched and items > 1
-        return replace(whole, m=self.rows.size, n=self.columns.size, batch=items, a_batched=of_a, b_batched=of_b)
+        tile = replace(whole, m=self.rows.size, n=self.columns.size, batch=items, symmetric=False)
+        return replace(tile, a_batched=of_a, b_batched=of_b)
 
     def items_of(self, stored: int) -> Span:
         """Of a matrix that there are so many of: one for each item, or one for all."""

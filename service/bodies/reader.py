@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from jobs.errors import InvalidRequest, MalformedBody
@@ -40,6 +40,23 @@ class MatmulInput:
     def operands(self) -> dict[str, Operand]:
         """By name."""
         return {name: operand for name in INPUTS if (operand := getattr(self, name)) is not None}
+
+    @property
+    def uploads(self) -> dict[str, Upload]:
+        """Operands that came with the request, each under the first of its names."""
+        found: dict[str, Upload] = {}
+        for name, operand in self.operands.items():
+            if isinstance(operand, Upload) and operand not in found.values():
+                found[name] = operand
+        return found
+
+    def with_one_upload(self, more_than_bytes: int) -> MatmulInput:
+        """Where a matrix larger than that came twice, to be multiplied by its transpose, with one of the two: it is
+        then stored and copied once, and known to have a symmetric product."""
+        a, b, options = self.a, self.b, self.options
+        if not isinstance(a, Upload) or not isinstance(b, Upload) or options.transpose_a == options.transpose_b:
+            return self
+        return replace(self, b=a) if a.bytes > more_than_bytes and a.is_same(b) else self
 
 
 Check = Callable[[MatmulInput], None]  # raises where a product cannot be, whatever the elements

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic import Field
 
 from jobs.base import Strict
 from jobs.errors import InvalidConfig, NoWorkerForKernel
 from jobs.requests.bounds import ErrorBound
+from jobs.requests.operands import are_transposes
 from kernels.model.bounds import any_magnitudes
 from kernels.model.kernel import ConfigError, DeviceTraits, Kernel
-from kernels.model.numerics import AccuracyName
+from kernels.model.numerics import OPERAND_FLAGS, AccuracyName
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_from
+from kernels.selection.triangles import ONE_TRIANGLE, computes_triangle
 from kernels.selection.tuned import TABLES
-from service.bodies.reader import MatmulInput
+from service.bodies.reader import NEEDED, MatmulInput
 from service.context import Context
 from service.submit.operands import OperandResolver
 from service.submit.placement import choose_queue
@@ -41,7 +44,7 @@ class ProductDryRun(Strict):
 
 def dry_run(context: Context, operands: OperandResolver, asked: MatmulInput) -> ProductDryRun:
     """Raises InvalidRequest and its kin, NoWorkers, NoWorkerForKernel."""
-    plan, workers = operands.plan(asked), context.workers.now()
+    plan, workers = _planned(operands, asked), context.workers.now()
     queue = choose_queue(asked.options, plan, workers)
     able = [each for each in workers if each.queue == queue and each.runs_one_of(plan.kernels, plan.problem.dtype)]
     if not able:
@@ -57,15 +60,26 @@ def dry_run(context: Context, operands: OperandResolver, asked: MatmulInput) -> 
     except (NoKernelError, ConfigError) as error:
         raise InvalidConfig(str(error)) from error
     bound = plan.demand.bound(choice.kernel, plan.problem) if plan.demand else None
+    is_halved = computes_triangle(choice.kernel, choice.config, plan.problem)
     return ProductDryRun(
         kernel=choice.kernel.name,
         config=dict(choice.config),
-        why=choice.why,
+        why=f"{choice.why} {ONE_TRIANGLE}" if is_halved else choice.why,
         accuracy=choice.kernel.accuracy[plan.problem.dtype],
         device=able[0].device.name,
         error_bound=None if bound is None else ErrorBound(kind=plan.demand.kind, value=bound),
         otherwise=_otherwise(plan, choice.kernel, there, traits),
     )
+
+
+def _planned(operands: OperandResolver, asked: MatmulInput) -> ProductPlan:
+    """With what its job's request would say of a matrix by its own transpose."""
+    plan, options = operands.plan(asked), asked.options
+    a, b = (operands.refer(getattr(asked, name), name, plan.operand_dtype, in_record=False) for name in NEEDED)
+    is_all = not options.activation and not options.output_dtype and options.alpha == 1.0 and len(asked.operands) == 2
+    if not is_all or not are_transposes(a, b, {name: getattr(options, name) for name in OPERAND_FLAGS}):
+        return plan
+    return replace(plan, problem=replace(plan.problem, symmetric=True))
 
 
 def _choice(asked: MatmulInput, plan: ProductPlan, there: Sequence[Kernel], traits: DeviceTraits) -> Choice:

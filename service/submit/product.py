@@ -55,6 +55,7 @@ class Submitter:
         key = self._key(asked)
         if (receipt := replayed(self.context, self.owner, key)) is not None:
             return receipt
+        asked = asked.with_one_upload(self.context.settings.record_matrix_bytes)
         plan = self.operands.plan(asked)
         choose_type(self.accept, offers_for(plan.delivered.dtype, PRODUCT_OFFERS))
         queue = self._queue(asked, plan, self.context.workers.now())
@@ -162,8 +163,8 @@ class Submitter:
         room = product_bytes + DIGEST_BYTES if product_bytes <= most else 0
         stored = tuple(
             StoredOperand(id=operand.name, dtype=operand.dtype, shape=operand.shape)
-            for name, operand in asked.operands.items()
-            if isinstance(operand, Upload) and packed.get(name) is None and operand.waits
+            for name, operand in asked.uploads.items()
+            if packed.get(name) is None and operand.waits
         )
         return JobMatrices(
             **packed,
@@ -191,8 +192,8 @@ class Submitter:
         for_job = {operand.id for operand in new.matrices.stored}
 
         def store() -> None:
-            for name, operand in asked.operands.items():
-                if isinstance(operand, Upload) and getattr(new.matrices, name, None) is None:
+            for name, operand in asked.uploads.items():
+                if getattr(new.matrices, name, None) is None:
                     if operand.name in for_job:
                         operand.commit_for_job()
                     else:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kernels.catalog import CATALOG
 from kernels.model.architectures import H200_MULTIPROCESSORS
 from kernels.model.buckets import BUCKET_NAMES, MEANINGS
-from kernels.model.kernel import CudaKernel, Kernel, LibraryKernel
+from kernels.model.kernel import CudaKernel, Default, Kernel, LibraryKernel
 from kernels.model.sentences import describe_config
 from kernels.model.sources import SOURCE_DIR
 from tools.kernels.access import Access, access_of
@@ -188,12 +188,18 @@ def parameters(kernel: Kernel) -> str:
     return f"{text}\n{rules}" if rules else text
 
 
+def _products(default: Default) -> str:
+    if default.symmetric:
+        return "symmetric"
+    return ", ".join(default.buckets) if set(default.buckets) < set(BUCKET_NAMES) else "all"
+
+
 def defaults(kernel: Kernel) -> str:
     if not kernel.defaults:
         return ""
     rows = (
         (
-            ", ".join(default.buckets) if set(default.buckets) < set(BUCKET_NAMES) else "all",
+            _products(default),
             ", ".join(default.dtypes) if default.dtypes else "all",
             f"{'.'.join(map(str, default.min_compute_capability))}"
             if default.min_compute_capability > (0, 0)

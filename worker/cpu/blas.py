@@ -34,6 +34,8 @@ def multiply(problem: Problem, a: Array, b: Array, out: Array | None = None) -> 
     `b` are not yet transposed."""
     c = np.empty(problem.product_shape, STORAGE_DTYPES[problem.product_dtype]) if out is None else out
     c = c.reshape(problem.batch, problem.m, problem.n)
+    if problem.symmetric:
+        b = a  # of a matrix by its own transpose numpy asks BLAS for one triangle (syrk), and mirrors it
     op_a, op_b = core(a, transposed=problem.transpose_a), core(b, transposed=problem.transpose_b)
     with np.errstate(all="ignore"):  # overflow and NaN are answers here, by IEEE rules
         if problem.dtype in ("float32", "float64"):

@@ -63,6 +63,7 @@ class Functions:
     transpose: Any | None  # where it wants operands otherwise than they lie
     edge: Any | None  # multiplies rows and columns that it leaves
     copy: Any | None  # copies rows, of a gated kernel
+    mirror: Any | None = None  # copies one triangle of C to the other, of a kernel that leaves it
 
 
 class Addressed:
@@ -74,7 +75,7 @@ class Addressed:
         self._arguments = Arguments.of((*_numbers(plan.inner, layouts), *words))
         self._word = GATE - gated  # where the workspace is
         self._calls = [step.call(self._arguments) for step in functions.steps]
-        self._edge = _edge(plan, functions, layouts)
+        self._edge, self._mirror = _edge(plan, functions, layouts), _mirror(plan, functions, layouts[C])
 
     def put(self, matrices: Matrices, stream: int, gate: int | None) -> Any:
         """Puts the product on the stream; the workspace. `gate`: the address of the word that gated functions look at.
@@ -90,6 +91,8 @@ class Addressed:
             call.put(stream)
         if self._edge is not None:
             _put_edge(self._edge, matrices, stream)
+        if self._mirror is not None:
+            _put_mirror(self._mirror, matrices[C], stream)
         return workspace
 
 
@@ -102,6 +105,7 @@ class Mapped:
         problem, launched, self._gated = plan.problem, plan.launched, functions.copy is not None
         self._a = _Reach(functions, lie[A], transposed=problem.transpose_a != launched.transpose_a, reached=reached)
         self._b = _Reach(functions, lie[B], transposed=problem.transpose_b != launched.transpose_b, reached=reached)
+        self._is_one = problem.symmetric and self._a.is_transposed and self._b.is_transposed
         self._c = lie[C] if reached and _is_aligned(lie[C]) else aligned_layout(lie[C])
         self._is_moved = not (reached and _is_aligned(lie[C]))
         self._back = gated_copy(functions.copy, self._c, lie[C]) if self._is_moved and self._gated else None
@@ -109,6 +113,7 @@ class Mapped:
         self._arguments, self._maps = self._packed(plan, boxes)
         self._calls = [step.call(self._arguments) for step in functions.steps]
         self._edge = _edge(plan, functions, (lie[A], lie[B], self._c))
+        self._mirror = _mirror(plan, functions, self._c)
 
     def _packed(self, plan: LaunchPlan, boxes: Boxes) -> tuple[Arguments, list[tuple[int, TensorMap]]]:
         """Arguments, and the maps among them, each with the matrix that it is of."""
@@ -135,7 +140,8 @@ class Mapped:
         Raises DeviceFault, cupy's OutOfMemoryError."""
         a, b, c = matrices
         to = reserve(self._c) if self._is_moved else c
-        reached = self._a.bring(a, stream, gate), self._b.bring(b, stream, gate), to
+        of_a = self._a.bring(a, stream, gate)
+        reached = of_a, of_a if self._is_one else self._b.bring(b, stream, gate), to
         for which, tensor_map in self._maps:
             tensor_map.point_to(reached[which].address)
         workspace = _room(self._workspace)
@@ -147,6 +153,8 @@ class Mapped:
             call.put(stream)
         if self._edge is not None:
             _put_edge(self._edge, (a, b, to), stream)
+        if self._mirror is not None:
+            _put_mirror(self._mirror, to, stream)
         if self._is_moved:
             move(self._back, to, c, stream, gate)
         return workspace
@@ -184,7 +192,7 @@ class _Reach:
     def __init__(self, functions: Functions, at: Layout, *, transposed: bool, reached: bool) -> None:
         gated = functions.copy is not None
         self._call: Call | None = None
-        self._is_moved, self._is_transposed = True, transposed
+        self._is_moved, self.is_transposed = True, transposed
         if transposed:
             self.to = aligned_layout(transposed_layout(at, in_groups=False))
             self._call = transposition(functions.transpose, at, self.to, gated=gated)
@@ -198,7 +206,7 @@ class _Reach:
         if not self._is_moved:
             return matrix
         to = reserve(self.to)
-        if self._call is not None or not self._is_transposed:
+        if self._call is not None or not self.is_transposed:
             move(self._call, matrix, to, stream, gate)
         return to
 
@@ -257,3 +265,17 @@ def _put_edge(edge: Call, matrices: Matrices, stream: int) -> None:
     for index, matrix in enumerate(matrices):
         edge.arguments.set(index, matrix.address)
     edge.put(stream)
+
+
+def _mirror(plan: LaunchPlan, functions: Functions, c: Layout) -> Call | None:
+    """Writes the triangle of C that the kernel before it on the stream leaves. It waits for that by itself."""
+    if plan.mirrored is None or functions.mirror is None:
+        return None
+    launch, numbers = plan.mirrored.launch, (c.rows, c.pitch, plan.mirrored.from_lower)
+    arguments = Arguments.of((np.uint64(0), *map(np.int64, numbers)))
+    return Call(functions.mirror, launch.grid, launch.block, arguments, is_dependent=True)
+
+
+def _put_mirror(mirror: Call, c: DeviceMatrix, stream: int) -> None:
+    mirror.arguments.set(0, c.address)
+    mirror.put(stream)

@@ -14,14 +14,15 @@ from jobs.errors import KernelUnavailable
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceTraits, TileConfig
 from kernels.model.launch_plan import Launch, LaunchPlan
-from kernels.model.numerics import Problem
+from kernels.model.numerics import DTYPES, Problem
+from kernels.model.triangle import whole
 from kernels.selection.choose import Choice
 from kernels.selection.composed import real_choice
 from worker.cuda.bound import Addressed, Functions, Layouts, Mapped, Step, bytes_beside
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.arrangement import arranged_bytes
 from worker.cuda.memory import DeviceMatrix
-from worker.cuda.sources import copy_program, edge_program_of, kernel_program
+from worker.cuda.sources import copy_program, edge_program_of, kernel_program, mirror_program
 from worker.cuda.tensor_maps import ALIGNMENT_BYTES
 from worker.cuda.transpose import transpose_function
 
@@ -109,6 +110,7 @@ def _kernel_bytes(name: str, config: tuple[tuple[str, int], ...], problem: Probl
     kernel, own = BY_NAME[name], 0
     assert isinstance(kernel, CudaKernel), "what it is needed for was one"
     fallback = kernel.fallback
+    problem = problem if fallback is None else whole(problem)
     if fallback is None or not fallback.always(problem):
         own = bytes_beside(kernel.plan(problem, dict(config)))
     if fallback is None:
@@ -118,10 +120,12 @@ def _kernel_bytes(name: str, config: tuple[tuple[str, int], ...], problem: Probl
 
 
 def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem) -> PreparedKernel:
-    """The kernel, or the one that always multiplies such a problem in its place. Raises KernelUnavailable."""
+    """The kernel, or the one that always multiplies such a problem in its place. Two that may multiply do so whole:
+    neither knows whether the other left a triangle. Raises KernelUnavailable."""
     fallback = kernel.fallback
     if fallback is None:
         return _prepared(compiler, kernel, config, problem)
+    problem = whole(problem)
     always = fallback.always(problem)
     chosen = fallback.kernel.resolve_config(fallback.config, problem, _traits())
     substitute = _prepared(compiler, fallback.kernel, chosen, problem, gated=not always)
@@ -152,8 +156,13 @@ def _prepared(
         transpose=loaded(transpose_function(compiler, problem.dtype, gated=gated)) if is_transposed else None,
         edge=loaded(compiler.function(edge, "edge")) if edge is not None else None,
         copy=loaded(compiler.function(copy_program(), "copy_rows")) if gated else None,
+        mirror=_mirror(compiler, problem) if plan.mirrored else None,
     )
     return PreparedKernel(plan, functions, main, substitute)
+
+
+def _mirror(compiler: Compiler, problem: Problem) -> Any:
+    return loaded(compiler.function(mirror_program(DTYPES[problem.product_dtype].itemsize), "mirror"))
 
 
 def loaded(function: Any) -> Any:

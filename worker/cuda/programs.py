@@ -8,6 +8,7 @@ from functools import lru_cache
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceTraits, TileConfig
 from kernels.model.numerics import DTYPES, Problem
+from kernels.model.triangle import whole
 from kernels.selection.choose import Choice
 from kernels.selection.composed import real_choice
 from worker.cuda.sources import (
@@ -16,6 +17,7 @@ from worker.cuda.sources import (
     copy_program,
     edge_program_of,
     kernel_program,
+    mirror_program,
     transpose_program,
 )
 
@@ -48,6 +50,7 @@ def _programs_of(
 def _programs(kernel: CudaKernel, config: TileConfig, problem: Problem, traits: DeviceTraits) -> Iterator[Program]:
     fallback = kernel.fallback
     if fallback is not None:
+        problem = whole(problem)
         always = fallback.always(problem)
         substitute = fallback.kernel.resolve_config(fallback.config, problem, traits)
         yield from _own(fallback.kernel, substitute, problem, gated=not always)
@@ -63,5 +66,7 @@ def _own(kernel: CudaKernel, config: TileConfig, problem: Problem, *, gated: boo
         yield transpose_program(DTYPES[problem.dtype].itemsize, gated=gated)
     if gated:
         yield copy_program()
+    if plan.mirrored:
+        yield mirror_program(DTYPES[problem.product_dtype].itemsize)
     if (edge := edge_program_of(problem, plan.inner)) is not None:
         yield edge

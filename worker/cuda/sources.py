@@ -34,9 +34,11 @@ FINGERPRINT_SOURCE = TRANSPOSE_SOURCE.with_name("fingerprint.cu")
 GATHER_SOURCE = TRANSPOSE_SOURCE.with_name("gather.cu")
 SKETCH_CHUNK = 512  # columns whose random vectors a block keeps in shared memory
 COPY_SOURCE = TRANSPOSE_SOURCE.with_name("copy_rows.cu")
+MIRROR_SOURCE = TRANSPOSE_SOURCE.with_name("mirror.cu")
 TRANSPOSE_TILES = {1: 128, 2: 64, 4: 64}  # rows and columns for a block, by bytes of an element, as in transpose.cu
 TRANSPOSE_THREADS = 256
 LANGUAGE = "--std=c++17"
+TRIANGLE = ("-DTRIANGLE",)  # tiles of one triangle of C alone: triangle.cuh
 GATED = ("-DGATED",)  # a last argument says on the device whether the launch takes effect: gate.cuh
 _INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 
@@ -100,9 +102,10 @@ def _text(path: Path) -> str:
 
 def kernel_program(kernel: CudaKernel, config: TileConfig, problem: Problem, *, gated: bool = False) -> Program:
     """A kernel of the catalogue for a problem's element type and transpositions, as its function finds them."""
-    problem = kernel.plan(problem, config).launched
-    transposes = _transposes((problem.transpose_a, problem.transpose_b))
-    options = (*_common(problem.dtype), *transposes, *kernel.defines(config), *(GATED if gated else ()))
+    plan = kernel.plan(problem, config)
+    transposes = _transposes((plan.launched.transpose_a, plan.launched.transpose_b))
+    also = (*(TRIANGLE if plan.mirrored else ()), *(GATED if gated else ()))
+    options = (*_common(problem.dtype), *transposes, *kernel.defines(config), *also)
     return Program(kernel.source_path, options, kernel.architecture_specific)
 
 
@@ -186,6 +189,11 @@ def _after(activation: ActivationName | None, output: DTypeName | None, *, has_b
 def transpose_program(itemsize: int, *, gated: bool = False) -> Program:
     """The transposition of matrices whose elements have so many bytes: 1, 2 or 4."""
     return Program(TRANSPOSE_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}", *(GATED if gated else ())))
+
+
+def mirror_program(itemsize: int) -> Program:
+    """The other triangle of a symmetric matrix whose elements have so many bytes: 2, 4 or 8."""
+    return Program(MIRROR_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}"))
 
 
 def copy_program() -> Program:

@@ -163,12 +163,13 @@ class JobEnds:
 
 
 def _inline(claimed: Claimed) -> Sequence[StoredOperand]:
-    """The operands that came with the request and are in the store."""
-    return [
-        StoredOperand(id=operand.matrix, dtype=operand.dtype, shape=operand.shape)
+    """The operands that came with the request and are in the store, each once: one may be both A and B."""
+    found = {
+        operand.matrix: StoredOperand(id=operand.matrix, dtype=operand.dtype, shape=operand.shape)
         for operand in claimed.job.record.operands
         if operand.source == "inline" and operand.matrix is not None
-    ]
+    }
+    return [*found.values()]
 
 
 def _success(claimed: Claimed, end: Multiplied | BenchmarkOutcome, product_ttl_s: float) -> Success:

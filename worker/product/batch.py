@@ -68,7 +68,7 @@ def multiply_batch(
     """
     requests = [_request(job) for job in jobs]
     request, singles = requests[0], [each.problem for each in requests]
-    problem = replace(_padded(singles), batch=len(jobs), a_batched=True, b_batched=True)
+    problem = replace(_padded(singles), batch=len(jobs), a_batched=True, b_batched=True, symmetric=False)
     choice = choose_kernel(jobs[0], problem, runner, auto)
     unchecked, began = request.verify == "off", now()
     with ExitStack() as opened:

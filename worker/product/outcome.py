@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from jobs.models import MatmulRequest, Measured, Outcome, ProductInfo, Verification
 from kernels.model.numerics import Problem
+from kernels.model.triangle import triangle_flops
 from kernels.selection.choose import Choice
+from kernels.selection.triangles import ONE_TRIANGLE, computes_triangle
 from worker.device.runner import Runner
 
 
@@ -17,14 +19,18 @@ def outcome_of(
     measured: Measured,
     verification: Verification,
     launched: Sequence[Problem] = (),
+    *,
+    in_tiles: bool = False,
 ) -> Outcome:
     """Of one job; `launched`: all products of the launch that `measured` is of, this one among them, where there are
     more."""
-    flops, delivered = sum(each.flops for each in launched) or request.problem.flops, request.delivered
+    problem, delivered = request.problem, request.delivered
+    is_whole = launched or in_tiles or not computes_triangle(choice.kernel, choice.config, problem)
+    flops = sum(each.flops for each in launched) or (problem.flops if is_whole else triangle_flops(problem))
     return Outcome(
         kernel=choice.kernel.name,
         config=dict(choice.config),
-        why=choice.why,
+        why=choice.why if is_whole else f"{choice.why} {ONE_TRIANGLE}",
         device=runner.device.name,
         product=ProductInfo(shape=delivered.shape, dtype=delivered.dtype, bytes=delivered.bytes),
         measured=measured,

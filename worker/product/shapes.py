@@ -28,7 +28,7 @@ class AskedShape:
     @property
     def name(self) -> str:
         p = self.problem
-        transposed = f"{' at' * p.transpose_a}{' bt' * p.transpose_b}"
+        transposed = f"{' at' * p.transpose_a}{' bt' * p.transpose_b}{' symmetric' * p.symmetric}"
         return f"{p.dtype} {self.accuracy} {p.m}x{p.n}x{p.k}x{p.batch}{transposed}"
 
 

@@ -71,7 +71,7 @@ def multiply_tiled(job: TiledJob, choice: Choice, tiling: Tiling) -> Outcome:
             job.journal.spoil()
             raise
     why = f"{choice.why.removesuffix('.')}; computed {tiling.why}."
-    return outcome_of(job.request, replace(choice, why=why), job.runner, measured, verification)
+    return outcome_of(job.request, replace(choice, why=why), job.runner, measured, verification, in_tiles=True)
 
 
 def _as_begun(job: TiledJob, choice: Choice, tiling: Tiling) -> tuple[Choice, Tiling]:

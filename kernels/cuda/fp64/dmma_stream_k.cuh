@@ -4,7 +4,12 @@
 
 #include "stream_k.cuh"
 
+#ifdef TRIANGLE
+#include "triangle_sharing.cuh"
+typedef TriangleSharing<8, 6, 3> Tiles;
+#else
 typedef Sharing<8, 6, 3> Tiles;
+#endif
 
 struct WorkShare : Tiles {
     int begin, end, cut_tile;  // of this block's share, what is left, and the tile that it begins with

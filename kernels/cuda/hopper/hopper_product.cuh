@@ -18,7 +18,12 @@
 
 constexpr int GROUP_M = 8;  // rows of clusters whose tiles are computed at about the same time
 
+#ifdef TRIANGLE
+#include "hopper_triangle.cuh"
+typedef TriangleSchedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> TileSchedule;
+#else
 typedef Schedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M, LESS> TileSchedule;
+#endif
 
 // ---- the producer: one thread ----
 __device__ __forceinline__ void load_b(const Shared& at, const TensorMap& map, const Work& work, int item, int depth,

@@ -20,14 +20,21 @@ struct TileGrid {
     }
 };
 
-struct Tiles : Sharing<4, 2, 1, BLOCKS_EACH> {
+#ifdef TRIANGLE
+#include "triangle_sharing.cuh"
+typedef TriangleSharing<4, 2, 1, BLOCKS_EACH> SharedTiles;
+#else
+typedef Sharing<4, 2, 1, BLOCKS_EACH> SharedTiles;
+#endif
+
+struct Tiles : SharedTiles {
     int wide, thin_of_item, thin;  // thin tiles: of an item's last rows, of an item, all
     int first_thin;                // the first block that does some: all after it do
 
     __device__ __forceinline__ Tiles(const TileGrid& grid, int batch, int steps, bool light)
-        : Sharing(grid.down, grid.across, batch, steps, light,
-                  static_cast<float>(grid.wide + grid.tall) * static_cast<float>(batch) * static_cast<float>(steps) /
-                      THIN_STEPS),
+        : SharedTiles(grid.down, grid.across, batch, steps, light,
+                      static_cast<float>(grid.wide + grid.tall) * static_cast<float>(batch) *
+                          static_cast<float>(steps) / THIN_STEPS),
           wide(grid.wide),
           thin_of_item(grid.wide + grid.tall),
           thin(thin_of_item * batch),

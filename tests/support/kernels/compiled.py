@@ -34,6 +34,7 @@ from worker.cuda.sources import (
     fingerprint_program,
     gather_program,
     kernel_program,
+    mirror_program,
     sketch_program,
     transpose_program,
 )
@@ -168,6 +169,21 @@ def of_transposition() -> list[Program]:
     return [transpose_program(itemsize) for itemsize in TRANSPOSE_TILES]
 
 
+def of_triangles() -> list[Program]:
+    """Of symmetric products that large, both ways."""
+    found = []
+    for kernel in KERNELS:
+        if kernel.triangle is not None:
+            for transposes in ((False, True), (True, False)):
+                problem = Problem(4096, 4096, 4096, main_dtype(kernel), 1, *transposes, symmetric=True)
+                found.append(kernel_program(kernel, kernel.resolve_config({}, problem, H200.traits), problem))
+    return list(dict.fromkeys(found))
+
+
+def of_the_mirror() -> list[Program]:
+    return [mirror_program(itemsize) for itemsize in (2, 4, 8)]
+
+
 def behind_others() -> list[tuple[Program, Program]]:
     """Kernels that stand behind another one, as they are and with a gate."""
     found = []
@@ -190,9 +206,9 @@ def programs() -> Iterator[tuple[Program, str]]:
     yield from ((program, H200.name) for program in _of_kernels())
     yield from ((sketch_program("float32", transposes), H200.name) for transposes in TRANSPOSES)
     yield from ((program, H200.name) for pair in behind_others() for program in pair)
-    yield from ((program, H200.name) for program in of_a_gate())
+    yield from ((program, H200.name) for program in (*of_a_gate(), *of_triangles()))
     for arch in ARCHITECTURES:
-        yield from ((program, arch) for program in (*of_the_check(arch), *of_transposition()))
+        yield from ((program, arch) for program in (*of_the_check(arch), *of_transposition(), *of_the_mirror()))
 
 
 def _of_kernels() -> Iterator[Program]:

@@ -1,0 +1,157 @@
+"""Measures symmetric products X·Xᵀ on a GPU: one triangle of them, mirrored, beside the whole product by the same
+kernel, cuBLAS's product, and cuBLAS's `syrk` where it has one.
+
+    python -m benchmarks.measure.symmetric --out benchmarks/results/h200_symmetric.json
+
+Times are medians of samples by turns, with a cold cache; launches are queued before they are timed. `syrk` leaves the
+other triangle as it was, which ours does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.measure.interleaved import Put, median_ms, sampler_of
+from benchmarks.recorded import write_rows
+from jobs.benchmarks.spec import DataSpec
+from jobs.settings import Settings
+from kernels.catalog import BY_NAME
+from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
+from kernels.model.numerics import DTypeName, Problem
+from kernels.model.triangle import triangle_flops, whole
+from kernels.selection.choose import Choice
+from kernels.selection.triangles import computes_triangle
+from worker.cpu.environment import dated_environment
+
+if TYPE_CHECKING:
+    from worker.cuda.bench.operands import OperandSet
+    from worker.cuda.library.cublas import Cublas
+    from worker.cuda.runner import CudaRunner
+
+SIZES, SAMPLES = (4096, 8192), 9
+KERNELS: tuple[tuple[str, DTypeName, str], ...] = (
+    ("hopper_bf16", "bfloat16", "cublas"),
+    ("hopper_fp16", "float16", "cublas"),
+    ("hopper_tf32", "float32", "cublas_tf32"),
+    ("hopper_int8", "int8", "cublas"),
+    ("hopper_fp32", "float32", "cublas"),
+    ("tensor_fp64", "float64", "cublas"),
+)
+IN_EVERY_CONFIG = "hopper_bf16"
+SYRK = {"float32": "ssyrk", "float64": "dsyrk"}
+TRANSPOSED, LOWER = 1, 0  # cuBLAS's numbers
+PACKAGES = ("cupy-cuda13x", "numpy")
+
+
+def configs(kernel: CudaKernel, problem: Problem, device: DeviceTraits) -> Iterator[TileConfig]:
+    """The one that is taken, and of one kernel all defaults in which one triangle is computed."""
+    own, every = kernel.resolve_config(NO_CONFIG, problem, device), kernel.name == IN_EVERY_CONFIG
+    yield own
+    for default in kernel.defaults if every else ():
+        config = kernel.resolve_config(default.config)
+        if config != own and config.get("edge", 0) == 0 and computes_triangle(kernel, config, problem):
+            yield config
+
+
+def library_syrk(name: str, dtype: DTypeName, problem: Problem) -> Put | None:
+    """cuBLAS's own, of one triangle; None where it has none for the type and accuracy."""
+    import cupy
+    from cupy_backends.cuda.libs import cublas
+
+    function: Callable[..., None] | None = getattr(cublas, SYRK.get(dtype, ""), None)
+    if name != "cublas" or function is None:
+        return None
+    one, zero = np.ones(1, dtype), np.zeros(1, dtype)
+    handle = cupy.cuda.device.get_cublas_handle()
+
+    def put(at: OperandSet) -> None:
+        cublas.setStream(handle, cupy.cuda.get_current_stream().ptr)
+        sizes = LOWER, TRANSPOSED, problem.n, problem.k
+        of_x, of_c = (at.a.address, at.a.layout.pitch), (at.c.address, at.c.layout.pitch)
+        function(handle, *sizes, one.ctypes.data, *of_x, zero.ctypes.data, *of_c)
+
+    return put
+
+
+def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, library: str) -> dict[str, Put]:
+    """Ways to make the product, by what they are called in a row."""
+    from worker.cuda.launch import prepare
+
+    def ours(asked: Problem, config: TileConfig) -> Put:
+        prepared = prepare(runner.compiler, _kernel(name), config, asked)
+        return lambda at: prepared.launch(at.a, at.a, at.c)
+
+    kernel, all_of_it, traits = _kernel(name), whole(problem), runner.device.traits
+    found = {_named(each): ours(problem, each) for each in configs(kernel, problem, traits)}
+    found["whole"] = ours(all_of_it, kernel.resolve_config(NO_CONFIG, all_of_it, traits))
+    found[library] = lambda at: cublas.multiply(library, all_of_it, at.a, at.a, at.c)
+    syrk = library_syrk(library, problem.dtype, problem)
+    return found if syrk is None else {**found, "syrk": syrk}
+
+
+def _named(config: TileConfig) -> str:
+    sizes = (str(config[each]) for each in ("block_n", "cluster") if each in config)
+    return f"triangle {'x'.join(sizes)}"
+
+
+def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, Any]]:
+    """A row for each type and size: times in milliseconds, the triangle in the config that is taken first."""
+    from worker.cuda.bench.operands import random_set
+    from worker.cuda.library.cublas import Cublas
+
+    sampler, cublas = sampler_of(runner), Cublas(runner.compiler)
+    for name, dtype, library in KERNELS:
+        for n in sizes:
+            problem = Problem(n, n, n, dtype, transpose_b=True, symmetric=True)
+            at = random_set(runner.compiler, replace(whole(problem), transpose_b=False), DataSpec())
+            ways = puts(runner, cublas, problem, name, library)
+            times = dict(zip(ways, median_ms(sampler, list(ways.values()), at, SAMPLES), strict=True))
+            first = next(iter(times.values()))
+            gflops = round(triangle_flops(problem) / first / 1e6, 1)
+            ms = {way: round(time, 5) for way, time in times.items()}
+            yield {"kernel": name, "n": n, "gflops": gflops, "of_library": round(times[library] / first, 3), "ms": ms}
+
+
+def compile_all(runner: CudaRunner, sizes: Sequence[int]) -> None:
+    """By all cores."""
+    wanted, traits = [], runner.device.traits
+    for name, dtype, _ in KERNELS:
+        kernel = _kernel(name)
+        for n in sizes:
+            problem = Problem(n, n, n, dtype, transpose_b=True, symmetric=True)
+            wanted += [(Choice(kernel, each, ""), problem) for each in configs(kernel, problem, traits)]
+            usual = kernel.resolve_config(NO_CONFIG, whole(problem), traits)
+            wanted.append((Choice(kernel, usual, ""), whole(problem)))
+    runner.compile_ahead(wanted)
+
+
+def _kernel(name: str) -> CudaKernel:
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    return kernel
+
+
+def main() -> None:
+    from worker.cuda.runner import CudaRunner
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    asked = parser.parse_args()
+    runner = CudaRunner(Settings(device="gpu:0"))
+    compile_all(runner, asked.sizes)
+    rows = []
+    for row in measured(runner, asked.sizes):
+        rows.append(row)
+        print(row, flush=True)
+    write_rows(asked.out, {"environment": dated_environment(*PACKAGES), "device": runner.device.name}, rows)
+
+
+if __name__ == "__main__":
+    main()
