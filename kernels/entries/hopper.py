@@ -27,6 +27,12 @@ STAGE_CLOCKS_OF_WORDS = {64: 610, 128: 740, 192: 850, 256: 1024}  # out of regis
 END_CLOCKS = 20  # for each column
 WIDTHS = ((256, 4, 2), (192, 4, 2), (128, 6, 2), (64, 6, 1))  # columns, stages and blocks of a cluster
 GROUP = 8  # rows of clusters whose tiles are computed at about the same time, and cut into one more column of tiles
+# Of sums that are float32: of operands of 16 bits, in their own type or as they are.
+FUSED_OUTPUTS: dict[DTypeName, dict[DTypeName, tuple[DTypeName, ...]]] = {
+    "bfloat16": {"bfloat16": ("bfloat16", "float32")},
+    "float16": {"float16": ("float16", "float32")},
+    "float32": {"float32": ("float32",)},
+}
 NARROWER = {256: 240}  # columns of some tiles of each width, if that fills a last wave
 
 
@@ -155,6 +161,7 @@ def _warp_specialised(
         inner=_inner,
         clocks=_clocks,
         supports_dependent_launch=True,
+        fused_outputs=FUSED_OUTPUTS.get(dtype, {}),
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kernels.model.activations import ActivationName
 from kernels.model.edge import MAX_EDGE, is_small
+from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.model.sources import source_files
@@ -97,11 +98,19 @@ def _text(path: Path) -> str:
     return path.read_text()
 
 
-def kernel_program(kernel: CudaKernel, config: TileConfig, problem: Problem, *, gated: bool = False) -> Program:
+def kernel_program(
+    kernel: CudaKernel,
+    config: TileConfig,
+    problem: Problem,
+    *,
+    gated: bool = False,
+    fused: FusedEpilogue | None = None,
+) -> Program:
     """A kernel of the catalogue for a problem's element type and transpositions, as its function finds them."""
     problem = kernel.plan(problem, config).launched
     transposes = _transposes((problem.transpose_a, problem.transpose_b))
     options = (*_common(problem.dtype), *transposes, *kernel.defines(config), *(GATED if gated else ()))
+    options += fused.defines(problem.dtype) if fused is not None else ()
     return Program(kernel.source_path, options, kernel.architecture_specific)
 
 
