@@ -25,6 +25,7 @@ from worker.cuda.check.read_back import ReadBack
 from worker.cuda.check.sketch import NO_DIGESTS, digestible
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands
+from worker.cuda.epilogue.fused import FusedOnDevice
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, download
 from worker.cuda.operand_cache import Copies, OfferedProducts
@@ -142,9 +143,11 @@ class ProductOnDevice(CudaProduct):
         compiler: Compiler,
         place: Place | None,
         device_lock: LockRequest,
+        *,
+        fused: FusedOnDevice | None = None,
     ) -> None:
-        """`matrices` are A, B and A·B. `place`, whose memory is registered with CUDA, is where the product is to be
-        stored."""
+        """`matrices` are A, B and A·B, or D where it is `fused`. `place`, whose memory is registered with CUDA, is
+        where the product is to be stored."""
         delivered = matrices[2] if epilogue is None else epilogue.d
         super().__init__(problem, operands, copies, delivered, offered, device_lock)
         self._epilogue = epilogue
@@ -170,8 +173,10 @@ class ProductOnDevice(CudaProduct):
         if epilogue is not None:  # the check reads A·B, which no one is sent
             left = (*left[:2], False)
             digested += epilogue.addends
+        digested += () if fused is None else fused.addends
         self._digests = ProductDigests(compiler, digested, staging, left)
-        self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), self._digests)
+        of_sums = None if fused is None else fused.check(compiler, on_device)
+        self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), self._digests, of_sums)
 
     def prepare_check(self) -> None:
         """All of the check that can be done before the product is there."""

@@ -161,7 +161,7 @@ def _multiplied(task: _Task, choice: Choice) -> Multiplied:
             tell_product(began, computed, checked, now(), measured)
     except MemoryError:
         raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
-    outcome = outcome_of(request, choice, task.runner, measured, verification)
+    outcome = outcome_of(request, product.made_by or choice, task.runner, measured, verification)
     return Multiplied(outcome, packed, is_claimed=packed is not None or not _is_claimed_later(request.delivered))
 
 
