@@ -1,5 +1,5 @@
-"""alpha·A·B + beta·C and a bias in the Hopper kernels' own registers, on the CPU under sanitizers, against float64: every
-element is within what float32 sums and one rounding explain, and nothing else is read or written."""
+"""alpha·A·B + beta·C and a bias in the Hopper kernels' own registers, on the CPU under sanitizers, against float64:
+every element is within what float32 sums and one rounding explain, and nothing else is read or written."""
 
 from __future__ import annotations
 
