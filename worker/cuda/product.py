@@ -27,8 +27,9 @@ from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands
 from worker.cuda.epilogue.fused import FusedOnDevice
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
-from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, download
-from worker.cuda.operand_cache import Copies, OfferedProducts
+from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, download, upload
+from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
+from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout
 from worker.device.cancellable_lock import LockRequest
 from worker.device.runner import Epilogue, HostOperand, Product, gathered, host_operands, verify_on_host, wrong_on_host
@@ -238,3 +239,28 @@ class _OperandOnHost(HostMatrix):
     @property
     def array(self) -> Array:
         return core(self._operand.elements, transposed=self._transposed)
+
+
+def operands_on_device(
+    cache: OperandCache[DeviceMatrix],
+    page_locks: PageLocks,
+    types: Sequence[DTypeName],
+    operands: Sequence[HostOperand],
+    copying: StopWatch,
+) -> list[DeviceMatrix]:
+    """The operands' copies, kept from an earlier job or made now; of those that are the same matrix, one."""
+    copies: list[DeviceMatrix] = []
+    for operand, dtype in zip(operands, types, strict=False):
+        same = next((i for i, other in enumerate(operands[: len(copies)]) if other.id == operand.id), None)
+        if operand.id is not None and same is not None:
+            operand.known_digest(operands[same].expected_digest)
+            copies.append(copies[same])
+        elif operand.id is not None and (kept := cache.get(operand.id)) is not None:
+            operand.known_digest(kept.digest)
+            copies.append(kept.copy)
+        else:
+            copies.append(allocate(operand_layout(dtype, operand.shape)))
+            page_locks.lock(operand.memory)
+            with copying:
+                upload(operand.elements, copies[-1])
+    return copies

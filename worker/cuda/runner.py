@@ -38,11 +38,11 @@ from worker.cuda.epilogue.fused import FusedKernels
 from worker.cuda.epilogue.on_device import EpilogueOnDevice, epilogue_on_device
 from worker.cuda.launch import PreparedKernels, kernel_bytes
 from worker.cuda.library.cublas import Cublas
-from worker.cuda.memory import DeviceMatrix, StopWatch, allocate, clear_padding, upload
+from worker.cuda.memory import DeviceMatrix, StopWatch, allocate, clear_padding
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
-from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times
+from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times, operands_on_device
 from worker.cuda.programs import programs_of_choice
 from worker.cuda.sources import Program
 from worker.cuda.streams import OfThread, stream_of_its_own
@@ -188,13 +188,11 @@ class CudaRunner(TilingRunner):
         if epilogue is not None:
             operands = (*operands, *epilogue.operands)
         self._offered.next_product(operands)
-        of_kernel = self.kernel_bytes(choice, problem)
-        need = partial(bytes_needed, problem, operands, self.cache, epilogue, of_kernel)
-        admit(choice.kernel.name, need, self._free_all)
+        self._admit(problem, choice, operands, epilogue)
         if (asked := self._fusing.find(problem, choice, operands, epilogue)) is not None:
-            return self._fused(asked, choice, (*asked.operands, *operands[2:]), place, device_lock)
+            return self._fused(asked, choice, operands[2:], place, device_lock, wiped=wiped)
         copying = StopWatch()
-        on_device = self._all_on_device(operand_types(problem), operands, copying)
+        on_device = self._on_device(operand_types(problem), operands, copying)
         matrices = on_device[0], on_device[1], allocate(product_layout(problem))
         if wiped:
             matrices[2].memory.memset_async(0, matrices[2].layout.bytes)
@@ -220,14 +218,18 @@ class CudaRunner(TilingRunner):
         self,
         asked: Fusable,
         choice: Choice,
-        operands: tuple[HostOperand, ...],
+        addends: tuple[HostOperand, ...],
         place: Place | None,
         device_lock: LockRequest,
+        *,
+        wiped: bool,
     ) -> Product:
         """A product whose kernel does its epilogue."""
-        copying, problem = StopWatch(), asked.problem
-        on_device = self._all_on_device(asked.operand_types, operands, copying)
+        copying, problem, operands = StopWatch(), asked.problem, (*asked.operands, *addends)
+        on_device = self._on_device(asked.operand_types, operands, copying)
         d = allocate(operand_layout(asked.fused.output, problem.product_shape))
+        if wiped:
+            d.memory.memset_async(0, d.layout.bytes)
         fused = self._fusing.on_device(asked, on_device, d)
         to = place if place is not None and self._page_locks.lock(place.memory) else None
         also = self._offered, self._of_thread.staging, self.compiler, to, device_lock
@@ -270,30 +272,18 @@ class CudaRunner(TilingRunner):
             clear_padding(matrices[2])  # a padded product may have anything there, and be an operand later
         return kernel_ms
 
-    def _all_on_device(
+    def _admit(
+        self, problem: Problem, choice: Choice, operands: Sequence[HostOperand], epilogue: Epilogue | None
+    ) -> None:
+        """Raises DoesNotFit, before anything is allocated, for what cannot fit."""
+        of_kernel = self.kernel_bytes(choice, problem)
+        need = partial(bytes_needed, problem, operands, self.cache, epilogue, of_kernel)
+        admit(choice.kernel.name, need, self._free_all)
+
+    def _on_device(
         self, types: Sequence[DTypeName], operands: Sequence[HostOperand], copying: StopWatch
     ) -> list[DeviceMatrix]:
-        """The operands' copies; of those that are the same matrix, one."""
-        copies: list[DeviceMatrix] = []
-        for operand, dtype in zip(operands, types, strict=False):
-            same = next((i for i, other in enumerate(operands[: len(copies)]) if other.id == operand.id), None)
-            if operand.id is not None and same is not None:
-                operand.known_digest(operands[same].expected_digest)
-                copies.append(copies[same])
-            else:
-                copies.append(self._on_device(dtype, operand, copying))
-        return copies
-
-    def _on_device(self, dtype: DTypeName, operand: HostOperand, copying: StopWatch) -> DeviceMatrix:
-        """The operand's copy on the device: kept from an earlier job, or made now."""
-        if operand.id is not None and (kept := self.cache.get(operand.id)) is not None:
-            operand.known_digest(kept.digest)
-            return kept.copy
-        matrix = allocate(operand_layout(dtype, operand.shape))
-        self._page_locks.lock(operand.memory)
-        with copying:
-            upload(operand.elements, matrix)
-        return matrix
+        return operands_on_device(self.cache, self._page_locks, types, operands, copying)
 
     def _free_all(self) -> None:
         self.cache.clear()

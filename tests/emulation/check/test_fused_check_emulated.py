@@ -30,7 +30,7 @@ CASE: tuple[DTypeName, FusedEpilogue] = ("bfloat16", FusedEpilogue("bfloat16", h
 class Kernels:
     size_of_a: Compiled
     weigh_addends: Compiled
-    judge_fused: Compiled
+    fused_check: Compiled
 
 
 class Given:
@@ -121,7 +121,7 @@ def judged(given: Given, kernels: Kernels, of_d: list[Array], weights: tuple[Arr
     runs = [Run(launch, (each, c, Memory.flat(given.bias), *shared), numbers, order) for order, each in enumerate(d)]
     return [
         {name: each.reshape(array.shape) for (name, array), each in zip(arrays.items(), found, strict=True)}
-        for found in execute(kernels.judge_fused, runs)
+        for found in execute(kernels.fused_check, runs)
     ]
 
 

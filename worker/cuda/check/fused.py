@@ -71,7 +71,7 @@ class FusedCheck:
         words += (width, groups, self.d.pitch, self.d.stride, *self._lie, *self._factors)
         factors = map(float_word, (*asked.fused, asked.tolerance[2]))
         units = batch * groups * -(-m // ROWS)
-        self._function("judge_fused")((-(-units // WARPS), 1, 1), (THREADS, 1, 1), _words(*words, *factors))
+        self._function("fused_check")((-(-units // WARPS), 1, 1), (THREADS, 1, 1), _words(*words, *factors))
 
     def _function(self, name: str) -> Any:
         return self.compiler.function(fused_check_program(self.a.dtype, self.fused), name)

@@ -3,7 +3,7 @@
 //
 // Three launches. Before the sketch `size_of_a` and `weigh_addends`: a column's random numbers are in proportion to its
 // norm, and what was added counts among it, or a column of B that is small beside its bias would drown all others.
-// After it `judge_fused`. Macros as in output.cuh; HAS_ADDEND, HAS_BIAS. C and the bias are of D's type.
+// After it `fused_check`. Macros as in output.cuh; HAS_ADDEND, HAS_BIAS. C and the bias are of D's type.
 #include "common.cuh"
 #include "output.cuh"
 
@@ -100,7 +100,7 @@ struct RowSums {
 // A warp takes ROWS rows of a group. `p` and `q` are the sketch's; q and r become those from which the host's formula
 // gives this tolerance: T² = of_terms·alpha²·Q + of_product·R + of_addends·E + of_output·D² + underflow²·unit.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    judge_fused(const Output* d, const Output* c, const Output* bias, const double* p, double* q, double* r,
+    fused_check(const Output* d, const Output* c, const Output* bias, const double* p, double* q, double* r,
                 const double* x, const double* w, const double* unit, const unsigned char* bad_rows,
                 const unsigned char* bad_columns, unsigned char* odd_columns, double* difference, Word* worst, Index m,
                 Index n, Index batch, Index items_b, Index items_x, Index width, Index groups, Index ldd,
