@@ -144,6 +144,7 @@ def _runner(runtime: Any) -> Runner:
             self._device_lock, self._page_locks = CancellableLock(), PageLocks(runtime)
             self.cache = OperandCache(1 << 30)
             self._offered = OfferedProducts(self.cache)
+            self._fusing = MagicMock(find=lambda *_: None)
 
         def telemetry(self) -> Telemetry:
             return Telemetry()

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from jobs.ledger.interface import Claimed
+from jobs.matrices.interface import MatrixStore
+from jobs.models import MatmulRequest, OperandRef
+from jobs.requests.operands import RandomSpec
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.fused import FusedEpilogue
@@ -15,6 +21,7 @@ from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import Choice
 from worker.cuda.epilogue.fusable import Fusable, fusable
 from worker.device.runner import Epilogue, HostOperand, WidenedOperand
+from worker.product.operands import epilogue_of, multiplied
 
 SIZE = (1024, 1024, 512)
 C, BIAS = HostOperand(np.zeros((1, 1))), HostOperand(np.zeros((1, 1)))
@@ -99,3 +106,23 @@ def test_float32_of_operands_of_16_bits_takes_them_as_they_are(dtype: DTypeName,
     assert found("cublas_tf32", "float32", epilogue, widened=dtype, is_free=False) is None
     assert found("cublas", "float32", epilogue, widened=dtype) is None
     assert found("cublas_tf32", "float32", epilogue, widened=dtype, arch="sm_80") is None
+
+
+@pytest.mark.parametrize(("demand", "may"), [({}, True), ({"reproducible": True}, False), ({"tolerance": 1e-3}, False)])
+def test_what_a_caller_demands_is_proven_of_the_pass(demand: dict[str, Any], may: bool) -> None:
+    ref = OperandRef(source="inline", dtype="float32", shape=(1, 1))
+    request = MatmulRequest(a=ref, b=ref, accuracy="fp32", alpha=2.0, **demand)
+    with epilogue_of(request, None, cast(MatrixStore, None)) as epilogue:
+        assert epilogue is not None and epilogue.may_fuse is may
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_free"), [({}, True), ({"kernel": "hopper_tf32"}, False), ({"reproducible": True}, False)]
+)
+def test_a_kernel_that_is_asked_for_by_name_multiplies_what_it_is_given(asked: dict[str, Any], is_free: bool) -> None:
+    spec = RandomSpec(shape=(2, 3))
+    ref = OperandRef(source="random", dtype="float16", shape=(2, 3), random=spec)
+    request = MatmulRequest(a=ref, b=ref, accuracy="tf32", transpose_b=True, output_dtype="float32", **asked)
+    claimed = cast(Claimed, SimpleNamespace(a=None))
+    with multiplied("a", claimed, request, cast(MatrixStore, None)) as operand:
+        assert isinstance(operand, WidenedOperand) and operand.is_free is is_free
