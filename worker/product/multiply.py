@@ -172,7 +172,10 @@ def _again(task: _Task, choice: Choice) -> Again:
     with (
         multiplied("a", claimed, request, store) as a,
         multiplied("b", claimed, request, store) as b,
-        task.runner.compute(problem, choice, a, b, wanted=task.check_ownership, wiped=True) as product,
+        epilogue_of(request, claimed.c, store) as epilogue,
+        task.runner.compute(
+            problem, choice, a, b, epilogue=epilogue, wanted=task.check_ownership, wiped=True
+        ) as product,
     ):
         verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, task.rng)
         return Again(bool(verification.passed), product.digest)

@@ -14,10 +14,9 @@ from worker.check.rounding import Rounding
 from worker.check.row_errors import AllWithin, RowErrors, row_errors
 from worker.check.verify import group_width
 from worker.cuda.check.direct import direct
-from worker.cuda.check.fused import FusedCheck
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.check.product_digests import ProductDigests
-from worker.cuda.check.sketch import NO_DIGESTS, Asked, SketchOnDevice
+from worker.cuda.check.sketch import NO_DIGESTS, Asked, Fused, SketchOnDevice
 from worker.cuda.check.sketch_plan import is_long
 from worker.cuda.compile import Compiler
 
@@ -32,7 +31,7 @@ class DeviceProduct:
         matrices: tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice],
         host: tuple[OperandMatrix, OperandMatrix],
         digests: ProductDigests | None = None,
-        fused: FusedCheck | None = None,
+        fused: Fused | None = None,
     ) -> None:
         """`fused`: where the third matrix has an epilogue. Such products are long, so each is sketched."""
         self._compiler = compiler

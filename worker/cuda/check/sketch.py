@@ -6,24 +6,26 @@ with one allocation. One word comes back at once; all else only where that word 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import cupy
 import numpy as np
 
 from jobs.formats.elements import Array
 from kernels.model.numerics import DTYPES, DTypeName
+from worker.check.elementwise import Added
 from worker.check.sketch import Sketch
 from worker.cuda.check.digest import PendingDigests, Place
-from worker.cuda.check.fused import FusedCheck
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.check.sketch_plan import (
     ALIGNMENT_BYTES,
     RESIDENT_BLOCKS,
     THREADS,
     Geometry,
+    SketchPlan,
     can_digest,
     plan,
 )
@@ -48,6 +50,23 @@ class Asked(NamedTuple):
     fused: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)  # `Rounding.fused_factors`
 
 
+class Fused(Protocol):
+    """What comes before and after the sketch of a product with an epilogue of its kernel's, on the current stream."""
+
+    @property
+    def alpha(self) -> float: ...
+
+    @property
+    def added(self) -> Added:
+        """For single elements, which the host computes again."""
+
+    def weigh(self, peaks: int) -> None:
+        """Adds to the sums of squares of B's columns, at that address, what is added to the product's."""
+
+    def judge(self, address_of: Callable[[str], int], plan: SketchPlan, asked: Asked) -> None:
+        """Compares projections. `address_of` gives those of the sketch's arrays."""
+
+
 class SketchOnDevice:
     """With its memory and its argument ready before it is asked for, so that a product's sketch can be prepared while
     the product is computed. Columns are in groups of `width`; `excluded` is uint8 or bool, (batch or 1, n); `digested`
@@ -60,7 +79,7 @@ class SketchOnDevice:
         width: int,
         digested: tuple[bool, bool, bool] = NO_DIGESTS,
         excluded: Array | None = None,
-        fused: FusedCheck | None = None,
+        fused: Fused | None = None,
     ) -> None:
         self.digested, self._fused = digested, fused
         a, b, c = matrices

@@ -13,10 +13,10 @@ from jobs.errors import KernelUnavailable
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
-from worker.cuda.check.fused import FusedCheck
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.compile import Compiler
 from worker.cuda.epilogue.fusable import Fusable, fusable
+from worker.cuda.epilogue.fused_check import FusedCheck
 from worker.cuda.epilogue.plan import bias_steps
 from worker.cuda.launch import PreparedKernel, PreparedKernels
 from worker.cuda.memory import DeviceMatrix

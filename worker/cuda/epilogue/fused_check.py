@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cupy
 import numpy as np
@@ -14,15 +14,13 @@ from kernels.model.arrange import MAX_GRID_Z
 from kernels.model.fused import FusedEpilogue
 from worker.check.elementwise import Added
 from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.check.sketch import Asked
 from worker.cuda.check.sketch_plan import SketchPlan
 from worker.cuda.compile import Compiler
 from worker.cuda.epilogue.plan import bias_steps
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.results import float_word
 from worker.cuda.sources import fused_check_program
-
-if TYPE_CHECKING:
-    from worker.cuda.check.sketch import Asked
 
 THREADS, WARPS, ROWS = 256, 8, 4  # as in fused_check.cu
 SIZE_BLOCKS, HEIGHT = 1024, 64  # blocks of `size_of_a`; rows of a block of `weigh_addends`
