@@ -179,7 +179,7 @@ def _half(name: str, dtype: DTypeName) -> CudaKernel:
         "that the producer gave up. Blocks stay on their multiprocessor and go from tile to tile, so the next tile's "
         "boxes arrive while the last one's sums are stored. The two blocks of a cluster need the same columns of B: "
         "each copies half of them for both. Edge tiles that hold little of C come last and are cut short. float32 sums "
-        "are rounded once.",
+        "are rounded once; before that, alpha, C and a bias are added to them where a product has these.",
         f"{DESIGN} (fast.cu, 2024).",
         (dtype, OWN_ACCURACY[dtype]),
     )

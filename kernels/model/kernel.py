@@ -226,8 +226,7 @@ class CudaKernel(Kernel):
     supports_dependent_launch: bool = False
     # What is left of a product for the kernel, where a separate function computes its edge.
     inner: Callable[[Problem, TileConfig], Problem] = field(default=lambda problem, _config: problem, repr=False)
-    # Of operands of a type, the types that it can give alpha·A·B + beta·C and a bias in, before it stores its sums.
-    fused_outputs: Mapping[DTypeName, tuple[DTypeName, ...]] = field(default_factory=dict)
+    fused_outputs: Mapping[DTypeName, tuple[DTypeName, ...]] = field(default_factory=dict)  # by operands' type
     # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.
     clocks: Callable[[Problem, TileConfig, int], float] | None = field(default=None, repr=False)
 
@@ -256,7 +255,7 @@ class CudaKernel(Kernel):
         return None
 
     def fuses(self, problem: Problem, config: TileConfig, fused: FusedEpilogue) -> bool:
-        """Whether the kernel does that to its sums. What a function of its own computes at the edge has no epilogue."""
+        """Whether it does that to all its sums. What a function of its own computes at the edge has no epilogue."""
         return fused.output in self.fused_outputs.get(problem.dtype, ()) and self.inner(problem, config) == problem
 
     def plan(self, problem: Problem, config: TileConfig, fused: FusedEpilogue | None = None) -> LaunchPlan:

@@ -177,19 +177,8 @@ def plan(geometry: Geometry) -> SketchPlan:
         rows.each,
     )
     numbers += (b.each, a.each, c.each, *units, *blocks)
-    return SketchPlan(
-        fields,
-        tuple(offsets),
-        end,
-        zeroed,
-        ends,
-        views,
-        sum(units),
-        (parts[0], parts[1], parts[2]),
-        numbers,
-        g.items_x,
-        (g.width, g.groups),
-    )
+    of, x = (parts[0], parts[1], parts[2]), g.items_x
+    return SketchPlan(fields, tuple(offsets), end, zeroed, ends, views, sum(units), of, numbers, x, (g.width, g.groups))
 
 
 def _fields(g: Geometry, strips: int, blocks: list[int], parts: list[int]) -> tuple[Field, ...]:
