@@ -28,6 +28,12 @@ STAGE_CLOCKS_OF_WORDS = {64: 610, 128: 740, 192: 850, 256: 1024}  # out of regis
 END_CLOCKS = 20  # for each column
 WIDTHS = ((256, 4, 2), (192, 4, 2), (128, 6, 2), (64, 6, 1))  # columns, stages and blocks of a cluster
 GROUP = 8  # rows of clusters whose tiles are computed at about the same time, and cut into one more column of tiles
+# Of sums that are float32: of operands of 16 bits, in their own type or as they are.
+FUSED_OUTPUTS: dict[DTypeName, dict[DTypeName, tuple[DTypeName, ...]]] = {
+    "bfloat16": {"bfloat16": ("bfloat16", "float32")},
+    "float16": {"float16": ("float16", "float32")},
+    "float32": {"float32": ("float32",)},
+}
 NARROWER = {256: 240}  # columns of some tiles of each width, if that fills a last wave
 
 
@@ -174,6 +180,7 @@ def _warp_specialised(
         clocks=_clocks,
         triangle=triangle,
         supports_dependent_launch=True,
+        fused_outputs=FUSED_OUTPUTS.get(dtype, {}),
     )
 
 
@@ -191,7 +198,7 @@ def _half(name: str, dtype: DTypeName) -> CudaKernel:
         "that the producer gave up. Blocks stay on their multiprocessor and go from tile to tile, so the next tile's "
         "boxes arrive while the last one's sums are stored. The two blocks of a cluster need the same columns of B: "
         "each copies half of them for both. Edge tiles that hold little of C come last and are cut short. float32 sums "
-        "are rounded once.",
+        "are rounded once; before that, alpha, C and a bias are added to them where a product has these.",
         f"{DESIGN} (fast.cu, 2024).",
         (dtype, OWN_ACCURACY[dtype]),
     )

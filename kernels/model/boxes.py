@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from kernels.model.numerics import DTYPES, DTypeName
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +28,8 @@ class Boxes:
     wanted: tuple[bool, bool] | None = None  # transpose_a and transpose_b as the kernel needs them; None: as they come
     to_tf32: bool = False  # copies of float32 operands round them on their way
     thin: Thin | None = None
+
+    def delivering(self, product: DTypeName, output: DTypeName) -> Boxes:
+        """The same of a C whose elements have another size: rows of as many bytes."""
+        rows, columns = self.c
+        return replace(self, c=(rows, columns * DTYPES[product].itemsize // DTYPES[output].itemsize))

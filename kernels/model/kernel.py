@@ -16,6 +16,7 @@ from typing import Literal
 from kernels.model.boxes import Boxes
 from kernels.model.buckets import BUCKET_NAMES, BucketName, bucket_of
 from kernels.model.fallback import Fallback
+from kernels.model.fused import FusedEpilogue
 from kernels.model.launch_plan import Launch, LaunchPlan, Pass, Workspace
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 from kernels.model.sentences import describe_config, too_new, too_old
@@ -227,6 +228,7 @@ class CudaKernel(Kernel):
     supports_dependent_launch: bool = False
     # What is left of a product for the kernel, where a separate function computes its edge.
     inner: Callable[[Problem, TileConfig], Problem] = field(default=lambda problem, _config: problem, repr=False)
+    fused_outputs: Mapping[DTypeName, tuple[DTypeName, ...]] = field(default_factory=dict)  # by operands' type
     # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.
     clocks: Callable[[Problem, TileConfig, int], float] | None = field(default=None, repr=False)
     triangle: TriangleOf | None = field(default=None, repr=False)  # of a symmetric product, computed alone
@@ -255,12 +257,18 @@ class CudaKernel(Kernel):
             )
         return None
 
-    def plan(self, problem: Problem, config: TileConfig) -> LaunchPlan:
+    def fuses(self, problem: Problem, config: TileConfig, fused: FusedEpilogue) -> bool:
+        """Whether it does that to all its sums. What a function of its own computes at the edge has no epilogue."""
+        return fused.output in self.fused_outputs.get(problem.dtype, ()) and self.inner(problem, config) == problem
+
+    def plan(self, problem: Problem, config: TileConfig, fused: FusedEpilogue | None = None) -> LaunchPlan:
         """All that follows from these for a launch. `config` is a full one, out of `resolve_config`."""
         mirrored = mirror_of(problem, config, self.triangle, self.clocks)
         problem = problem if mirrored else whole(problem)
         inner = self.inner(problem, config)
         boxes = self.boxes(problem, config) if self.boxes else None
+        if boxes is not None and fused is not None:
+            boxes = boxes.delivering(problem.product_dtype, fused.output)
         return LaunchPlan(
             problem=problem,
             inner=inner,

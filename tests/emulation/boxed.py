@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
+from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.launch_plan import Workspace
 from kernels.model.numerics import Problem
@@ -23,14 +24,44 @@ class Case:
     multiprocessors: int
 
 
-def run_of(kernel: CudaKernel, config: TileConfig, case: Case, pair: tuple[Array, Array], order: int) -> Run:
-    problem = case.problem
-    plan = kernel.plan(problem, config)
+@dataclass(frozen=True, slots=True)
+class Addends:
+    """Of a kernel with an epilogue: C (batch or 1, m, n) and a bias, 1×n or m×1, in stored form of D's type."""
+
+    fused: FusedEpilogue
+    alpha: float
+    beta: float
+    c: Array
+    bias: Array
+
+    @property
+    def memories(self) -> tuple[Memory, Memory]:
+        return _memory(self.c, 0), _memory(self.bias[np.newaxis], 1)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Behind the sizes."""
+        c, bias = self.memories
+        rows, columns = self.bias.shape
+        steps = (0 if rows == 1 else bias.layout.pitch, 0 if columns == 1 else 1)
+        factors = np.array([self.alpha, self.beta], np.float32).view(np.int32).tolist()
+        return c.layout.pitch, c.layout.stride if len(self.c) > 1 else 0, *steps, *factors
+
+
+def run_of(
+    kernel: CudaKernel,
+    config: TileConfig,
+    case: Case,
+    pair: tuple[Array, Array],
+    order: int,
+    addends: Addends | None = None,
+) -> Run:
+    problem, fused = case.problem, None if addends is None else addends.fused
+    plan = kernel.plan(problem, config, fused)
     assert plan.boxes is not None
     a, b = (_memory(core(x, transposed=False), gap) for gap, x in enumerate(pair))
-    c = _memory(
-        np.empty((problem.batch, problem.m, problem.n), STORAGE_DTYPES[problem.product_dtype]), 1, is_result=True
-    )
+    output = problem.product_dtype if fused is None else fused.output
+    c = _memory(np.empty((problem.batch, problem.m, problem.n), STORAGE_DTYPES[output]), 1, is_result=True)
     box = plan.boxes
     maps: tuple[int, ...] = (*_map_numbers(a, box.a), *_map_numbers(b, box.b), *_map_numbers(c, box.c))
     memories = [a, b, c]
@@ -39,6 +70,9 @@ def run_of(kernel: CudaKernel, config: TileConfig, case: Case, pair: tuple[Array
         maps += (*_map_numbers(a, thin.box), *_map_numbers(b, thin.box))
         memories += [a, b]
         sizes += (thin.row, thin.column)
+    if addends is not None:
+        memories += addends.memories
+        sizes += addends.numbers
     launch = replace(plan.main, grid=plan.main.on(case.multiprocessors))
     return Run(launch, (*memories, *_workspace(plan.workspace)), (*maps, *sizes), order, case)
 

@@ -66,9 +66,12 @@ def session_runner(gpu_settings: Settings) -> CudaRunner:
 def runner(session_runner: CudaRunner, monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaRunner]:
     """The GPU; what it allocates is full of poison, so an element that no kernel writes is seen."""
     from tests.gpu.poisoned import allocate_poisoned
+    from worker.cuda import product
     from worker.cuda import runner as cuda_runner
+    from worker.cuda.epilogue import on_device
 
-    monkeypatch.setattr(cuda_runner, "allocate", allocate_poisoned)
+    for module in (cuda_runner, on_device, product):
+        monkeypatch.setattr(module, "allocate", allocate_poisoned)
     yield session_runner
     session_runner.cache.clear()
 

@@ -1,13 +1,14 @@
 // The words of hopper.cuh and hopper_mma.cuh that kernels on tensor cores use, in plain C++: of those that take their
-// first operand from registers, of words or of int8, and of those of int8 that take both from shared memory. A product
-// is computed only when it is waited for, out of registers and shared memory as they are then; registers must still hold
-// what they held when it began. Clusters have one block.
+// first operand from registers, of words or of int8, and of those that take both from shared memory, along k. A product
+// is computed only when it is waited for, out of registers and shared memory as they are then; registers must still
+// hold what they held when it began. Clusters have one block.
 #pragma once
 #include "hopper_emulated.hpp"
 
 namespace emulated {
 
 constexpr int MAX_THREADS = 1024, MAX_PENDING = 8, MAX_MEETINGS = 16, WORDS = 4, ROW_BYTES = 128, ROWS_OF_WARP = 8;
+constexpr unsigned int WARPGROUP_THREADS = 128;
 
 #if defined(DTYPE_INT8) || defined(DTYPE_FLOAT64)
 typedef int Sum;
@@ -17,6 +18,19 @@ inline Sum added(Sum sum, unsigned int a, unsigned int b) {  // four products, a
             static_cast<unsigned int>(sum) +
             static_cast<unsigned int>(static_cast<signed char>(a >> bits) * static_cast<signed char>(b >> bits)));
     return sum;
+}
+#elif defined(DTYPE_FLOAT16) || defined(DTYPE_BFLOAT16)
+typedef float Sum;
+inline float from_16_bits(unsigned int bits) {
+#if defined(DTYPE_FLOAT16)
+    return float_of_half(static_cast<unsigned short>(bits));
+#else
+    return __uint_as_float(bits << 16);
+#endif
+}
+inline Sum added(Sum sum, unsigned int a, unsigned int b) {  // two products
+    sum = fmaf(from_16_bits(a & 0xFFFF), from_16_bits(b & 0xFFFF), sum);
+    return fmaf(from_16_bits(a >> 16), from_16_bits(b >> 16), sum);
 }
 #else
 typedef float Sum;
@@ -34,6 +48,7 @@ struct Pending {
 struct Issued {
     Pending pending[MAX_PENDING];
     int count, group;  // products under way, and the number of the group that is open
+    int completed;     // the number of the first group that may not be
     bool fenced;       // since registers were written
 };
 
@@ -92,14 +107,32 @@ inline void begin_product_from_shared(Sum* sums, unsigned long long a, unsigned 
                                   columns, mine.group};
 }
 
-inline void complete_products(int groups) {  // all but so many
+// Until all threads of this warpgroup have come so far with their groups.
+inline void wait_for_warpgroup(int Issued::* far, int group, Place at) {
+    const unsigned int first = threadIdx.x / WARPGROUP_THREADS * WARPGROUP_THREADS;
+    for (unsigned int thread = first; thread < first + WARPGROUP_THREADS; ++thread)
+        while (issued[thread].*far < group)
+            look_again(at);
+}
+
+// All but so many groups. Of what warps multiply out of shared memory together, none goes on before all are done: one
+// thread says for all of them that it may be written again.
+inline void complete_products(int groups, Place at) {
     Issued& mine = issued[threadIdx.x];
+    const int last = mine.group - groups;
+    bool together = false;
     int done = 0;
-    while (done < mine.count && mine.pending[done].group < mine.group - groups)
-        complete(mine.pending[done++]);
+    for (; done < mine.count && mine.pending[done].group < last; ++done)
+        together = together || !mine.pending[done].words;
+    if (together) wait_for_warpgroup(&Issued::group, last, at);
+    for (int i = 0; i < done; ++i)
+        complete(mine.pending[i]);
     mine.count -= done;
     for (int i = 0; i < mine.count; ++i)
         mine.pending[i] = mine.pending[i + done];
+    mine.completed = last;
+    note_change();
+    if (together) wait_for_warpgroup(&Issued::completed, last, at);
 }
 
 }  // namespace emulated
@@ -125,10 +158,13 @@ inline int alike(int value) { return value; }  // what is the same in all thread
 inline unsigned long long tile_descriptor(unsigned int shared, int) { return shared; }
 inline unsigned long long moved(unsigned long long descriptor, int bytes) { return descriptor + bytes; }
 inline void fence_sums() { emulated::issued[threadIdx.x].fenced = true; }
-inline void commit_products() { ++emulated::issued[threadIdx.x].group; }
+inline void commit_products() {
+    ++emulated::issued[threadIdx.x].group;
+    emulated::note_change();
+}
 template <int PENDING>
-void wait_products() {
-    emulated::complete_products(PENDING);
+void wait_products(emulated::Place at = emulated::Place::here()) {
+    emulated::complete_products(PENDING, at);
 }
 template <int COUNT>
 void settle(emulated::Sum (&)[COUNT]) {}
@@ -171,6 +207,34 @@ inline unsigned int picked(unsigned int first, unsigned int second, unsigned int
         bytes |= static_cast<unsigned int>(eight >> (which >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
     return bytes;
 }
+inline void write_words(unsigned int shared, unsigned int first, unsigned int second) {
+    const unsigned int two[2] = {first, second};
+    __builtin_memcpy(emulated::at_address(shared), two, sizeof(two));
+}
+
+#if defined(DTYPE_FLOAT16) || defined(DTYPE_BFLOAT16)
+inline unsigned int narrowed(float low, float high) {
+    const auto bits_of = [](float value) -> unsigned int {
+#if defined(DTYPE_FLOAT16)
+        return half_of_float(value);
+#else
+        const unsigned int bits = __float_as_uint(value);
+        return value != value ? bits >> 16 | 0x40 : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+#endif
+    };
+    return bits_of(low) | bits_of(high) << 16;
+}
+inline void store_matrices(unsigned int shared, const unsigned int (&pairs)[4]) {
+    using namespace emulated;
+    const int lane = threadIdx.x % warpSize, first = threadIdx.x - lane;
+    rows_at[threadIdx.x] = shared;
+    wait_for_warp(0xFFFFFFFFu, Place::here());
+    for (int matrix = 0; matrix < 4; ++matrix)
+        __builtin_memcpy(at_address(rows_at[first + matrix * 8 + lane / 4] + lane % 4 * 4), &pairs[matrix], 4);
+    wait_for_warp(0xFFFFFFFFu, Place::here());  // until all have written, so that nobody puts down the next
+}
+#endif
+
 inline void write_two(unsigned int shared, emulated::Sum first, emulated::Sum second) {
     const emulated::Sum two[2] = {first, second};
     __builtin_memcpy(emulated::at_address(shared), two, sizeof(two));

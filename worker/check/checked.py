@@ -20,6 +20,10 @@ class Checkable(Protocol):
     """Shapes are those after transposition: a (·, m, k), b (·, k, n), c (batch, m, n)."""
 
     @property
+    def alpha(self) -> float | None:
+        """Where c is alpha·A·B + beta·C + bias, of float32 sums and rounded once; else None."""
+
+    @property
     def elementwise(self) -> Operands:
         """Single elements of the three matrices."""
 
@@ -37,6 +41,8 @@ class Checkable(Protocol):
 
 class HostProduct:
     """Everything in this process's memory."""
+
+    alpha = None
 
     def __init__(self, a: HostMatrix, b: HostMatrix, c: HostMatrix) -> None:
         self._a, self._b, self._c = a, b, c

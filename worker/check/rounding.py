@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import sqrt
 
@@ -13,6 +13,8 @@ from kernels.model.accuracy import element_bound
 from kernels.model.numerics import DTYPES, AccuracyName, Problem
 
 CONFIDENCE = 5.0  # standard deviations; a row that passes it by chance is looked at again, so it may be sharp
+# Of alpha and of beta, of both products and both sums: at most four of them are of one term, and one is to spare.
+EPILOGUE_ROUNDINGS = 5.0
 CHECK_STEPS = 256.0  # of the check's own sums: as many as it adds up in the element type
 
 
@@ -30,6 +32,7 @@ class Rounding:
     largest_sum: float  # beyond it the accumulator overflows
     largest_output: float
     element_factors: tuple[float, float, float, float]  # of the class's bound, as `ElementBound` has them
+    epilogue: float = 0.0  # of what is added to a product before its one rounding, in proportion to all terms
     normwise: bool = False  # in proportion to the largest rows of A and columns of B
     is_float64: bool = False
 
@@ -47,6 +50,20 @@ class Rounding:
     def tolerance_factors(self) -> tuple[float, float, float]:
         """Of Q, of R, and of underflow before it is squared, in T²."""
         return self._of_terms, self._of_sums, CONFIDENCE * self.underflow
+
+    @property
+    def fused_factors(self) -> tuple[float, float, float, float]:
+        """In T² of a product with an epilogue before its one rounding: of alpha²·Q, of the squares of alpha·A·B, of
+        those of what is added, and of those of D. The first is that of `tolerance_factors`."""
+        of_steps, of_output = CONFIDENCE**2 / 3 * self.epilogue**2, CONFIDENCE**2 / 3 * self.output**2
+        return self._of_terms, self._of_sums - of_output + of_steps, of_steps, of_output
+
+    def fused(self, alpha: float) -> Rounding:
+        """The same of alpha·A·B + beta·C + bias, where that is computed of float32 sums and rounded once."""
+        of_size, of_root, of_value, rest = self.element_factors
+        epilogue, scale = EPILOGUE_ROUNDINGS * DTYPES["float32"].unit_roundoff, max(1.0, abs(alpha))
+        factors = of_size + epilogue * (1.0 + self.output), of_root, of_value, rest * scale
+        return replace(self, epilogue=epilogue, underflow=self.underflow * scale, element_factors=factors)
 
     @property
     def _of_terms(self) -> float:

@@ -46,6 +46,10 @@ from 4,096 with a probability of at most 2^-12, as given the others one xⱼ alo
 may pass 2³¹ only residues modulo 2³² are known. There a fault of 2³¹ is seen through the lowest bit of x alone, so the
 test is made four times over: 2^-32 for such, and less for all others.
 
+**Products with an epilogue of their kernel's**, D = alpha·A·B + beta·C + bias rounded once, are checked as the longer
+sums that they are: D - beta·C - bias takes the place of C above, alpha·P that of P, and D's rounding is in proportion
+to D (docs/decisions/0064-fused-epilogues.md). Columns weigh by what is added to them, too.
+
 **Complex products** are checked as the real ones that they are (`worker/check/as_real.py`): m × 2n with 2k terms. So
 real and imaginary parts are elements of their own, each with its own bound, and all of the above holds for them.
 """
@@ -79,6 +83,8 @@ def check(problem: Problem, accuracy: AccuracyName, operands: Checkable, rng: np
     if problem.product_dtype == "int32":
         return _verification(_integer_residual(problem, operands, rng), 0.0)
     rounding = rounding_of(problem, accuracy)
+    if operands.alpha is not None:
+        rounding = rounding.fused(operands.alpha)
     return _verification(_float_ratio(problem, operands, rounding, rng) * rounding.threshold, rounding.threshold)
 
 

@@ -29,6 +29,9 @@ from worker.cuda.transpose import FROM, TO, transposed_layout, transposition
 A, B, C = 0, 1, 2  # of the arguments that are addresses of matrices
 GATE = -1
 INT32_BYTES = 4
+# Of what kernels with an epilogue are given behind their sizes (hopper_after.cuh): addresses of C and the bias, how
+# they lie, and the bits of two float32 factors.
+EPILOGUE_BYTES = (*[WORD_BYTES] * 6, *[INT32_BYTES] * 2)
 
 Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]  # A, B and C
 Layouts = tuple[Layout, Layout, Layout]
@@ -100,7 +103,16 @@ class Mapped:
     """A kernel that is given tensor maps. Operands that do not lie as it wants them are transposed. Rows that begin
     where bulk tensor copies do not reach are copied to where they do, before and after."""
 
-    def __init__(self, plan: LaunchPlan, boxes: Boxes, functions: Functions, lie: Layouts, *, reached: bool) -> None:
+    def __init__(
+        self,
+        plan: LaunchPlan,
+        boxes: Boxes,
+        functions: Functions,
+        lie: Layouts,
+        *,
+        reached: bool,
+        has_epilogue: bool = False,
+    ) -> None:
         """`reached`: whether all three matrices begin where these copies reach."""
         problem, launched, self._gated = plan.problem, plan.launched, functions.copy is not None
         self._a = _Reach(functions, lie[A], transposed=problem.transpose_a != launched.transpose_a, reached=reached)
@@ -110,13 +122,16 @@ class Mapped:
         self._is_moved = not (reached and _is_aligned(lie[C]))
         self._back = gated_copy(functions.copy, self._c, lie[C]) if self._is_moved and self._gated else None
         self._workspace = plan.workspace
-        self._arguments, self._maps = self._packed(plan, boxes)
+        self._arguments, self._maps = self._packed(plan, boxes, EPILOGUE_BYTES if has_epilogue else ())
         self._calls = [step.call(self._arguments) for step in functions.steps]
         self._edge = _edge(plan, functions, (lie[A], lie[B], self._c))
         self._mirror = _mirror(plan, functions, self._c)
 
-    def _packed(self, plan: LaunchPlan, boxes: Boxes) -> tuple[Arguments, list[tuple[int, TensorMap]]]:
-        """Arguments, and the maps among them, each with the matrix that it is of."""
+    def _packed(
+        self, plan: LaunchPlan, boxes: Boxes, after: tuple[int, ...]
+    ) -> tuple[Arguments, list[tuple[int, TensorMap]]]:
+        """Arguments, and the maps among them, each with the matrix that it is of. `after`: bytes of what an epilogue is
+        given."""
         launched, thin = plan.launched, boxes.thin
         of = [(A, self._a.to, boxes.a), (B, self._b.to, boxes.b), (C, self._c, boxes.c)]
         sizes = [launched.m, launched.n, launched.k, launched.batch, self._a.to.batch, self._b.to.batch]
@@ -124,10 +139,11 @@ class Mapped:
             of += [(A, self._a.to, thin.box), (B, self._b.to, thin.box)]
             sizes += [thin.row, thin.column]
         words = [WORD_BYTES] * ((plan.workspace is not None) + self._gated)
-        arguments = Arguments([*[MAP_BYTES] * len(of), *[INT32_BYTES] * len(sizes), *words])
+        arguments = Arguments([*[MAP_BYTES] * len(of), *[INT32_BYTES] * len(sizes), *after, *words])
         for index, size in enumerate(sizes, start=len(of)):
             arguments.set(index, size)
-        self._word = len(of) + len(sizes)  # where the workspace is
+        self._after = len(of) + len(sizes)  # where what an epilogue is given begins
+        self._word = self._after + len(after)  # where the workspace is
         to_tf32 = (boxes.to_tf32, boxes.to_tf32, False, False, False)
         maps = [
             (which, TensorMap(place, layout, box, to_tf32=rounds))
@@ -135,10 +151,12 @@ class Mapped:
         ]
         return arguments, maps
 
-    def put(self, matrices: Matrices, stream: int, gate: int | None) -> Any:
-        """Puts the product on the stream; the workspace. `gate`: the address of the word that gated functions look at.
-        Raises DeviceFault, cupy's OutOfMemoryError."""
+    def put(self, matrices: Matrices, stream: int, gate: int | None, after: Sequence[int] = ()) -> Any:
+        """Puts the product on the stream; the workspace. `gate`: the address of the word that gated functions look at;
+        `after`: what an epilogue is given. Raises DeviceFault, cupy's OutOfMemoryError."""
         a, b, c = matrices
+        for index, word in enumerate(after, start=self._after):
+            self._arguments.set(index, word)
         to = reserve(self._c) if self._is_moved else c
         of_a = self._a.bring(a, stream, gate)
         reached = of_a, of_a if self._is_one else self._b.bring(b, stream, gate), to

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +12,7 @@ from cupy_backends.cuda.api import driver
 
 from jobs.errors import KernelUnavailable
 from kernels.catalog import BY_NAME
+from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceTraits, TileConfig
 from kernels.model.launch_plan import Launch, LaunchPlan
 from kernels.model.numerics import DTYPES, Problem
@@ -39,10 +40,16 @@ class PreparedKernel:
     """A kernel for one problem and config, planned and compiled: launched as often as wanted. For one thread."""
 
     def __init__(
-        self, plan: LaunchPlan, functions: Functions, main: Any, substitute: PreparedKernel | None = None
+        self,
+        plan: LaunchPlan,
+        functions: Functions,
+        main: Any,
+        substitute: PreparedKernel | None = None,
+        *,
+        has_epilogue: bool = False,
     ) -> None:
         """`substitute` multiplies in its place, where the passes say so on the device."""
-        self.plan, self.main = plan, main
+        self.plan, self.main, self._has_epilogue = plan, main, has_epilogue
         self._functions, self._substitute = functions, substitute
         self._bound: OrderedDict[tuple[Layouts, bool], Addressed | Mapped] = OrderedDict()
         self._last: tuple[Layouts, bool, Addressed | Mapped] | None = None
@@ -54,6 +61,12 @@ class PreparedKernel:
         workspace = self._bound_for(a, b, c).put((a, b, c), stream, gate)
         if self._substitute is not None:
             self._substitute.launch(a, b, c, workspace.ptr)
+
+    def launch_fused(self, a: DeviceMatrix, b: DeviceMatrix, d: DeviceMatrix, after: Sequence[int]) -> None:
+        """The same of a kernel with an epilogue, which is given `after` (`EPILOGUE_BYTES`)."""
+        bound = self._bound_for(a, b, d)
+        assert isinstance(bound, Mapped), "kernels with an epilogue are"
+        bound.put((a, b, d), cupy.cuda.get_current_stream().ptr, None, after)
 
     def _bound_for(self, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> Addressed | Mapped:
         reached = not (a.address | b.address | c.address) % ALIGNMENT_BYTES
@@ -72,7 +85,11 @@ class PreparedKernel:
     def _bind(self, layouts: Layouts, *, reached: bool) -> Addressed | Mapped:
         if self.plan.boxes is None:
             return Addressed(self.plan, self._functions, layouts)
-        return Mapped(self.plan, self.plan.boxes, self._functions, layouts, reached=reached)
+        mapped = self.plan, self.plan.boxes, self._functions, layouts
+        return Mapped(*mapped, reached=reached, has_epilogue=self._has_epilogue)
+
+
+_Key = tuple[str, tuple[tuple[str, int], ...], Problem, FusedEpilogue | None]
 
 
 class PreparedKernels:
@@ -80,15 +97,21 @@ class PreparedKernels:
 
     def __init__(self, compiler: Compiler) -> None:
         self._compiler = compiler
-        self._kept: OrderedDict[tuple[str, tuple[tuple[str, int], ...], Problem], PreparedKernel] = OrderedDict()
+        self._kept: OrderedDict[_Key, PreparedKernel] = OrderedDict()
 
-    def get(self, kernel: CudaKernel, config: TileConfig, problem: Problem) -> PreparedKernel:
+    def get(
+        self, kernel: CudaKernel, config: TileConfig, problem: Problem, fused: FusedEpilogue | None = None
+    ) -> PreparedKernel:
         """Kept from before, or prepared now. Raises KernelUnavailable."""
-        key = kernel.name, tuple(config.items()), problem
+        key = kernel.name, tuple(config.items()), problem, fused
         if (known := self._kept.get(key)) is not None:
             self._kept.move_to_end(key)
             return known
-        made = self._kept[key] = prepare(self._compiler, kernel, config, problem)
+        if fused is None:
+            made = prepare(self._compiler, kernel, config, problem)
+        else:
+            made = _prepared(self._compiler, kernel, config, problem, fused=fused)
+        self._kept[key] = made
         if len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)
         return made
@@ -140,8 +163,10 @@ def _prepared(
     *,
     gated: bool = False,
     substitute: PreparedKernel | None = None,
+    fused: FusedEpilogue | None = None,
 ) -> PreparedKernel:
-    plan, program = kernel.plan(problem, config), kernel_program(kernel, config, problem, gated=gated)
+    plan = kernel.plan(problem, config, fused)
+    program = kernel_program(kernel, config, problem, gated=gated, fused=fused)
     if plan.passes or plan.boxes is not None:
         _check_sizes(kernel, problem)
     main = loaded(compiler.function(program, kernel.name))
@@ -158,7 +183,7 @@ def _prepared(
         copy=loaded(compiler.function(copy_program(), "copy_rows")) if gated else None,
         mirror=_mirror(compiler, problem) if plan.mirrored else None,
     )
-    return PreparedKernel(plan, functions, main, substitute)
+    return PreparedKernel(plan, functions, main, substitute, has_epilogue=fused is not None)
 
 
 def _mirror(compiler: Compiler, problem: Problem) -> Any:

@@ -25,9 +25,11 @@ from worker.cuda.check.read_back import ReadBack
 from worker.cuda.check.sketch import NO_DIGESTS, digestible
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands
+from worker.cuda.epilogue.fused import FusedOnDevice
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
-from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, download
-from worker.cuda.operand_cache import Copies, OfferedProducts
+from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, download, upload
+from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
+from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout
 from worker.device.cancellable_lock import LockRequest
 from worker.device.runner import Epilogue, HostOperand, Product, gathered, host_operands, verify_on_host, wrong_on_host
@@ -142,9 +144,11 @@ class ProductOnDevice(CudaProduct):
         compiler: Compiler,
         place: Place | None,
         device_lock: LockRequest,
+        *,
+        fused: FusedOnDevice | None = None,
     ) -> None:
-        """`matrices` are A, B and A·B. `place`, whose memory is registered with CUDA, is where the product is to be
-        stored."""
+        """`matrices` are A, B and A·B, or D where it is `fused`. `place`, whose memory is registered with CUDA, is
+        where the product is to be stored."""
         delivered = matrices[2] if epilogue is None else epilogue.d
         super().__init__(problem, operands, copies, delivered, offered, device_lock)
         self._epilogue = epilogue
@@ -170,8 +174,10 @@ class ProductOnDevice(CudaProduct):
         if epilogue is not None:  # the check reads A·B, which no one is sent
             left = (*left[:2], False)
             digested += epilogue.addends
+        digested += () if fused is None else fused.addends
         self._digests = ProductDigests(compiler, digested, staging, left)
-        self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), self._digests)
+        of_sums = None if fused is None else fused.check(compiler, on_device)
+        self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), self._digests, of_sums)
 
     def prepare_check(self) -> None:
         """All of the check that can be done before the product is there."""
@@ -233,3 +239,28 @@ class _OperandOnHost(HostMatrix):
     @property
     def array(self) -> Array:
         return core(self._operand.elements, transposed=self._transposed)
+
+
+def operands_on_device(
+    cache: OperandCache[DeviceMatrix],
+    page_locks: PageLocks,
+    types: Sequence[DTypeName],
+    operands: Sequence[HostOperand],
+    copying: StopWatch,
+) -> list[DeviceMatrix]:
+    """The operands' copies, kept from an earlier job or made now; of those that are the same matrix, one."""
+    copies: list[DeviceMatrix] = []
+    for operand, dtype in zip(operands, types, strict=False):
+        same = next((i for i, other in enumerate(operands[: len(copies)]) if other.id == operand.id), None)
+        if operand.id is not None and same is not None:
+            operand.known_digest(operands[same].expected_digest)
+            copies.append(copies[same])
+        elif operand.id is not None and (kept := cache.get(operand.id)) is not None:
+            operand.known_digest(kept.digest)
+            copies.append(kept.copy)
+        else:
+            copies.append(allocate(operand_layout(dtype, operand.shape)))
+            page_locks.lock(operand.memory)
+            with copying:
+                upload(operand.elements, copies[-1])
+    return copies

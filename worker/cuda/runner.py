@@ -28,19 +28,21 @@ from worker.cuda.bench.library_ceilings import LibraryRoofs
 from worker.cuda.bench.trial import try_ahead
 from worker.cuda.compile import Compiler
 from worker.cuda.composed import ComplexProducts
-from worker.cuda.device.admission import bytes_needed, free_bytes, operand_types
+from worker.cuda.device.admission import admit, bytes_needed, operand_types
 from worker.cuda.device.faults import device_faults
 from worker.cuda.device.info import cuda_info
 from worker.cuda.device.kernel_clock import KernelClock
 from worker.cuda.device.telemetry import GpuTelemetry
-from worker.cuda.epilogue.on_device import EpilogueOnDevice
+from worker.cuda.epilogue.fusable import Fusable
+from worker.cuda.epilogue.fused import FusedKernels
+from worker.cuda.epilogue.on_device import EpilogueOnDevice, epilogue_on_device
 from worker.cuda.launch import PreparedKernels, kernel_bytes
 from worker.cuda.library.cublas import Cublas
-from worker.cuda.memory import DeviceMatrix, StopWatch, allocate, clear_padding, upload
+from worker.cuda.memory import DeviceMatrix, StopWatch, allocate, clear_padding
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
-from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times
+from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times, operands_on_device
 from worker.cuda.programs import programs_of_choice
 from worker.cuda.sources import Program
 from worker.cuda.streams import OfThread, stream_of_its_own
@@ -48,7 +50,7 @@ from worker.cuda.tiles.gpus import Gpu, gang, gpu_indices
 from worker.cuda.tiles.tiler import Tiler
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
-from worker.device.runner import DoesNotFit, Epilogue, HostOperand, Product
+from worker.device.runner import Epilogue, HostOperand, Product
 from worker.device.tiles import TiledProduct, TiledTask, Tiling, TilingRunner
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
@@ -67,6 +69,7 @@ class CudaRunner(TilingRunner):
             self._prepared = PreparedKernels(self.compiler)
             self._cublas = Cublas(self.compiler)
             self._composed = ComplexProducts(self.compiler, self._prepared, self._cublas, self.device.traits)
+            self._fusing = FusedKernels(self.compiler, self._prepared, self.device.traits)
             self._clock = KernelClock(self.compiler)
             self._device_lock, self._of_thread = CancellableLock(), OfThread()
             self._page_locks = PageLocks(cupy.cuda.runtime)
@@ -186,12 +189,14 @@ class CudaRunner(TilingRunner):
             operands = (*operands, *epilogue.operands)
         self._offered.next_product(operands)
         self._admit(problem, choice, operands, epilogue)
+        if (asked := self._fusing.find(problem, choice, operands, epilogue)) is not None:
+            return self._fused(asked, choice, operands[2:], place, device_lock, wiped=wiped)
         copying = StopWatch()
-        on_device = self._all_on_device(problem, operands, copying)
+        on_device = self._on_device(operand_types(problem), operands, copying)
         matrices = on_device[0], on_device[1], allocate(product_layout(problem))
         if wiped:
             matrices[2].memory.memset_async(0, matrices[2].layout.bytes)
-        after = self._epilogue(problem, epilogue, matrices[2], on_device[2:])
+        after = epilogue_on_device(self.compiler, problem, epilogue, matrices[2], on_device[2:])
         copies, staging = Copies(self.cache, operands, on_device), self._of_thread.staging
         elements = problem.batch * problem.m * problem.n + sum(prod(each.shape) for each in operands)
         if elements <= HOST_CHECK_ELEMENTS:
@@ -208,19 +213,33 @@ class CudaRunner(TilingRunner):
         product.computed(Times(kernel_ms, copying))
         return product
 
-    def _epilogue(
-        self, problem: Problem, epilogue: Epilogue | None, p: DeviceMatrix, addends: Sequence[DeviceMatrix]
-    ) -> EpilogueOnDevice | None:
-        """`addends`: C and the bias, as far as there are such."""
-        if epilogue is None:
-            return None
-        d = allocate(operand_layout(epilogue.output_of(problem), problem.product_shape))
-        c = addends[0] if epilogue.c is not None else None
-        bias = addends[-1] if epilogue.bias is not None else None
-        both = epilogue.alpha, epilogue.beta
-        made = EpilogueOnDevice(self.compiler, *both, p, c, d, bias, epilogue.activation)
-        made.load()
-        return made
+    def _fused(
+        self,
+        asked: Fusable,
+        choice: Choice,
+        addends: tuple[HostOperand, ...],
+        place: Place | None,
+        device_lock: LockRequest,
+        *,
+        wiped: bool,
+    ) -> Product:
+        """A product whose kernel does its epilogue."""
+        copying, problem, operands = StopWatch(), asked.problem, (*asked.operands, *addends)
+        on_device = self._on_device(asked.operand_types, operands, copying)
+        d = allocate(operand_layout(asked.fused.output, problem.product_shape))
+        if wiped:
+            d.memory.memset_async(0, d.layout.bytes)
+        fused = self._fusing.on_device(asked, on_device, d)
+        to = place if place is not None and self._page_locks.lock(place.memory) else None
+        also = self._offered, self._of_thread.staging, self.compiler, to, device_lock
+        copies = Copies(self.cache, operands, on_device)
+        product = ProductOnDevice(problem, operands, copies, (fused.a, fused.b, d), None, *also, fused=fused)
+        product.made_by = asked.as_chosen(choice)
+        copying.wait()
+        device_lock.acquire()
+        kernel_ms = self._clock.kernel_ms(fused.launch, is_loaded=True, meanwhile=product.prepare_check)
+        product.computed(Times(kernel_ms, copying))
+        return product
 
     def _multiplied_ms(
         self,
@@ -254,45 +273,18 @@ class CudaRunner(TilingRunner):
             clear_padding(matrices[2])  # a padded product may have anything there, and be an operand later
         return kernel_ms
 
-    def _all_on_device(
-        self, problem: Problem, operands: Sequence[HostOperand], copying: StopWatch
-    ) -> list[DeviceMatrix]:
-        """The operands' copies; of those that are the same matrix, one."""
-        copies: list[DeviceMatrix] = []
-        for operand, dtype in zip(operands, operand_types(problem), strict=False):
-            same = next((i for i, other in enumerate(operands[: len(copies)]) if other.id == operand.id), None)
-            if operand.id is not None and same is not None:
-                operand.known_digest(operands[same].expected_digest)
-                copies.append(copies[same])
-            else:
-                copies.append(self._on_device(dtype, operand, copying))
-        return copies
-
-    def _on_device(self, dtype: DTypeName, operand: HostOperand, copying: StopWatch) -> DeviceMatrix:
-        """The operand's copy on the device: kept from an earlier job, or made now."""
-        if operand.id is not None and (kept := self.cache.get(operand.id)) is not None:
-            operand.known_digest(kept.digest)
-            return kept.copy
-        matrix = allocate(operand_layout(dtype, operand.shape))
-        self._page_locks.lock(operand.memory)
-        with copying:
-            upload(operand.elements, matrix)
-        return matrix
-
     def _admit(
         self, problem: Problem, choice: Choice, operands: Sequence[HostOperand], epilogue: Epilogue | None
     ) -> None:
         """Raises DoesNotFit, before anything is allocated, for what cannot fit."""
         of_kernel = self.kernel_bytes(choice, problem)
-        if of_kernel + bytes_needed(problem, operands, self.cache, epilogue) <= free_bytes():
-            return
-        self._free_all()
-        need = of_kernel + bytes_needed(problem, operands, self.cache, epilogue)
-        if need > (free := free_bytes()):
-            raise DoesNotFit(
-                f"The product needs {need} bytes on the device with {choice.kernel.name}, and {free} are free; make it "
-                "smaller, take another kernel or try later."
-            )
+        need = partial(bytes_needed, problem, operands, self.cache, epilogue, of_kernel)
+        admit(choice.kernel.name, need, self._free_all)
+
+    def _on_device(
+        self, types: Sequence[DTypeName], operands: Sequence[HostOperand], copying: StopWatch
+    ) -> list[DeviceMatrix]:
+        return operands_on_device(self.cache, self._page_locks, types, operands, copying)
 
     def _free_all(self) -> None:
         self.cache.clear()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kernels.model.activations import ActivationName
 from kernels.model.edge import MAX_EDGE, is_small
+from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.model.sources import source_files
@@ -25,6 +26,7 @@ SKETCH_SOURCE = TRANSPOSE_SOURCE.with_name("sketch.cu")
 DIRECT_SOURCE = TRANSPOSE_SOURCE.with_name("direct.cu")
 DIGEST_SOURCE = TRANSPOSE_SOURCE.with_name("digest.cu")
 EPILOGUE_SOURCE = TRANSPOSE_SOURCE.with_name("epilogue.cu")
+FUSED_CHECK_SOURCE = TRANSPOSE_SOURCE.with_name("fused_check.cu")
 EPILOGUE_CHECK_SOURCE = TRANSPOSE_SOURCE.with_name("epilogue_check.cu")
 COMPLEX_LAYOUT_SOURCE = TRANSPOSE_SOURCE.with_name("complex_layout.cu")
 COMPLEX_FINITE_SOURCE = TRANSPOSE_SOURCE.with_name("complex_finite.cu")
@@ -100,18 +102,35 @@ def _text(path: Path) -> str:
     return path.read_text()
 
 
-def kernel_program(kernel: CudaKernel, config: TileConfig, problem: Problem, *, gated: bool = False) -> Program:
+def kernel_program(
+    kernel: CudaKernel,
+    config: TileConfig,
+    problem: Problem,
+    *,
+    gated: bool = False,
+    fused: FusedEpilogue | None = None,
+) -> Program:
     """A kernel of the catalogue for a problem's element type and transpositions, as its function finds them."""
     plan = kernel.plan(problem, config)
     transposes = _transposes((plan.launched.transpose_a, plan.launched.transpose_b))
     also = (*(TRIANGLE if plan.mirrored else ()), *(GATED if gated else ()))
     options = (*_common(problem.dtype), *transposes, *kernel.defines(config), *also)
+    options += fused.defines(problem.dtype) if fused is not None else ()
     return Program(kernel.source_path, options, kernel.architecture_specific)
 
 
-def sketch_program(dtype: DTypeName, transposed: tuple[bool, bool], chunk: int = SKETCH_CHUNK) -> Program:
-    """The check's projections of a product whose operands are stored transposed or not."""
-    return Program(SKETCH_SOURCE, (*_common(dtype), *_transposes(transposed), f"-DCHUNK={chunk}"))
+def sketch_program(
+    dtype: DTypeName, transposed: tuple[bool, bool], chunk: int = SKETCH_CHUNK, output: DTypeName | None = None
+) -> Program:
+    """The check's projections of a product whose operands are stored transposed or not. `output`: where the product is
+    not of their product's type."""
+    own = (*_transposes(transposed), f"-DCHUNK={chunk}", *_after(None, output, has_bias=False))
+    return Program(SKETCH_SOURCE, (*_common(dtype), *own))
+
+
+def fused_check_program(dtype: DTypeName, fused: FusedEpilogue) -> Program:
+    """What is left to check of a product of such operands with an epilogue of its kernel's."""
+    return Program(FUSED_CHECK_SOURCE, (*_common(dtype), *_transposes((False, False)), *fused.defines(dtype)))
 
 
 def direct_program(dtype: DTypeName, transposed: tuple[bool, bool]) -> Program:

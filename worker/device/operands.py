@@ -81,15 +81,15 @@ class WidenedOperand(HostOperand):
     """A 16-bit operand of a float32 product, as float32: exactly the same numbers. It has no id, for a device knows the
     shorter matrix by that."""
 
-    def __init__(self, stored: HostOperand, dtype: DTypeName) -> None:
+    def __init__(self, stored: HostOperand, dtype: DTypeName, *, is_free: bool = False) -> None:
+        """`is_free`: a kernel for the shorter type may multiply what is stored, where it gives float32."""
         self.id = None
         self.shape = stored.shape
-        self._stored = stored
-        self._dtype = dtype
+        self.stored, self.dtype, self.is_free = stored, dtype, is_free
 
     @cached_property
     def _widened(self) -> Array:
-        return widen(self._stored.elements, self._dtype)
+        return widen(self.stored.elements, self.dtype)
 
     @property
     def elements(self) -> Array:
@@ -99,10 +99,10 @@ class WidenedOperand(HostOperand):
     def digest(self) -> int:
         """Of what the stored elements are widened to, once more: what was multiplied must have it. Asked for after the
         check. Raises OperandDamaged where they are not those that were sent."""
-        sent = self._stored.digest
-        if sent is not None and digest_of(self._stored.elements) != sent:
+        sent = self.stored.digest
+        if sent is not None and digest_of(self.stored.elements) != sent:
             raise OperandDamaged
-        return digest_of(widen(self._stored.elements, self._dtype))
+        return digest_of(widen(self.stored.elements, self.dtype))
 
     @property
     def expected_digest(self) -> int:

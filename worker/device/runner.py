@@ -47,11 +47,17 @@ class Epilogue:
     bias: HostOperand | None = None  # (1, n) or (m, 1), of the product's type
     activation: ActivationName | None = None
     output: DTypeName | None = None  # the type that is delivered, where it is another than the product's
+    may_fuse: bool = False  # whether a kernel may do it to its own sums, before these are rounded to the product's type
 
     @property
     def operands(self) -> tuple[HostOperand, ...]:
         """C and the bias, as far as there are such."""
         return tuple(each for each in (self.c, self.bias) if each is not None)
+
+    @property
+    def added(self) -> tuple[bool, bool]:
+        """Whether there is a C, and whether a bias."""
+        return self.c is not None, self.bias is not None
 
     def output_of(self, problem: Problem) -> DTypeName:
         return self.output or problem.product_dtype
@@ -68,6 +74,7 @@ class Product(ABC):
 
     matrices: Checkable  # A, B and A·B
     device_lock: LockRequest
+    made_by: Choice | None = None  # what multiplied, where that is not simply what was chosen
 
     @property
     @abstractmethod

@@ -22,12 +22,7 @@ from jobs.errors import (
 from jobs.ledger.interface import Claimed, Ledger
 from jobs.matrices.interface import MatrixStore, MatrixWriter, Place
 from jobs.matrices.packed import PackedMatrix, pack
-from jobs.models import (
-    MatmulRequest,
-    Outcome,
-    Verification,
-    product_id,
-)
+from jobs.models import MatmulRequest, Outcome, Verification, product_id
 from kernels.model.bounds import Magnitudes
 from kernels.model.kernel import ConfigError, Kernel
 from kernels.model.numerics import Problem
@@ -161,7 +156,7 @@ def _multiplied(task: _Task, choice: Choice) -> Multiplied:
             tell_product(began, computed, checked, now(), measured)
     except MemoryError:
         raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
-    outcome = outcome_of(request, choice, task.runner, measured, verification)
+    outcome = outcome_of(request, product.made_by or choice, task.runner, measured, verification)
     return Multiplied(outcome, packed, is_claimed=packed is not None or not _is_claimed_later(request.delivered))
 
 
@@ -172,7 +167,8 @@ def _again(task: _Task, choice: Choice) -> Again:
     with (
         multiplied("a", claimed, request, store) as a,
         multiplied("b", claimed, request, store) as b,
-        task.runner.compute(problem, choice, a, b, wanted=task.check_ownership, wiped=True) as product,
+        epilogue_of(request, claimed.c, store) as after,
+        task.runner.compute(problem, choice, a, b, epilogue=after, wanted=task.check_ownership, wiped=True) as product,
     ):
         verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, task.rng)
         return Again(bool(verification.passed), product.digest)

@@ -16,6 +16,7 @@ from jobs.matrices.interface import MatrixStore, StoredMatrix
 from jobs.matrices.packed import PackedMatrix
 from jobs.matrices.random import generate
 from jobs.models import MatmulRequest, OperandRef, job_of_product
+from kernels.selection.demands import demand_of
 from worker.cpu.room import check_room
 from worker.device.runner import Epilogue, HostOperand, StoredOperand, WidenedOperand
 
@@ -33,7 +34,8 @@ def multiplied(
             check_room(
                 2 * matrix_bytes(dtype, ref.shape), "An operand that is widened needs"
             )  # and once more for its digest
-            yield WidenedOperand(stored, ref.dtype)
+            is_free = request.kernel == "auto" and not demand_of(request)
+            yield WidenedOperand(stored, ref.dtype, is_free=is_free)
 
 
 @contextmanager
@@ -80,6 +82,7 @@ def epilogue_of(request: MatmulRequest, packed: PackedMatrix | None, store: Matr
             bias,
             request.activation,
             None if output == request.problem.product_dtype else output,
+            may_fuse=not demand_of(request),
         )
 
 

@@ -11,7 +11,7 @@
 
 #include "hopper_fragments.cuh"
 
-static_assert(!FROM_REGISTERS || (sizeof(Element) != 2 && sizeof(Product) == 4), "sums have 32 bits");
+static_assert(!FROM_REGISTERS || (sizeof(Element) != 2 && sizeof(Delivered) == 4), "sums have 32 bits");
 
 #ifndef EMULATED  // an emulation on the CPU brings its own words
 __device__ __forceinline__ void write_two(unsigned int shared, float first, float second) {
@@ -71,7 +71,7 @@ __device__ __forceinline__ void multiply_across(const Shared& at, int consumer, 
 template <int N>
 __device__ __forceinline__ void store_turned(const Shared& at, const TensorMap& map, const Sizes& sizes,
                                              const Work& work, int consumer, int& boxes_stored,
-                                             const HOPPER_SUM (&sums)[N / 2]) {
+                                             const HOPPER_SUM (&sums)[N / 2], const Epilogue& epilogue) {
     constexpr int ROWS = OUT_BYTES / SWIZZLE_BYTES, BOXES_OF_TWO = 2 * OUT_BOXES;
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, two = consumer * 2 + warp / 2;
     const int column = work.row + two * OUT_COLUMNS;
@@ -86,7 +86,11 @@ __device__ __forceinline__ void store_turned(const Shared& at, const TensorMap& 
         const unsigned int shared = out + boxes_stored++ % BOXES_OF_TWO * OUT_BYTES;
 #pragma unroll
         for (int eight = 0; eight < ROWS / 8; ++eight) {
-            const HOPPER_SUM* const four = &sums[(box * ROWS / 8 + eight) * 4];
+            const HOPPER_SUM* const from = &sums[(box * ROWS / 8 + eight) * 4];
+            HOPPER_SUM four[4] = {from[0], from[1], from[2], from[3]};
+            const int first = row + eight * 8 + lane % 4 * 2;
+            epilogue.add(four[0], four[2], work.item, first, column + pair.column());
+            epilogue.add(four[1], four[3], work.item, first + 1, column + pair.column());
             const unsigned int to = shared + eight * SWIZZLE_ATOM;
             write_two(to + even, four[0], four[2]);
             write_two(to + odd, four[1], four[3]);

@@ -18,6 +18,7 @@ struct Pair {
         : chunk(sizeof(Element) == 1 ? warp % 2 * 4 + lane / 8 : warp % 2 * 2 ^ lane / 8 % 2 * 5 ^ lane / 16),
           within(lane / 4 % 2 * 8) {}
 
+    __device__ __forceinline__ int column() const { return (chunk * 16 + within) / 4; }
     __device__ __forceinline__ int place(int row) const { return row * SWIZZLE_BYTES + (chunk ^ row) * 16 + within; }
 };
 

@@ -1,6 +1,6 @@
 // What the two kernels for 16-bit floats share: sums in float32, operands along or across k as they are stored, rounded
-// once. The file that includes this names its type for PTX: HOPPER_TYPE, as in "bf16", and HOPPER_NARROW, the
-// conversion of two sums.
+// once, or not at all with OUTPUT_FLOAT32. The file that includes this names its type for PTX: HOPPER_TYPE, as in
+// "bf16", and HOPPER_NARROW, the conversion of two sums.
 #pragma once
 
 #define HOPPER_SUM float
@@ -20,11 +20,17 @@
 
 #include "hopper.cuh"
 
+#ifdef OUTPUT_FLOAT32
+#include "hopper_word_box.cuh"
+#else
+
+#ifndef EMULATED  // an emulation on the CPU brings its own words
 __device__ __forceinline__ unsigned int narrowed(HOPPER_SUM low, HOPPER_SUM high) {
     unsigned int pair;
     asm(HOPPER_NARROW " %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
     return pair;
 }
+#endif
 
 // 16 rows of 64 columns, a pair of chunks at a time.
 __device__ __forceinline__ void write_box(unsigned int shared, const HOPPER_SUM* sums, int lane) {
@@ -37,5 +43,7 @@ __device__ __forceinline__ void write_box(unsigned int shared, const HOPPER_SUM*
         store_matrices(shared + line * SWIZZLE_BYTES + ((chunk + half) ^ (line % 8)) * 16, pairs);
     }
 }
+
+#endif
 
 #include "hopper_product.cuh"

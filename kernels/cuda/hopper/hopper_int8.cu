@@ -15,8 +15,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                 const __grid_constant__ TensorMap c, int m, int n, int k, int batch, int items_a, int items_b) {
     DYNAMIC_TILES(shared);
 #ifdef HOPPER_TRANSPOSED
-    multiply_tiles(shared, b, a, c, {n, m, k, batch, items_b, items_a});
+    multiply_tiles(shared, b, a, c, {n, m, k, batch, items_b, items_a}, {});
 #else
-    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b});
+    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b}, {});
 #endif
 }

@@ -6,6 +6,7 @@
 //
 // Operands of 16 bits may lie along or across k; others are brought along k before, or one comes from registers
 // (hopper_across.cuh). The file that includes this says how a warp's sums are written into a box of C: `write_box`.
+// What follows the sums is hopper_after.cuh's.
 //
 // Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER, and those of hopper_stages.cuh. Techniques: CUTLASS's warp-specialised
 // persistent kernels for sm_90, and P. Shah's "Outperforming cuBLAS on H100" (2024).
@@ -60,10 +61,23 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
 }
 
 // ---- a consumer: a warpgroup ----
+// Of a box, what follows its sums: of the columns given and the next of each eight, of that row and 8 further on.
+template <int COUNT>
+__device__ __forceinline__ void follow(HOPPER_SUM (&after)[COUNT], const HOPPER_SUM* sums, const Epilogue& epilogue,
+                                       int item, int row, int column) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i += 2) {
+        after[i] = sums[i];
+        after[i + 1] = sums[i + 1];
+        epilogue.add(after[i], after[i + 1], item, row + i / 2 % 2 * 8, column + i / 4 * 8);
+    }
+}
+
 // A warp's 16 rows, box by box: no other thread takes part.
 template <int N>
 __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& map, const Sizes& sizes, const Work& work,
-                                           int consumer, int& boxes_stored, const HOPPER_SUM (&sums)[N / 2]) {
+                                           int consumer, int& boxes_stored, const HOPPER_SUM (&sums)[N / 2],
+                                           const Epilogue& epilogue) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const int row = work.row + consumer * BOX + warp * 16;
     if (row >= sizes.m) return;
@@ -76,7 +90,13 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
         const unsigned int shared = out + boxes_stored++ % OUT_BOXES * OUT_BYTES;
         wait_stores_read<OUT_BOXES - 1>();
         __syncwarp();
-        write_box(shared, &sums[first / 2], lane);
+        if constexpr (Epilogue::IS_THERE) {
+            HOPPER_SUM after[OUT_COLUMNS / 2];
+            follow(after, &sums[first / 2], epilogue, work.item, row + lane / 4, column + lane % 4 * 2);
+            write_box(shared, after, lane);
+        } else {
+            write_box(shared, &sums[first / 2], lane);
+        }
         fence_for_copies();
         __syncwarp();
         if (lane == 0) store_box(shared, map, column, row, work.item);
@@ -86,7 +106,8 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
 
 template <int N>
 __device__ __forceinline__ void consume_tile(const Shared& at, const TensorMap& map, const Sizes& sizes,
-                                             const Work& work, int consumer, StageState& place, int& boxes_stored) {
+                                             const Work& work, int consumer, StageState& place, int& boxes_stored,
+                                             const Epilogue& epilogue) {
     HOPPER_SUM sums[N / 2] = {};
     if constexpr (FROM_REGISTERS)
         multiply_across<N>(at, consumer, sizes.steps(), place, sums);
@@ -95,9 +116,9 @@ __device__ __forceinline__ void consume_tile(const Shared& at, const TensorMap& 
     else
         multiply_stages<N>(at, consumer, sizes.steps(), place, sums);
     if constexpr (FROM_REGISTERS)
-        store_turned<N>(at, map, sizes, work, consumer, boxes_stored, sums);
+        store_turned<N>(at, map, sizes, work, consumer, boxes_stored, sums, epilogue);
     else
-        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums);
+        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums, epilogue);
 }
 
 // Rows that lie below C are not multiplied, but their stages are released as they come.
@@ -109,7 +130,7 @@ __device__ __forceinline__ void pass_tile(const Shared& at, int steps, StageStat
 }
 
 __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& schedule, const TensorMap& map,
-                                        const Sizes& sizes, int consumer) {
+                                        const Sizes& sizes, int consumer, const Epilogue& epilogue) {
     StageState place;
     Work work;
     int boxes_stored = 0;
@@ -118,19 +139,19 @@ __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& sc
         if (work.row + consumer * BOX >= sizes.m)
             pass_tile(at, sizes.steps(), place);
         else if (BLOCK_N > 64 && columns <= 64)
-            consume_tile<64>(at, map, sizes, work, consumer, place, boxes_stored);
+            consume_tile<64>(at, map, sizes, work, consumer, place, boxes_stored, epilogue);
         else if (BLOCK_N > 128 && columns <= 128)
-            consume_tile<128>(at, map, sizes, work, consumer, place, boxes_stored);
+            consume_tile<128>(at, map, sizes, work, consumer, place, boxes_stored, epilogue);
         else if (LESS > 0 && columns <= BLOCK_N - LESS)
-            consume_tile<BLOCK_N - LESS>(at, map, sizes, work, consumer, place, boxes_stored);
+            consume_tile<BLOCK_N - LESS>(at, map, sizes, work, consumer, place, boxes_stored, epilogue);
         else
-            consume_tile<BLOCK_N>(at, map, sizes, work, consumer, place, boxes_stored);
+            consume_tile<BLOCK_N>(at, map, sizes, work, consumer, place, boxes_stored, epilogue);
     }
     wait_stores_read<0>();
 }
 
 __device__ __forceinline__ void multiply_tiles(unsigned char* shared, const TensorMap& a, const TensorMap& b,
-                                               const TensorMap& c, const Sizes& sizes) {
+                                               const TensorMap& c, const Sizes& sizes, const Epilogue& epilogue) {
     const Shared at = {shared_address(shared)};
     const int warpgroup = threadIdx.x / WARPGROUP;
     if (threadIdx.x == 0) {
@@ -147,7 +168,7 @@ __device__ __forceinline__ void multiply_tiles(unsigned char* shared, const Tens
         if (threadIdx.x == CONSUMERS * WARPGROUP) produce(at, schedule, a, b, sizes);
     } else {
         take_registers<CONSUMER_REGISTERS>();
-        consume(at, schedule, c, sizes, warpgroup);
+        consume(at, schedule, c, sizes, warpgroup, epilogue);
         launch_dependents();  // not before: an edge beside the last wave costs it more than it gains
     }
     cluster_barrier();  // no block ends while others of its cluster still write or arrive in its shared memory

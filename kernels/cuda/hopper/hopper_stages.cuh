@@ -6,6 +6,7 @@
 #pragma once
 
 #include "common.cuh"
+#include "hopper_after.cuh"
 #include "hopper_mma.cuh"
 
 constexpr int CONSUMERS = 2;  // warpgroups
@@ -17,7 +18,7 @@ constexpr int BOX_BYTES = BOX * SWIZZLE_BYTES;
 constexpr int BOXES = BLOCK_N / BOX;  // of B in a stage; of A, one for each consumer
 constexpr int STAGE_BYTES = (CONSUMERS + BOXES) * BOX_BYTES;
 constexpr int OUT_BYTES = 16 * SWIZZLE_BYTES;  // of C: 16 rows of a warp
-constexpr int OUT_COLUMNS = SWIZZLE_BYTES / sizeof(Product);
+constexpr int OUT_COLUMNS = SWIZZLE_BYTES / sizeof(Delivered);
 constexpr int OUT_BOXES = 2;  // of a warp, written and stored in turn
 constexpr int OUT_OFFSET = STAGES * STAGE_BYTES;
 constexpr int BARRIERS_OFFSET = OUT_OFFSET + CONSUMERS * 4 * OUT_BOXES * OUT_BYTES;

@@ -3,17 +3,6 @@
 #pragma once
 
 #include "hopper.cuh"
-#include "hopper_box.cuh"
-
-__device__ __forceinline__ unsigned int bits_of(int sum) { return static_cast<unsigned int>(sum); }
-__device__ __forceinline__ unsigned int bits_of(float sum) { return __float_as_uint(sum); }
-
-// 16 rows of 32 columns.
-__device__ __forceinline__ void write_box(unsigned int shared, const HOPPER_SUM* sums, int lane) {
-    place_sums(sums, lane, [shared](int place, HOPPER_SUM first, HOPPER_SUM second) {
-        asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared + place), "r"(bits_of(first)), "r"(bits_of(second))
-                     : "memory");
-    });
-}
-
+#include "hopper_word_box.cuh"
+// which has `write_box`, for
 #include "hopper_product.cuh"

@@ -19,6 +19,7 @@ from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.activations import ActivationName
 from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.buckets import BucketName
+from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from kernels.selection.defaults import example, main_dtype
@@ -32,6 +33,7 @@ from worker.cuda.sources import (
     epilogue_check_program,
     epilogue_program,
     fingerprint_program,
+    fused_check_program,
     gather_program,
     kernel_program,
     mirror_program,
@@ -55,6 +57,14 @@ B_FROM_REGISTERS: list[tuple[str, DTypeName, TileConfig]] = [
     ("hopper_tf32", "float32", {"edge": 0}),
     ("hopper_int8", "int8", {}),
     ("hopper_fp8", "float8_e4m3", {"promote": 0}),
+]
+# Kernels with an epilogue of their own: the type of operands, and that of what is delivered.
+FUSED: list[tuple[str, DTypeName, DTypeName]] = [
+    ("hopper_bf16", "bfloat16", "bfloat16"),
+    ("hopper_bf16", "bfloat16", "float32"),
+    ("hopper_fp16", "float16", "float16"),
+    ("hopper_fp16", "float16", "float32"),
+    ("hopper_tf32", "float32", "float32"),
 ]
 PROMOTED_WIDTHS = (64, 128, 192, 256)
 WMMA_BUCKETS: tuple[BucketName, ...] = ("large", "medium", "small")
@@ -112,6 +122,26 @@ def with_b_from_registers(name: str, dtype: DTypeName, own: TileConfig) -> list[
 def promoted(block_n: int) -> Program:
     kernel = cuda_kernel("hopper_fp8")
     return program(kernel, kernel.resolve_config({"block_n": block_n, "promote": 1}), "float8_e4m3")
+
+
+def of_fused(name: str, dtype: DTypeName, output: DTypeName) -> list[Program]:
+    """In every width, with C and a bias; B by turns along and across k."""
+    kernel, fused = cuda_kernel(name), FusedEpilogue(output, has_c=True, has_bias=True)
+    return [
+        kernel_program(
+            kernel,
+            kernel.resolve_config({"block_n": width}),
+            Problem(1, 1, 1, dtype, transpose_b=index % 2 == 1),
+            fused=fused,
+        )
+        for index, width in enumerate(PROMOTED_WIDTHS)
+    ]
+
+
+def of_the_fused_check(dtype: DTypeName, output: DTypeName) -> list[Program]:
+    other = None if output == dtype else output
+    fused = FusedEpilogue(output, has_c=True, has_bias=True)
+    return [fused_check_program(dtype, fused), sketch_program(dtype, (False, False), output=other)]
 
 
 def on_cuda_cores() -> list[Program]:
@@ -221,6 +251,8 @@ def _of_kernels() -> Iterator[Program]:
     for name, dtype, own in B_FROM_REGISTERS:
         yield from with_b_from_registers(name, dtype, own)
     yield from map(promoted, PROMOTED_WIDTHS)
+    for name, dtype, output in FUSED:
+        yield from (*of_fused(name, dtype, output), *of_the_fused_check(dtype, output))
     yield from on_cuda_cores()
     for transposes in TRANSPOSES:
         yield from (of_float64(transposes, resident) for resident in (0, 1))

@@ -143,7 +143,7 @@ def _runner(runtime: Any) -> Runner:
             self.compiler, self._of_thread = Compiler(), OfThread()  # type: ignore[assignment]  # as one
             self._device_lock, self._page_locks = CancellableLock(), PageLocks(runtime)
             self.cache = OperandCache(1 << 30)
-            self._offered = OfferedProducts(self.cache)
+            self._offered, self._fusing = OfferedProducts(self.cache), MagicMock(find=lambda *_: None)
 
         def telemetry(self) -> Telemetry:
             return Telemetry()

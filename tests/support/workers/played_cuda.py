@@ -170,6 +170,7 @@ def main() -> None:
             self.cache = OperandCache(1 << 30)
             self._offered = OfferedProducts(self.cache)
             self._page_locks = PageLocks(runtime)
+            self._fusing = MagicMock(find=lambda *_: None)
 
         def _admit(self, *_: Any, **__: Any) -> None:
             """It fits."""

@@ -17,13 +17,16 @@ from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.sources import SOURCE_DIR, source_files
 from tests.support.kernels.compiled import (
+    FUSED,
     KERNELS,
     TRANSPOSES,
     behind_others,
     figures_of,
     of_a_gate,
     of_every_type,
+    of_fused,
     of_the_check,
+    of_the_fused_check,
     of_transposition,
 )
 from tools.nvrtc import CompileError, architectures, compile_program
@@ -78,6 +81,16 @@ def test_a_gated_kernel_takes_no_more_than_without_a_gate() -> None:
         assert held_back.registers <= own.registers
         assert held_back.local_bytes == 0
     assert [figures.local_bytes for figures in figures_of(of_a_gate())] == [0, 0]
+
+
+@pytest.mark.parametrize(("name", "dtype", "output"), FUSED)
+def test_an_epilogue_in_a_kernel_leaves_its_sums_in_registers(name: str, dtype: DTypeName, output: DTypeName) -> None:
+    for figures in figures_of(of_fused(name, dtype, output)):
+        assert figures.local_bytes == 0
+        assert not figures.warnings
+    for figures in figures_of(of_the_fused_check(dtype, output)):
+        assert not figures.warnings
+        assert figures.static_shared_bytes <= 48 << 10
 
 
 def test_every_source_is_in_the_catalogue_and_every_entry_has_its_source() -> None:

@@ -16,10 +16,9 @@ from worker.check.verify import group_width
 from worker.cuda.check.direct import direct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.check.product_digests import ProductDigests
-from worker.cuda.check.sketch import NO_DIGESTS, Asked, SketchOnDevice
+from worker.cuda.check.sketch import NO_DIGESTS, Asked, Fused, SketchOnDevice
+from worker.cuda.check.sketch_plan import is_long
 from worker.cuda.compile import Compiler
-
-SHORT_SUMS, MAX_DIRECT = 64, 1 << 28  # steps, or multiply-adds, that are done again as fast as a sketch
 
 
 class DeviceProduct:
@@ -32,11 +31,13 @@ class DeviceProduct:
         matrices: tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice],
         host: tuple[OperandMatrix, OperandMatrix],
         digests: ProductDigests | None = None,
+        fused: Fused | None = None,
     ) -> None:
+        """`fused`: where the third matrix has an epilogue. Such products are long, so each is sketched."""
         self._compiler = compiler
         self._matrices = matrices
         self._host = host
-        self._digests = digests
+        self._digests, self._fused = digests, fused
         self._prepared: SketchOnDevice | None = None
 
     def prepare(self) -> None:
@@ -49,25 +50,30 @@ class DeviceProduct:
             self._prepared = self._sketch(c.shape[2] if is_integer else group_width(k), None)
 
     @property
+    def alpha(self) -> float | None:
+        return None if self._fused is None else self._fused.alpha
+
+    @property
     def elementwise(self) -> Operands:
         self._begin_digests()
-        return Operands(*self._host, self._matrices[2])
+        return Operands(*self._host, self._matrices[2], None if self._fused is None else self._fused.added)
 
     def direct(self, rounding: Rounding) -> RowErrors | None:
-        if self._is_long(rounding.k) or rounding.normwise or rounding.operand_floor:
+        if self._fused is not None or self._is_long(rounding.k) or rounding.normwise or rounding.operand_floor:
             return None
         self._begin_digests()
         return direct(self._compiler, self._matrices, rounding.element_factors)
 
     def _is_long(self, k: int) -> bool:
-        return k > SHORT_SUMS and prod(self._matrices[2].shape) * k > MAX_DIRECT
+        return is_long(prod(self._matrices[2].shape), k)
 
     def sketched(
         self, rounding: Rounding, *, width: int, excluded: Array | None, rng: np.random.Generator
     ) -> RowErrors | AllWithin:
         sketch = self._sketch(width, excluded)
         factors = rounding.tolerance_factors
-        self._launch(sketch, Asked(_seed(rng), rounding.floor**2, rounding.normwise, tolerance=factors))
+        floor, fused = rounding.floor**2, rounding.fused_factors
+        self._launch(sketch, Asked(_seed(rng), floor, rounding.normwise, tolerance=factors, fused=fused))
         # Where errors are in proportion to the largest rows, the device knows no row's tolerance.
         if not rounding.normwise and (worst := sketch.worst()) <= 1.0:
             return AllWithin(worst)
@@ -87,7 +93,7 @@ class DeviceProduct:
         prepared, self._prepared = self._prepared, None
         if prepared is not None and excluded is None and prepared.digested == digested:
             return prepared
-        return SketchOnDevice(self._compiler, self._matrices, width, digested, excluded)
+        return SketchOnDevice(self._compiler, self._matrices, width, digested, excluded, self._fused)
 
     def _launch(self, sketch: SketchOnDevice, asked: Asked) -> None:
         sketch.launch(asked)

@@ -6,15 +6,17 @@ with one allocation. One word comes back at once; all else only where that word 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import cupy
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.model.numerics import DTypeName
+from kernels.model.numerics import DTYPES, DTypeName
+from worker.check.elementwise import Added
 from worker.check.sketch import Sketch
 from worker.cuda.check.digest import PendingDigests, Place
 from worker.cuda.check.matrix import MatrixOnDevice
@@ -23,6 +25,7 @@ from worker.cuda.check.sketch_plan import (
     RESIDENT_BLOCKS,
     THREADS,
     Geometry,
+    SketchPlan,
     can_digest,
     plan,
 )
@@ -44,6 +47,24 @@ class Asked(NamedTuple):
     common: bool = False  # columns of B are scaled alike, by the largest; not for float64
     wraps: bool = False  # integers: sums may pass 32 bits, so projections are compared modulo 2³²
     tolerance: tuple[float, float, float] = (0.0, 0.0, 0.0)  # `Rounding.tolerance_factors`
+    fused: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)  # `Rounding.fused_factors`
+
+
+class Fused(Protocol):
+    """What comes before and after the sketch of a product with an epilogue of its kernel's, on the current stream."""
+
+    @property
+    def alpha(self) -> float: ...
+
+    @property
+    def added(self) -> Added:
+        """For single elements, which the host computes again."""
+
+    def weigh(self, peaks: int) -> None:
+        """Adds to the sums of squares of B's columns, at that address, what is added to the product's."""
+
+    def judge(self, address_of: Callable[[str], int], plan: SketchPlan, asked: Asked) -> None:
+        """Compares projections. `address_of` gives those of the sketch's arrays."""
 
 
 class SketchOnDevice:
@@ -58,8 +79,9 @@ class SketchOnDevice:
         width: int,
         digested: tuple[bool, bool, bool] = NO_DIGESTS,
         excluded: Array | None = None,
+        fused: Fused | None = None,
     ) -> None:
-        self.digested = digested
+        self.digested, self._fused = digested, fused
         a, b, c = matrices
         planned = self._plan = plan(_geometry(matrices, width, 1 if excluded is None else len(excluded), digested))
         memory = self._memory = cupy.cuda.alloc(planned.bytes)
@@ -72,7 +94,7 @@ class SketchOnDevice:
         self._words = np.array([*words, *planned.numbers, *[0] * ASKED_WORDS], np.uint64)
         self._floats, self._argument = self._words.view(np.float64), (as_parameter(self._words),)
         self._blocks = min(planned.units, RESIDENT_BLOCKS * multiprocessors())
-        self._function = _function(compiler, a.dtype, (a.transposed, b.transposed))
+        self._function = _function(compiler, a.dtype, (a.transposed, b.transposed), c.dtype)
         at = planned.offset("worst")
         self._worst = DeviceResults(memory, at, at + 8)
         self.digests = self._room_for_digests() if any(digested) else None
@@ -83,12 +105,24 @@ class SketchOnDevice:
         places = [Place(place // 8, count) for place, count in zip(at, planned.parts, strict=True) if count]
         return PendingDigests(places, DeviceResults(self._memory, begin, planned.bytes))
 
+    def address(self, name: str) -> int:
+        """Of an array."""
+        return int(self._memory_at(name).ptr)
+
+    def _memory_at(self, name: str) -> Any:
+        return self._memory + self._plan.offset(name)
+
     def launch(self, asked: Asked) -> None:
         """Once, on the current stream."""
         words = self._words
         words[-8], words[-7], words[-6], words[-5] = asked.common, asked.wraps, asked.seed & WORD, asked.seed >> 64
         self._floats[-4:] = asked.floor2, *asked.tolerance
+        if self._fused is not None:
+            self._fused.weigh(self.address("peaks"))
         self._function((self._blocks, 1, 1), (THREADS, 1, 1), self._argument)
+        if self._fused is not None:
+            self._memory_at("worst").memset_async(0, 8)
+            self._fused.judge(self.address, self._plan, asked)
         self._worst.start()
         if self.digests is not None:
             self.digests.start()
@@ -151,12 +185,13 @@ def _geometry(matrices: Matrices, width: int, masks: int, digested: tuple[bool, 
     a, b, c = matrices
     (batch, m, n), k = c.shape, a.shape[2]
     items = (batch, a.shape[0], b.shape[0], max(b.shape[0], masks))
-    return Geometry(a.dtype, (a.transposed, b.transposed), m, n, k, *items, min(width, n), digested)
+    return Geometry(a.dtype, (a.transposed, b.transposed), m, n, k, *items, min(width, n), digested, output=c.dtype)
 
 
 @lru_cache(maxsize=64)
-def _function(compiler: Compiler, dtype: DTypeName, transposed: tuple[bool, bool]) -> Any:
-    return compiler.function(sketch_program(dtype, transposed), "sketch")
+def _function(compiler: Compiler, dtype: DTypeName, transposed: tuple[bool, bool], of_c: DTypeName) -> Any:
+    output = None if of_c == DTYPES[dtype].product else of_c
+    return compiler.function(sketch_program(dtype, transposed, output=output), "sketch")
 
 
 @lru_cache(maxsize=1)

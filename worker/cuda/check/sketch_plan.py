@@ -27,7 +27,13 @@ LINES_ALONG, BYTES_ACROSS = 32, 32 * 16  # of a unit of `columns`: stored rows, 
 PROGRESS_WORDS = 5  # counters, as in `enum Progress`
 BLOCK_BYTES, BLOCK_SUMS = 1024, 8  # of the digest: what its sums are of, and words of a sum
 PARTS = THREADS // 4  # of a unit that joins blocks
+SHORT_SUMS, MAX_DIRECT = 64, 1 << 28  # steps, or multiply-adds, that are done again as fast as a sketch
 MAX_DIGESTED_BYTES = 1 << 29  # of a matrix whose blocks' sums are kept: a sixteenth of it
+
+
+def is_long(elements: int, k: int) -> bool:
+    """Whether a sketch of a product costs less than all of its elements done again."""
+    return k > SHORT_SUMS and elements * k > MAX_DIRECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,7 @@ class Geometry:
     width: int
     digested: tuple[bool, bool, bool] = (False, False, False)  # which of A, B and C: `can_digest` allows it
     chunk: int = SKETCH_CHUNK
+    output: DTypeName | None = None  # C's type, where it may be another than such operands' product has
     sets: int = WARPS  # of rows, of a unit at least: a warp takes one at a time
 
     @property
@@ -64,7 +71,7 @@ class Geometry:
 
     @property
     def product_itemsize(self) -> int:
-        return STORAGE_DTYPES[DTYPES[self.dtype].product].itemsize
+        return STORAGE_DTYPES[self.output or DTYPES[self.dtype].product].itemsize
 
 
 def can_digest(g: Geometry) -> tuple[bool, bool, bool]:
@@ -116,6 +123,8 @@ class SketchPlan:
     units: int  # of work
     parts: tuple[int, int, int]  # of A, B and C, as digested
     numbers: tuple[int, ...]  # parameters from `items_a` to `blocks_c`
+    items_x: int  # of random vectors
+    grouped: tuple[int, int]  # columns of a group, and groups
 
     def offset(self, name: str) -> int:
         """Of one array."""
@@ -168,9 +177,8 @@ def plan(geometry: Geometry) -> SketchPlan:
         rows.each,
     )
     numbers += (b.each, a.each, c.each, *units, *blocks)
-    return SketchPlan(
-        fields, tuple(offsets), end, zeroed, ends, views, sum(units), (parts[0], parts[1], parts[2]), numbers
-    )
+    of, x = (parts[0], parts[1], parts[2]), g.items_x
+    return SketchPlan(fields, tuple(offsets), end, zeroed, ends, views, sum(units), of, numbers, x, (g.width, g.groups))
 
 
 def _fields(g: Geometry, strips: int, blocks: list[int], parts: list[int]) -> tuple[Field, ...]:

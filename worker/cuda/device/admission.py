@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import cupy
 
@@ -13,7 +13,7 @@ from worker.cuda.complex.arrangement import arranged_bytes
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.operand_cache import OperandCache
 from worker.cuda.pitch import operand_layout, product_layout
-from worker.device.runner import Epilogue, HostOperand
+from worker.device.runner import DoesNotFit, Epilogue, HostOperand
 
 SPARE_BYTES = 192 << 20  # left free beside the matrices: cuBLAS's workspace, the check's vectors and sums
 
@@ -28,10 +28,12 @@ def bytes_needed(
     operands: Sequence[HostOperand],
     cache: OperandCache[DeviceMatrix],
     epilogue: Epilogue | None,
+    of_kernel: int,
 ) -> int:
-    """What has to be allocated: operands that are not kept there, and the product. With an epilogue A·B is another."""
+    """What has to be allocated: `of_kernel`, operands that are not kept there, and the product. With an epilogue A·B is
+    another."""
     delivered = delivered_of(problem, None if epilogue is None else epilogue.output)
-    need = product_layout(problem).bytes + read_back_bytes(delivered.bytes) + SPARE_BYTES
+    need = of_kernel + product_layout(problem).bytes + read_back_bytes(delivered.bytes) + SPARE_BYTES
     if epilogue is not None:
         need += operand_layout(delivered.dtype, delivered.shape).bytes
     if DTYPES[problem.dtype].is_complex:  # the check's own
@@ -46,3 +48,16 @@ def free_bytes() -> int:
     """What the driver has free, and what CuPy's pool holds unused."""
     free, _ = cupy.cuda.runtime.memGetInfo()
     return int(free + cupy.get_default_memory_pool().free_bytes())
+
+
+def admit(kernel: str, bytes_needed: Callable[[], int], free_all: Callable[[], None]) -> None:
+    """Frees what is only kept, where there is no room without. Raises DoesNotFit."""
+    if bytes_needed() <= free_bytes():
+        return
+    free_all()
+    need = bytes_needed()
+    if need > (free := free_bytes()):
+        raise DoesNotFit(
+            f"The product needs {need} bytes on the device with {kernel}, and {free} are free; make it smaller, take "
+            "another kernel or try later."
+        )

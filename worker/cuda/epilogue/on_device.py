@@ -11,12 +11,13 @@ import cupy
 import numpy as np
 
 from kernels.model.activations import ActivationName
-from kernels.model.numerics import DTYPES, DTypeName
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.epilogue import complex_epilogue_launch
 from worker.cuda.epilogue.plan import bias_steps, check_launch, epilogue_launch, sizes
 from worker.cuda.launch import loaded
-from worker.cuda.memory import DeviceMatrix
+from worker.cuda.memory import DeviceMatrix, allocate
+from worker.cuda.pitch import operand_layout
 from worker.cuda.results import DeviceResults, float_word
 from worker.cuda.sources import epilogue_check_program, epilogue_program
 from worker.device.runner import Epilogue, HostOperand
@@ -97,3 +98,21 @@ class EpilogueOnDevice:
         factors = (np.uint64(float_word(part)) for part in parts)
         steps = () if self._is_complex else bias_steps(None if self.bias is None else self.bias.layout)
         return (*addresses, *map(np.int64, sizes(p.layout, c.layout, d.layout)), *factors, *map(np.int64, steps))
+
+
+def epilogue_on_device(
+    compiler: Compiler,
+    problem: Problem,
+    epilogue: Epilogue | None,
+    p: DeviceMatrix,
+    addends: Sequence[DeviceMatrix],
+) -> EpilogueOnDevice | None:
+    """Loaded, with room for D. `addends`: C and the bias, as far as there are such."""
+    if epilogue is None:
+        return None
+    d = allocate(operand_layout(epilogue.output_of(problem), problem.product_shape))
+    c = addends[0] if epilogue.c is not None else None
+    bias = addends[-1] if epilogue.bias is not None else None
+    made = EpilogueOnDevice(compiler, epilogue.alpha, epilogue.beta, p, c, d, bias, epilogue.activation)
+    made.load()
+    return made

@@ -76,17 +76,17 @@ __device__ __forceinline__ void project_b(const Check& check, Index unit, Staged
 }
 
 __device__ __forceinline__ void project_c(const Check& check, Index unit, Staged& staged, const Word* keys) {
-    typedef Patch<Product, false> T;
+    typedef Patch<Output, false> T;
     const Part part(unit, check.units_c / check.batch, check.n, check.width, check.groups, false, sets_of<T>(check.m),
                     check.sets_each_c);
     if (SCALED && threadIdx.x == 0) wait_for(check.progress + ROWS_DONE, static_cast<Word>(check.units_of_rows));
     stage_columns<T::COLUMNS>(check, part, staged);
-    Task<Product> task = {
+    Task<Output> task = {
         {check.c + part.item * check.stride_c, check.m, check.n, check.ldc}, part.first_column, part.last_column};
     task.row_peaks = check.row_peaks + only_if(check.items_a > 1, part.item) * check.m;
     task.bad = check.odd_rows + part.item * check.m;
-    task.hashed = hashed(check.sums_c, check.blocks_c, part.item * check.m, check.n * sizeof(Product),
-                         part.first_column * sizeof(Product), keys);
+    task.hashed = hashed(check.sums_c, check.blocks_c, part.item * check.m, check.n * sizeof(Output),
+                         part.first_column * sizeof(Output), keys);
     const Index to = part.item * check.m * check.groups + part.group;
     project_sets<Role::C, false>(task, part.first_set, part.last_set, staged, check.groups, check.s + to * VECTORS,
                                  check.r + to);

@@ -5,6 +5,7 @@
 #pragma once
 #include "common.cuh"
 #include "digest.cuh"
+#include "output.cuh"
 
 #if defined(DTYPE_INT8) || defined(DTYPE_INT32)
 #define FLOATS 0
@@ -24,8 +25,8 @@ constexpr int WARPS = THREADS / 32;
 #if FLOATS
 typedef double Number;
 __device__ __forceinline__ Number number(Element element) { return static_cast<double>(widen(element)); }
-#if defined(DTYPE_FLOAT8_E4M3)
-__device__ __forceinline__ Number number(Product element) { return static_cast<double>(element); }
+#if defined(DTYPE_FLOAT8_E4M3) || (defined(OUTPUT_FLOAT32) && !defined(DTYPE_FLOAT32))
+__device__ __forceinline__ Number number(Output element) { return static_cast<double>(element); }
 #endif
 #else
 typedef Word Number;  // wraps modulo 2^64
@@ -44,7 +45,7 @@ typedef double Peak;  // the sum of squares, not finite where an element is not
 // Every member has 64 bits. Arrays are in C order; `groups` is the number of groups of columns.
 struct Check {
     const Element *a, *b;
-    const Product* c;
+    const Output* c;
     const unsigned char* excluded;  // (items_x, n) or null
     // Zero before the launch:
     Word* progress;                            // Progress: units taken, and units done

@@ -25,7 +25,7 @@ __device__ __forceinline__ double squared_ratio(const Check& check, Index at, In
 // A row of C with elements that are not finite, though A's is: by a warp.
 __device__ __forceinline__ void find_odd_columns(const Check& check, Index line) {
     const Index item = line / check.m, of_x = only_if(check.items_x > 1, item);
-    const Product* const row = check.c + item * check.stride_c + line % check.m * check.ldc;
+    const Output* const row = check.c + item * check.stride_c + line % check.m * check.ldc;
     for (Index column = threadIdx.x % 32; column < check.n; column += 32)
         if (!isfinite(number(row[column])) && __ldcg(check.w + of_x * check.n + column) != 0.0) {
             check.odd_columns[item * check.n + column] = 1;

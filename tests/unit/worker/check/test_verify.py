@@ -209,7 +209,7 @@ def test_passes_over_blocks_are_passes_over_the_whole(dtype: DTypeName, monkeypa
     a, b = operands(problem, rng)
     c = multiply(problem, a, b)
     monkeypatch.setattr("worker.check.host_matrix.BLOCK_ELEMENTS", 64)
-    monkeypatch.setattr("worker.check.elementwise.BLOCK", 64)
+    monkeypatch.setattr("worker.check.block.BLOCK", 64)
     monkeypatch.setattr("worker.check.verify.MAX_DIRECT", 0)
     assert checked(problem, a, b, c, rng).passed
     c[2, 12, 169] = 7

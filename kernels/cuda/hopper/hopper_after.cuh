@@ -1,0 +1,84 @@
+// What may follow a product before it is stored: D = alpha·A·B + beta·C + bias, of sums that are still in registers, in
+// float32; rounded once, to D's type (docs/decisions/0064). Compiled in with EPILOGUE alone, C with HAS_ADDEND, a bias
+// with HAS_BIAS. OUTPUT_FLOAT32: D is of float32, where the product of such operands is shorter. C and the bias are of
+// D's type.
+#pragma once
+
+#include "common.cuh"
+
+#ifdef OUTPUT_FLOAT32
+typedef float Delivered;
+#else
+typedef Product Delivered;
+#endif
+
+#ifdef EPILOGUE
+
+// Two elements next to each other.
+struct alignas(2 * sizeof(Delivered)) DeliveredPair {
+    Delivered at[2];
+};
+
+__device__ __forceinline__ float as_float(Delivered value) {
+#ifdef OUTPUT_FLOAT32
+    return value;
+#else
+    return widen(value);
+#endif
+}
+
+// As the kernel is given it. A bias has a step of 0 along the axis that it is the same on; one serves the whole batch.
+struct Epilogue {
+    enum { IS_THERE = true };
+    const Delivered *c, *bias;
+    Index ldc, stride_c, bias_row_step, bias_column_step;
+    float alpha, beta;
+    int rows, columns;  // of C
+
+    // Of the sums of two columns next to each other, of which the second may lie outside.
+    __device__ __forceinline__ void add(float& first, float& second, int item, int row, int column) const {
+        first *= alpha;
+        second *= alpha;
+        if (row >= rows || column >= columns) return;
+        const bool has_second = column + 1 < columns;
+#ifdef HAS_ADDEND
+        const Delivered* const from = c + item * stride_c + row * ldc + column;
+        DeliveredPair pair = {};
+        if (has_second && reinterpret_cast<unsigned long long>(from) % sizeof pair == 0) {
+            pair = *reinterpret_cast<const DeliveredPair*>(from);
+        } else {
+            pair.at[0] = from[0];
+            if (has_second) pair.at[1] = from[1];
+        }
+        first = fmaf(beta, as_float(pair.at[0]), first);
+        second = fmaf(beta, as_float(pair.at[1]), second);
+#endif
+#ifdef HAS_BIAS
+        const Delivered* const added = bias + row * bias_row_step + column * bias_column_step;
+        first += as_float(__ldg(added));
+        if (has_second) second += as_float(__ldg(added + bias_column_step));
+#endif
+    }
+};
+
+__device__ __forceinline__ float factor_of(int bits) { return __uint_as_float(static_cast<unsigned int>(bits)); }
+
+#define EPILOGUE_PARAMETERS                                                                           \
+    , const Delivered *addend, const Delivered *bias, Index ldc, Index stride_c, Index bias_row_step, \
+        Index bias_column_step, int alpha_bits, int beta_bits
+#define EPILOGUE_OF(m, n) \
+    {addend, bias, ldc, stride_c, bias_row_step, bias_column_step, factor_of(alpha_bits), factor_of(beta_bits), m, n}
+
+#else
+
+struct Epilogue {
+    enum { IS_THERE = false };
+    template <typename Sum>
+    __device__ __forceinline__ void add(Sum&, Sum&, int, int, int) const {}
+};
+#define EPILOGUE_PARAMETERS
+#define EPILOGUE_OF(m, n) \
+    {                     \
+    }
+
+#endif

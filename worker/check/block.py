@@ -1,0 +1,242 @@
+"""Elements of a product computed again in float64, a block of rows and columns at a time, and what each may be off by.
+
+`worker/check/elementwise.py` says by which rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from math import log2, sqrt
+
+import numpy as np
+
+from jobs.formats.elements import Array
+from kernels.model.accuracy import DRIFT_FACTOR
+from worker.check.host_matrix import Matrix, OperandMatrix
+from worker.check.rounding import Rounding
+
+MAX_TERMWISE = 256  # elements of a block of rows that are summed term by term
+NEAR = 0.5  # of the bound: nearer to it, sums of float64 elements in float64 do not say on which side an element is
+BLOCK = 1 << 21  # elements of a block of an operand or of the product, in float64
+
+
+def cut(indices: Array, length: int) -> Iterator[Array]:
+    step = max(1, BLOCK // max(1, length))
+    for start in range(0, len(indices), step):
+        yield indices[start : start + step]
+
+
+class Norms:
+    """Of one item, the largest norm of a row of A times the largest of a column of B."""
+
+    def __init__(self, a: OperandMatrix, b: OperandMatrix, item: int) -> None:
+        self.product = self._largest(a, item) * self._largest(b, item, of_columns=True)
+
+    @staticmethod
+    def _largest(matrix: Matrix, item: int, *, of_columns: bool = False) -> float:
+        _, rows, columns = matrix.shape
+        squares = np.zeros(columns if of_columns else rows)
+        for some in cut(np.arange(rows), columns):
+            values = np.nan_to_num(matrix.elements(item, some[:, np.newaxis], np.arange(columns)), posinf=0, neginf=0)
+            if of_columns:
+                squares += np.square(values).sum(axis=0)
+            else:
+                squares[some] = np.square(values).sum(axis=1)
+        return sqrt(float(squares.max(initial=0.0)))
+
+
+class Block:
+    """Some rows a (rows, k) and columns b (k, columns), and what C holds of them, (rows, columns); all in float64."""
+
+    def __init__(self, a: Array, b: Array, given: Array, rounding: Rounding, norms: Norms | None) -> None:
+        self._rounding, self._norms = rounding, norms
+        self._rows, self._columns = np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64)
+        if rounding.is_float64:  # sums may pass the range of the arithmetic here, unless exponents are taken out
+            self._rows, self._columns = _exponents(a, axis=1), _exponents(b, axis=0)
+        self._a, self._b = np.ldexp(a, -self._rows), np.ldexp(b, -self._columns)
+        self._given = given
+
+    def worst(self) -> float:
+        with np.errstate(all="ignore"):
+            shift = -(self._rows + self._columns)
+            given = np.ldexp(self._given, shift)
+            true, size = self._a @ self._b, np.abs(self._a) @ np.abs(self._b)
+            finite_size = self._size_of_finite(size)
+            if self._norms is not None:
+                finite_size = np.maximum(finite_size, self._norms.product)
+            underflow = np.ldexp(self._rounding.underflow, shift) - self._rounding.underflow
+            bound = self._rounding.element_bound(finite_size, self._root, np.abs(true)) + underflow
+            most = bound + self._rounding.accumulate * DRIFT_FACTOR * self._rounding.k * finite_size
+            off, may_overflow = np.abs(given - true), self._may_overflow(true, finite_size, bound, shift)
+            may_overflow |= ~np.isfinite(given) & self._rounds_to_infinity()
+            is_equal = (given == true) | (np.isnan(given) & np.isnan(true)) | may_overflow
+            ratios, at_worst = (np.where(is_equal, 0.0, off / each) for each in (bound, most))
+            ratios[np.isnan(ratios)] = np.inf
+            if not (at_worst <= 1.0).all():
+                return float(ratios.max())
+            return self._explained(ratios, given)
+
+    @cached_property
+    def _root(self) -> Array:
+        """Root of Σ of squared terms, operands' magnitudes being at least the floor; zeros where operands enter as they
+        are."""
+        if not self._rounding.operand:
+            return np.zeros((1, 1))
+        least = self._rounding.operand_floor
+        a, b = (np.maximum(np.abs(np.where(np.isfinite(x), x, 0.0)), least) for x in (self._a, self._b))
+        root: Array = np.sqrt(np.square(a) @ np.square(b))
+        return root
+
+    def _size_of_finite(self, size: Array) -> Array:
+        """Σ of the magnitudes of finite terms."""
+        if np.isfinite(size).all():
+            return size
+        a, b = (np.abs(np.where(np.isfinite(x), x, 0.0)) for x in (self._a, self._b))
+        finite: Array = a @ b
+        return finite
+
+    def _may_overflow(self, true: Array, size: Array, bound: Array, shift: Array) -> Array:
+        """Where C holds an infinity or NaN that IEEE arithmetic may give: the sum is too large for the product's type,
+        or passes the accumulator's range on the way, which depends on the order of summation."""
+        largest = np.ldexp(self._rounding.largest_output, shift) * (1.0 + self._rounding.output / 2)
+        most = np.ldexp(self._rounding.largest_sum, shift)
+        is_finite = np.isfinite(true)
+        up = is_finite & ((true + bound >= largest) | ((size + true) / 2 + bound >= most))
+        down = is_finite & ((bound - true >= largest) | ((size - true) / 2 + bound >= most))
+        # An infinite term decides the sum, unless finite ones overflow the other way before it.
+        up |= np.isposinf(true)
+        down |= np.isneginf(true)
+        met_up, met_down = (size / 2 >= most) & np.isneginf(true), (size / 2 >= most) & np.isposinf(true)
+        undefined = (up & (down | met_down)) | (down & met_up)
+        may: Array = (np.isposinf(self._given) & up) | (np.isneginf(self._given) & down)
+        may |= np.isnan(self._given) & undefined
+        return may
+
+    def _rounds_to_infinity(self) -> Array:
+        """Where an operand is beyond the largest of the shorter type that it is rounded to."""
+        if not self._rounding.operand or self._rounding.operand_floor:
+            return np.zeros((1, 1), bool)
+        least = np.ldexp(1.0 - self._rounding.operand / 2, 128)  # both types have the exponents of float32
+        rows, columns = (np.abs(self._a) >= least).any(axis=1), (np.abs(self._b) >= least).any(axis=0)
+        beyond: Array = rows[:, np.newaxis] | columns
+        return beyond
+
+    def _explained(self, ratios: Array, given: Array) -> float:
+        """The worst ratio, where all are within the worst case. The elements farthest off are summed again term by
+        term, and drift is granted to them."""
+        beyond = np.argwhere(ratios > (NEAR if self._rounding.is_float64 else 1.0))
+        if not len(beyond):
+            return float(ratios.max(initial=0.0))
+        farthest = np.argsort(ratios[tuple(beyond.T)])[-MAX_TERMWISE:]
+        return max(self._termwise(int(row), int(column), given) for row, column in beyond[farthest])
+
+    def _termwise(self, row: int, column: int, given: Array) -> float:
+        """The same of one element; with operands rounded to nearest or cut, where they are lowered."""
+        a, b, rounding = self._a[row], self._b[:, column], self._rounding
+        value = float(given[row, column])
+        _, of_root, of_value, _ = rounding.element_factors
+        of_operands = of_root * self._root[row, column] if rounding.operand else 0.0
+        ratio = self._drift(a, b, value, of_operands, of_value)
+        if rounding.operand and ratio > 1.0:
+            for to_whole in (np.rint, np.trunc):
+                lowered_a, lowered_b = as_significant(a, rounding, to_whole), as_significant(b, rounding, to_whole)
+                ratio = min(ratio, self._drift(lowered_a, lowered_b, value, 0.0, rounding.output))
+        return ratio
+
+    def _drift(self, a: Array, b: Array, given: float, of_operands: float, of_value: float) -> float:
+        """Its distance from the sum of these terms, over what steps of the sum, operands and value are granted."""
+        if self._rounding.is_float64:
+            a = a.astype(np.longdouble)
+        terms = a * b
+        sums = np.cumsum(terms)
+        size = np.abs(terms).sum()
+        if self._norms is not None:
+            size = max(size, self._norms.product)
+        rounding, true = self._rounding, sums[-1] if len(sums) else 0.0
+        of_size, _, _, rest = rounding.element_factors
+        drift = DRIFT_FACTOR * rounding.accumulate * np.abs(sums).sum()
+        granted = max(of_size * size, drift) + of_operands + of_value * abs(true) + rest
+        return float(abs(given - true) / granted)
+
+
+class FusedBlock(Block):
+    """Of alpha·A·B + beta·C + bias, rounded once (docs/decisions/0064): A·B's terms and what is added are those of one
+    longer sum, and D's own rounding is in proportion to D. Never of float64, nor of a class that is normwise."""
+
+    def __init__(self, a: Array, b: Array, given: Array, rounding: Rounding, alpha: float, terms: list[Array]) -> None:
+        """`terms`: what is added to alpha·A·B, (rows, columns) each."""
+        super().__init__(a, b, given, rounding, None)
+        self._alpha, self._terms = alpha, terms
+
+    def worst(self) -> float:
+        with np.errstate(all="ignore"):
+            rounding, alpha, given = self._rounding, abs(self._alpha), self._given
+            product = self._a @ self._b
+            sums = self._size_of_finite(np.abs(self._a) @ np.abs(self._b))
+            true, size = self._alpha * product, alpha * sums
+            for term in self._terms:
+                true, size = true + term, size + np.abs(np.where(np.isfinite(term), term, 0.0))
+            of_size, of_root, of_value, rest = rounding.element_factors
+            bound = of_size * size + rounding.output * np.abs(true) + rest
+            bound = bound + alpha * (of_root * self._root + (of_value - rounding.output) * np.abs(product))
+            most = bound + rounding.accumulate * DRIFT_FACTOR * rounding.k * alpha * sums
+            may = self._may_leave_the_range(true, bound, np.maximum(sums, size))
+            is_right = (given == true) | (np.isnan(given) & np.isnan(true)) | may
+            ratios, at_worst = (np.where(is_right, 0.0, np.abs(given - true) / each) for each in (bound, most))
+            ratios[np.isnan(ratios)] = np.inf
+            if not (at_worst <= 1.0).all():
+                return float(ratios.max())
+            return self._explained(ratios, given)
+
+    def _may_leave_the_range(self, true: Array, bound: Array, size: Array) -> Array:
+        """Where D holds an infinity that its type's range explains, or is not finite since float32's range, in which
+        all but the last rounding is done, explains that."""
+        largest = self._rounding.largest_output * (1.0 + self._rounding.output / 2)
+        up, down = np.isposinf(self._given), np.isneginf(self._given)
+        may: Array = (up & (true + bound >= largest)) | (down & (bound - true >= largest))
+        may |= ~np.isfinite(self._given) & ((size + bound >= self._rounding.largest_sum) | self._rounds_to_infinity())
+        return may
+
+    def _termwise(self, row: int, column: int, given: Array) -> float:
+        a, b, rounding = self._a[row], self._b[:, column], self._rounding
+        added, value = [float(term[row, column]) for term in self._terms], float(given[row, column])
+        _, of_root, of_value, _ = rounding.element_factors
+        of_operands = of_root * float(self._root[row, column]) if rounding.operand else 0.0
+        ratio = self._distance(a, b, value, added, of_operands, of_value - rounding.output)
+        if rounding.operand and ratio > 1.0:
+            for to_whole in (np.rint, np.trunc):
+                lowered_a, lowered_b = as_significant(a, rounding, to_whole), as_significant(b, rounding, to_whole)
+                ratio = min(ratio, self._distance(lowered_a, lowered_b, value, added, 0.0, 0.0))
+        return ratio
+
+    def _distance(
+        self, a: Array, b: Array, given: float, added: list[float], of_operands: float, of_product: float
+    ) -> float:
+        """From the sum of these terms, over what steps of the sum, operands, the epilogue and D are granted."""
+        terms, rounding, alpha = a * b, self._rounding, abs(self._alpha)
+        sums, size = np.cumsum(terms), np.abs(terms).sum()
+        product = float(sums[-1]) if len(sums) else 0.0
+        true = self._alpha * product + sum(added)
+        of_size, _, _, rest = rounding.element_factors
+        drift = alpha * DRIFT_FACTOR * rounding.accumulate * np.abs(sums).sum()
+        all_terms = alpha * size + sum(map(abs, added))
+        granted = max(of_size * all_terms, drift + rounding.epilogue * (1.0 + rounding.output) * all_terms)
+        granted += alpha * (of_operands + of_product * abs(product)) + rounding.output * abs(true) + rest
+        return float(abs(given - true) / granted)
+
+
+def as_significant(values: Array, rounding: Rounding, to_whole: Callable[[Array], Array]) -> Array:
+    """As numbers of the class's significant bits, and no finer than the smallest it has."""
+    bits = -int(log2(rounding.operand))
+    least = int(log2(rounding.operand_floor)) + 1 if rounding.operand_floor else -1100
+    place = np.maximum(np.frexp(values)[1], least) - bits
+    lowered: Array = np.ldexp(to_whole(np.ldexp(values, -place)), place)
+    return lowered
+
+
+def _exponents(values: Array, axis: int) -> Array:
+    """Of the largest finite magnitude along an axis, which is kept."""
+    finite = np.where(np.isfinite(values), np.abs(values), 0.0)
+    exponents: Array = np.frexp(finite.max(axis=axis, keepdims=True, initial=0.0))[1].astype(np.int64)
+    return exponents

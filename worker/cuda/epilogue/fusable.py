@@ -1,0 +1,100 @@
+"""Which products are computed with their epilogue in the kernel itself, and by what (docs/decisions/0064). Needs no
+device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kernels.catalog import CATALOG
+from kernels.model.fused import FusedEpilogue, may_scale
+from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
+from kernels.model.numerics import DTypeName, Problem
+from kernels.selection.choose import Choice
+from worker.cuda.check.sketch_plan import is_long
+from worker.cuda.sources import Program, fused_check_program, kernel_program, sketch_program
+from worker.device.runner import Epilogue, HostOperand, WidenedOperand
+
+NARROW_CLASSES = ("tf32", "bf16")  # that float32 sums of products of 16-bit operands meet, as they meet their own
+
+
+@dataclass(frozen=True, slots=True)
+class Fusable:
+    """A kernel, and what it is to do with its sums. `problem`: A·B of operands as they are stored."""
+
+    kernel: CudaKernel
+    config: TileConfig
+    problem: Problem
+    fused: FusedEpilogue
+    alpha: float
+    beta: float
+    operands: tuple[HostOperand, HostOperand]
+
+    @property
+    def operand_types(self) -> tuple[DTypeName, ...]:
+        """Of A, B, and what is added."""
+        return self.problem.dtype, self.problem.dtype, self.fused.output, self.fused.output
+
+    @property
+    def programs(self) -> Iterator[Program]:
+        """All that it takes beside what any product does."""
+        problem, fused = self.problem, self.fused
+        output = None if fused.output == problem.product_dtype else fused.output
+        yield kernel_program(self.kernel, self.config, problem, fused=fused)
+        yield fused_check_program(problem.dtype, fused)
+        yield sketch_program(problem.dtype, (problem.transpose_a, problem.transpose_b), output=output)
+
+    def as_chosen(self, choice: Choice) -> Choice:
+        """For the job's record."""
+        added = [name for name, has in (("C", self.fused.has_c), ("the bias", self.fused.has_bias)) if has]
+        told = f" {' and '.join(added)} added" if added else ""
+        does = f"{self.kernel.name} stores its float32 sums with alpha{told}, rounded once"
+        return Choice(self.kernel, self.config, f"{choice.why.removesuffix('.')}; {does}.")
+
+
+def fusable(
+    problem: Problem,
+    choice: Choice,
+    operands: Sequence[HostOperand],
+    epilogue: Epilogue | None,
+    traits: DeviceTraits,
+) -> Fusable | None:
+    """None where a pass after the kernel does it, or nothing is to be done. `operands`: A and B first."""
+    a, b = operands[:2]
+    if not is_long(problem.batch * problem.m * problem.n, problem.k) or not _is_linear(epilogue):
+        return None
+    output = problem.product_dtype if epilogue is None else epilogue.output_of(problem)
+    fused = FusedEpilogue(output, *(False, False) if epilogue is None else epilogue.added)
+    kernel, config = choice.kernel, choice.config
+    if isinstance(a, WidenedOperand) and isinstance(b, WidenedOperand):
+        if not (a.is_free and b.is_free) or kernel.accuracy[problem.dtype] not in NARROW_CLASSES:
+            return None
+        problem = replace(problem, dtype=a.dtype)
+        a, b = a.stored, b.stored
+        found = _kernel_of(problem, fused, traits)
+        if found is None:
+            return None
+        kernel, config = found, found.resolve_config(NO_CONFIG, problem, traits)
+    elif epilogue is None:
+        return None
+    if not isinstance(kernel, CudaKernel) or not kernel.fuses(problem, config, fused):
+        return None
+    alpha, beta = (1.0, 0.0) if epilogue is None else (epilogue.alpha.real, epilogue.beta.real)
+    return Fusable(kernel, config, problem, fused, alpha, beta, (a, b))
+
+
+def _is_linear(epilogue: Epilogue | None) -> bool:
+    """Whether D follows from A·B without an activation, by factors that float32 can take."""
+    if epilogue is None:
+        return True
+    has_factors = may_scale(epilogue.alpha.real) and (epilogue.c is None or may_scale(epilogue.beta.real))
+    is_real = epilogue.alpha.imag == 0.0 == epilogue.beta.imag
+    return epilogue.may_fuse and epilogue.activation is None and has_factors and is_real
+
+
+def _kernel_of(problem: Problem, fused: FusedEpilogue, traits: DeviceTraits) -> CudaKernel | None:
+    """The one that takes operands as they are stored, where there is one."""
+    for kernel in CATALOG:
+        if isinstance(kernel, CudaKernel) and fused.output in kernel.fused_outputs.get(problem.dtype, ()):
+            return kernel if kernel.unsupported_because(traits, problem.dtype) is None else None
+    return None

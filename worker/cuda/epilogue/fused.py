@@ -1,0 +1,102 @@
+"""Products whose kernel does their epilogue itself, on the device (docs/decisions/0064)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock, Thread
+
+import numpy as np
+import structlog
+
+from jobs.errors import KernelUnavailable
+from kernels.model.kernel import DeviceTraits
+from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice
+from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.compile import Compiler
+from worker.cuda.epilogue.fusable import Fusable, fusable
+from worker.cuda.epilogue.fused_check import FusedCheck
+from worker.cuda.epilogue.plan import bias_steps
+from worker.cuda.launch import PreparedKernel, PreparedKernels
+from worker.cuda.memory import DeviceMatrix
+from worker.cuda.sources import Program
+from worker.device.runner import Epilogue, HostOperand
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FusedOnDevice:
+    """The kernel, and what it is given: `d` is written."""
+
+    asked: Fusable
+    prepared: PreparedKernel
+    a: DeviceMatrix
+    b: DeviceMatrix
+    d: DeviceMatrix
+    c: DeviceMatrix | None
+    bias: DeviceMatrix | None
+
+    @property
+    def addends(self) -> tuple[DeviceMatrix, ...]:
+        """C and the bias, as far as there are such."""
+        return tuple(each for each in (self.c, self.bias) if each is not None)
+
+    def launch(self) -> None:
+        """On the current stream."""
+        c, bias = self.c or self.d, self.bias or self.d  # without them nothing is read there
+        steps = bias_steps(None if self.bias is None else self.bias.layout)
+        factors = np.array([self.asked.alpha, self.asked.beta], np.float32).view(np.uint32).tolist()
+        words = (c.address, bias.address, c.layout.pitch, c.layout.stride, *steps, *factors)
+        self.prepared.launch_fused(self.a, self.b, self.d, words)
+
+    def check(self, compiler: Compiler, matrices: tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]) -> FusedCheck:
+        """`matrices`: A, B and D as the check reads them."""
+        asked = self.asked
+        return FusedCheck(compiler, asked.fused, asked.alpha, asked.beta, *matrices, self.c, self.bias)
+
+
+class FusedKernels:
+    """Those that are compiled. Others are compiled meanwhile, and a pass after the product does it for now."""
+
+    def __init__(self, compiler: Compiler, prepared: PreparedKernels, traits: DeviceTraits) -> None:
+        self._compiler, self._prepared, self._traits = compiler, prepared, traits
+        self._lock = Lock()
+        self._asked: set[Program] = set()
+
+    def find(
+        self, problem: Problem, choice: Choice, operands: Sequence[HostOperand], epilogue: Epilogue | None
+    ) -> Fusable | None:
+        found = fusable(problem, choice, operands, epilogue, self._traits)
+        if found is None:
+            return None
+        missing = [program for program in found.programs if not self._compiler.has(program)]
+        if not missing:
+            return found
+        self._compile([program for program in missing if self._is_new(program)])
+        return None
+
+    def on_device(self, asked: Fusable, matrices: Sequence[DeviceMatrix], d: DeviceMatrix) -> FusedOnDevice:
+        """`matrices`: A, B, and what is added."""
+        a, b, *addends = matrices
+        prepared = self._prepared.get(asked.kernel, asked.config, asked.problem, asked.fused)
+        c = addends[0] if asked.fused.has_c else None
+        return FusedOnDevice(asked, prepared, a, b, d, c, addends[-1] if asked.fused.has_bias else None)
+
+    def _is_new(self, program: Program) -> bool:
+        with self._lock:
+            known = program in self._asked
+            self._asked.add(program)
+            return not known
+
+    def _compile(self, programs: list[Program]) -> None:
+        def compile_all() -> None:
+            for program in programs:
+                try:
+                    self._compiler.binary(program)
+                except KernelUnavailable as error:
+                    log.warning("a kernel with an epilogue is not there", reason=str(error))
+
+        if programs:
+            Thread(target=compile_all, name="fused-kernels", daemon=True).start()
