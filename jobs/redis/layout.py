@@ -13,6 +13,7 @@ import structlog
 
 from jobs.errors import InvalidSettings, StoreFull, StoreUnavailable
 from jobs.redis.client import address_of, connect, translated
+from jobs.setting_groups.redis_tls import refusal
 from jobs.settings import Settings
 
 LAYOUT = 1
@@ -30,12 +31,14 @@ class WrongLayout(InvalidSettings):
 def claim_layout(settings: Settings) -> None:
     """At a process's start: writes the number where there is none. A Redis that is away is asked again by /readyz.
 
-    Raises WrongLayout.
+    Raises WrongLayout; InvalidSettings where a certificate is not accepted.
     """
     with connect(settings) as client:
         try:
             _compare(_written(client, settings.key_prefix))
-        except (StoreUnavailable, StoreFull):
+        except (StoreUnavailable, StoreFull) as error:
+            if (reason := refusal(error)) is not None:
+                raise InvalidSettings(reason) from error
             log.warning("Redis does not answer; MATMUL_REDIS_URL says where it is", address=address_of(settings))
 
 
