@@ -34,8 +34,8 @@ class Servers:
         for replica in self.replicas:
             replica.start()
         with self.primary.client() as root:
-            until(lambda: _info(root)["connected_slaves"] == len(self.replicas))
-            until(lambda: all(_info(root)[f"slave{i}"]["state"] == "online" for i in range(len(self.replicas))))
+            root.publish("follow", "")
+            until(lambda: root.wait(len(self.replicas), 100) == len(self.replicas))
 
     @property
     def all(self) -> list[EmbeddedServer]:
