@@ -36,9 +36,7 @@ def claim_layout(settings: Settings) -> None:
     with connect(settings) as client:
         try:
             _compare(_written(client, settings.key_prefix))
-        except (StoreUnavailable, StoreFull) as error:
-            if (reason := refusal(error)) is not None:
-                raise InvalidSettings(reason) from error
+        except (StoreUnavailable, StoreFull):
             log.warning("Redis does not answer; MATMUL_REDIS_URL says where it is", address=address_of(settings))
 
 
@@ -50,8 +48,13 @@ def check_layout(client: redis.Redis, prefix: str) -> None:
 
 @translated()
 def _written(client: redis.Redis, prefix: str) -> Any:
-    """What was there; None where this wrote it."""
-    return client.set(_key(prefix), LAYOUT, nx=True, get=True)
+    """What was there; None where this wrote it. Raises InvalidSettings where a certificate is not accepted."""
+    try:
+        return client.set(_key(prefix), LAYOUT, nx=True, get=True)
+    except redis.ConnectionError as error:
+        if (reason := refusal(error)) is not None:
+            raise InvalidSettings(reason) from error
+        raise
 
 
 def _key(prefix: str) -> str:
