@@ -182,9 +182,7 @@ class StoreUnavailable(MatmulError):
     type = "store_unavailable"
     retry_after_s = 1
 
-    def __init__(
-        self, detail: str | None = None, *, resource: Literal["redis", "replicas", "disk", "objects"] = "redis"
-    ) -> None:
+    def __init__(self, detail: str | None = None, *, resource: Literal["redis", "disk", "objects"] = "redis") -> None:
         super().__init__(detail)
         self.resource = resource  # which part of the store: the other may serve
 

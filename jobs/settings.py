@@ -134,11 +134,7 @@ class Settings(ObjectStoreSettings, CellSettings):
         "a power cut too, which needs a Redis with `appendfsync always`.",
     )
     redis_replicas: int = Field(
-        0,
-        ge=0,
-        le=8,
-        description="Replicas of Redis that must have what a 202 says before it is given: a failover to one of them "
-        "loses no accepted job then. 0: none is waited for.",
+        0, ge=0, le=8, description="Replicas of Redis that must have a job before its 202; 0: none is waited for."
     )
     key_prefix: str = Field("matmul:", description="Prefix of every Redis key.")
 

@@ -15,14 +15,7 @@ import redis
 
 from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, JobNotFound, TimeLimitExceeded, WorkerLost
 from jobs.ledger.chains import Taken, unmet_error
-from jobs.ledger.codec import (
-    LOST_LIMIT,
-    SCAN_LIMIT,
-    cursor_after,
-    cursor_seq,
-    event_place,
-    job_error,
-)
+from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, cursor_after, cursor_seq, event_place, job_error
 from jobs.ledger.fairness import RedisFairQueues
 from jobs.ledger.giving_back import RedisGivesBack
 from jobs.ledger.interface import (

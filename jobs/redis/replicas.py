@@ -45,6 +45,13 @@ def _translated() -> Iterator[None]:
             raise redis.exceptions.ReadOnlyError(f"READONLY {refused}") from refused
 
 
+def _too_few(count: int) -> StoreUnavailable:
+    """As a refusal of Redis, which may still be read."""
+    error = StoreUnavailable(TOO_FEW)
+    error.__cause__ = redis.ResponseError(f"{count} replicas have it")
+    return error
+
+
 class ReplicaWait:
     """For threads."""
 
@@ -61,7 +68,7 @@ class ReplicaWait:
         with _translated():
             has_it = self._connections.ask_together(*self._commands)[-1]
         if has_it < self._replicas:
-            raise StoreUnavailable(TOO_FEW, resource="replicas")
+            raise _too_few(has_it)
 
 
 class ReplicaLine:
@@ -100,7 +107,7 @@ class ReplicaLine:
                     await self.close()
                     raise unavailable(error) from error
             if has_it < self._settings.redis_replicas:
-                raise StoreUnavailable(TOO_FEW, resource="replicas")
+                raise _too_few(has_it)
 
     async def _ask(self) -> int:
         connection = self._connection = self._connection or connect_alone(self._settings)
