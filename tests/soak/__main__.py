@@ -94,9 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     cores = os.cpu_count() or 1
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "--jobs", type=int, default=1_000_000, help="conversations, in all runs at this commit")#
-    )
+    parser.add_argument("--jobs", type=int, default=1_000_000, help="conversations, in all runs at this commit")
     parser.add_argument("--for-s", type=float, default=8 * 3600.0)
     parser.add_argument("--warm-up-s", type=float, help="not looked at; a third of --for-s")
     parser.add_argument("--sample-s", type=float, help="between samples; --for-s / 400, at least a second")
