@@ -111,6 +111,8 @@ class ReplicaLine:
 
     async def _ask(self) -> int:
         connection = self._connection = self._connection or connect_alone(self._settings)
+        if connection.is_connected and await connection.can_read():  # nothing was asked, so it is the end
+            await connection.disconnect(nowait=True)
         if not connection.is_connected:
             await connection.connect()  # type: ignore[no-untyped-call]
         commands = _commands(self._settings)

@@ -95,6 +95,12 @@ def test_so_it_is_on_an_event_loop_where_many_share_an_answer(servers: Servers) 
             for told in await asyncio.gather(*(line.wait() for _ in range(3)), return_exceptions=True):
                 assert isinstance(told, StoreUnavailable) and "Too few replicas" in str(told.detail)
         await line.wait()
+        with servers.primary.client() as root:
+            root.client_kill_filter(_type="normal", skipme=True)
+        async with asyncio.timeout(60):
+            while line._connection and not await line._connection.can_read():  # until the loop has seen the end
+                await asyncio.sleep(0)
+        await line.wait()  # over another connection
         servers.primary.kill()
         with pytest.raises(StoreUnavailable, match="does not answer"):
             await line.wait()
