@@ -6,7 +6,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from jobs.errors import StoreFull, StoreUnavailable
@@ -42,7 +42,22 @@ def write_all(fd: int, data: bytes | bytearray | memoryview, make_room: Callable
                 raise
 
 
-def sync(path: Path) -> None:
+def path_of(directory: Path, name: str) -> str:
+    """Where a file is whose name never comes again, as those of matrices: as text, which leaves nothing behind.
+
+    `pathlib` interns each part of each path, and CPython 3.12.0 to 3.12.6 keeps for good what is interned: a Path for
+    each matrix would grow the process with every job (docs/decisions/0061-names-are-not-interned.md).
+    """
+    return os.path.join(directory, name)
+
+
+def remove(path: str) -> None:
+    """Also where there is none. Raises OSError."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def sync(path: str | Path) -> None:
     """Returns once a file's contents, or a directory's names, would outlive a power cut. Raises OSError."""
     fd = os.open(path, os.O_RDONLY)
     try:

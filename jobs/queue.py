@@ -23,6 +23,9 @@ from jobs.ledger.messages import MessageFormat
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import bounds_of
 from jobs.redis.client import keepalive_options, translated
+from jobs.redis.connections import beside
+from jobs.redis.replicas import ReplicaWait
+from jobs.setting_groups.redis_tls import tls_options, without_tls_options
 from jobs.settings import Settings
 
 RUN_TASK = "matmul.run"  # args: job id, attempt
@@ -95,6 +98,7 @@ def _connections(settings: Settings) -> dict[str, Any]:
             **keepalive_options(settings),
             "health_check_interval": 25,
         },
+        "broker_use_ssl": tls_options(settings.redis_url.get_secret_value()) or None,
         "broker_connection_timeout": settings.redis_timeout_s,
         # Workers outlive any outage of Redis, also one at their start.
         "broker_connection_retry_on_startup": True,
@@ -157,7 +161,7 @@ def broker_prefix(settings: Settings) -> str:
 
 def _broker_url(settings: Settings) -> str:
     """redis-py says unix://, kombu says redis+socket:// and calls the database `virtual_host`."""
-    url = settings.redis_url.get_secret_value()
+    url = without_tls_options(settings.redis_url.get_secret_value())
     if url.startswith("unix://"):
         return url.replace("unix://", "redis+socket://", 1).replace("db=", "virtual_host=")
     return url
@@ -227,6 +231,7 @@ def make_ledger(
         idempotency_ttl_s=settings.idempotency_ttl_s,
         when_unreadable=when_unreadable,
         quota_of=quota_of,
+        replicas=ReplicaWait(beside(client), settings),
     )
 
 

@@ -133,6 +133,9 @@ class Settings(ObjectStoreSettings, CellSettings):
         description="What outlives what: after a 202, `process` keeps a job over the death of any process, `disk` over "
         "a power cut too, which needs a Redis with `appendfsync always`.",
     )
+    redis_replicas: int = Field(
+        0, ge=0, le=8, description="Replicas of Redis that must have a job before its 202; 0: none is waited for."
+    )
     key_prefix: str = Field("matmul:", description="Prefix of every Redis key.")
 
     # --- a job's life ---

@@ -167,6 +167,7 @@ def _lifespan(
             context.hub.close()
             await listening
             await context.line.close()
+            await context.replicas.close()
             context.client.close()
             if tracing is not None:
                 await asyncio.to_thread(tracing.flush, FLUSH_S)

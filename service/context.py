@@ -26,6 +26,7 @@ from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.line import ScriptLine
 from jobs.redis.persistence import SyncPolicy
+from jobs.redis.replicas import ReplicaLine
 from jobs.settings import Settings
 from service.attempts import FailedAttempts
 from service.audit import Audit
@@ -86,6 +87,7 @@ class Context:
     client: redis.Redis
     ledger: RedisLedger
     line: ScriptLine  # to the ledger, for small requests that need no worker thread
+    replicas: ReplicaLine
     sync_policy: SyncPolicy
     store: MatrixStore
     registry: WorkerRegistry
@@ -131,6 +133,7 @@ class Context:
             await self.call(self.sync_policy.check)
         with self.breaker.watching():
             await self.line.written()
+        await self.replicas.wait()
 
     async def call_anyway(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """As `call`, also while the breaker is open."""
@@ -154,6 +157,7 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: K
         client=client,
         ledger=ledger,
         line=ScriptLine(settings, ledger.scripts),
+        replicas=ReplicaLine(settings),
         sync_policy=SyncPolicy(client, settings.durability),
         store=make_matrix_store(settings, client),
         registry=registry,

@@ -24,7 +24,7 @@ from jobs.settings import Settings
 IDENTITY = "identity"
 AGREED = (
     *("lease_s", "heartbeat_s", "worker_ttl_s", "max_attempts", "max_matrix_bytes", "store_bytes", "product_ttl_s"),
-    *("room_timeout_s", "durability"),
+    *("room_timeout_s", "durability", "redis_replicas"),
 )  # settings that workers and API must have alike
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from jobs.models import JobError
 from jobs.redis.clock import microseconds
+from jobs.redis.replicas import ReplicaWait
 from jobs.states import JobState
 
 
@@ -25,7 +26,7 @@ class GivesBack(ABC):
     @abstractmethod
     def check_written(self) -> None:
         """Raises StoreUnavailable where a change that was answered before this call would not outlive a crash of the
-        store."""
+        store, or a failover to a replica that is to have it."""
 
 
 class RedisGivesBack(GivesBack):
@@ -33,6 +34,7 @@ class RedisGivesBack(GivesBack):
 
     _run: Callable[..., Any]
     _messages: tuple[str, str]
+    _replicas: ReplicaWait | None
 
     @abstractmethod
     def _run_on(self, script: str, job_id: str, *args: str | bytes | int) -> Any: ...
@@ -44,3 +46,5 @@ class RedisGivesBack(GivesBack):
 
     def check_written(self) -> None:
         self._run("written")
+        if self._replicas is not None:
+            self._replicas.wait()

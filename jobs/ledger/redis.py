@@ -15,14 +15,7 @@ import redis
 
 from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, JobNotFound, TimeLimitExceeded, WorkerLost
 from jobs.ledger.chains import Taken, unmet_error
-from jobs.ledger.codec import (
-    LOST_LIMIT,
-    SCAN_LIMIT,
-    cursor_after,
-    cursor_seq,
-    event_place,
-    job_error,
-)
+from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, cursor_after, cursor_seq, event_place, job_error
 from jobs.ledger.fairness import RedisFairQueues
 from jobs.ledger.giving_back import RedisGivesBack
 from jobs.ledger.interface import (
@@ -52,6 +45,7 @@ from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.redis.client import translated
 from jobs.redis.clock import microseconds
 from jobs.redis.line import ScriptLine
+from jobs.redis.replicas import ReplicaWait
 from jobs.redis.scripts import SERVER_CLOCK, RedisScripts
 from jobs.settings import DAY_S
 from jobs.states import JobState
@@ -75,8 +69,9 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
         quota_of: QuotaOf = no_quota,
         clock: str = SERVER_CLOCK,
         when_unreadable: Callable[[], object] = lambda: None,
+        replicas: ReplicaWait | None = None,
     ) -> None:
-        self._client, self._prefix = client, prefix
+        self._client, self._prefix, self._replicas = client, prefix, replicas
         self._when_unreadable = when_unreadable  # called for each job that a page leaves out
         self._messages = messages.lists, messages.template  # what scripts that queue a job are given last
         self._bounds = bounds  # of matrices, in records and in the store together

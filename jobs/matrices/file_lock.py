@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import weakref
-from pathlib import Path
 
 SHARED, EXCLUSIVE = fcntl.LOCK_SH, fcntl.LOCK_EX
 
@@ -30,7 +29,7 @@ class LockedFile:
             return False
         return True
 
-    def is_at(self, path: Path) -> bool:
+    def is_at(self, path: str) -> bool:
         """Whether this file has that name."""
         try:
             named, opened = os.lstat(path), os.fstat(self.fd)
@@ -44,7 +43,7 @@ def _release(fd: int) -> None:
     os.close(fd)
 
 
-def open_file(path: Path, flags: int) -> LockedFile | None:
+def open_file(path: str, flags: int) -> LockedFile | None:
     """Not yet locked; None where there is none. Raises OSError."""
     try:
         return LockedFile(os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
@@ -52,7 +51,7 @@ def open_file(path: Path, flags: int) -> LockedFile | None:
         return None
 
 
-def open_locked(path: Path, kind: int) -> LockedFile | None:
+def open_locked(path: str, kind: int) -> LockedFile | None:
     """The file of that name, locked; None where there is none, or where it is locked otherwise. Raises OSError.
 
     Between opening and locking the name may have gone to another file; then that one is opened.

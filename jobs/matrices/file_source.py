@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -78,7 +77,7 @@ class FileSource(ElementSource):
         return np.frombuffer(raw, np.uint8), None
 
 
-def open_matrix(path: Path, size: int) -> FileSource:
+def open_matrix(path: str, size: int) -> FileSource:
     """Raises MatrixNotFound, also where the file is not one of a matrix of `size` bytes; OSError."""
     while True:
         file = open_file(path, os.O_RDWR)

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from jobs.disk import UNUSABLE, file_clock_s, sync, tmpfs_bytes, translated_disk, write_all
+from jobs.disk import UNUSABLE, file_clock_s, path_of, sync, tmpfs_bytes, translated_disk, write_all
 from jobs.errors import InvalidSettings, StoreUnavailable
 from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
 from jobs.matrices.file_source import FileNames, FileSource, open_matrix
@@ -78,8 +78,8 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
         self._unchecked: list[str] = []  # file names not yet held against the books, of the last reading
         self._next_reading = 0.0
 
-    def path(self, data: str) -> Path:
-        return self.directory / data
+    def path(self, data: str) -> str:
+        return path_of(self.directory, data)
 
     def sync(self, data: str) -> None:
         """Puts a file, and its name, on the disk, before a job's record speaks of it. Raises OSError."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from jobs.disk import path_of
 from jobs.matrices.file_lock import open_file
 from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, is_slot_length
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory
@@ -40,7 +41,7 @@ class NewSlots:
 
     def _mapped(self, inode: int, name: str) -> Iterator[SlotMemory]:
         """Nothing for a plain file, for one that is gone again, and where there is no room for its map."""
-        file = open_file(self._directory / name, os.O_RDWR)
+        file = open_file(path_of(self._directory, name), os.O_RDWR)
         if file is None:
             return
         status = os.fstat(file.fd)

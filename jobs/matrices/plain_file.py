@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from jobs.disk import sync
+from jobs.disk import remove, sync
 from jobs.errors import InvalidSettings
 from jobs.matrices.file_lock import EXCLUSIVE, open_file, open_locked
 
@@ -15,7 +15,7 @@ class PlainFile:
     """A file in the hands of its writer, beside `Slot`: one matrix uses it, and no other. It is locked until it is
     published, so that no one takes it for a dead writer's, whatever the clock says. All methods raise OSError."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
         file = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         if file is None:
@@ -24,22 +24,22 @@ class PlainFile:
         self.fd = file.fd
         file.lock(EXCLUSIVE)
 
-    def publish(self, path: Path, size: int) -> None:
+    def publish(self, path: str, size: int) -> None:
         """Makes it the matrix of that name; `size` bytes of elements and their digests have been written."""
         os.rename(self._path, path)
         self.file.close()
 
     def drop(self) -> None:
-        self._path.unlink(missing_ok=True)
+        remove(self._path)
         self.file.close()
 
 
-def remove_left(path: Path) -> bool:
+def remove_left(path: str) -> bool:
     """Removes the file of a writer that died; False where it lives. Raises OSError."""
     file = open_locked(path, EXCLUSIVE)
     if file is None:
         return False
-    path.unlink(missing_ok=True)
+    remove(path)
     file.close()
     return True
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from jobs.disk import UNUSABLE
+from jobs.disk import UNUSABLE, path_of, remove
 from jobs.errors import StoreUnavailable
 from jobs.matrices.file_lock import EXCLUSIVE, SHARED, LockedFile, open_file, open_locked
 from jobs.matrices.slot_format import TRAILER_BYTES, is_slot_length, slot_length, trailer
@@ -33,7 +33,7 @@ class _Free(NamedTuple):
 class Slot:
     """A slot in the hands of its writer: locked exclusively, under a name that no reader asks for."""
 
-    def __init__(self, slots: Slots, file: LockedFile, path: Path, length: int, *, is_whole: bool = True) -> None:
+    def __init__(self, slots: Slots, file: LockedFile, path: str, length: int, *, is_whole: bool = True) -> None:
         self._slots = slots
         self._is_whole = is_whole  # whether it has all its memory already
         self.file = file
@@ -44,7 +44,7 @@ class Slot:
     def fd(self) -> int:
         return self.file.fd
 
-    def publish(self, path: Path, size: int) -> None:
+    def publish(self, path: str, size: int) -> None:
         """Makes it the matrix of that name; elements and digests have been written. Raises StoreUnavailable, OSError.
 
         Its lock becomes a shared one first: a reader that meets an exclusive one takes the matrix for deleted.
@@ -76,30 +76,30 @@ class Slots:
         if self.max_free_bytes:
             self._free.mkdir(mode=0o700, exist_ok=True)
 
-    def take(self, size: int, path: Path) -> Slot | None:
+    def take(self, size: int, path: str) -> Slot | None:
         """A free slot for `size` bytes, the one given back last, renamed to `path`; None where there is none."""
         length = slot_length(size)
         for free in reversed(self._all_free(length)):
-            if (file := open_locked(self._free / free.name, EXCLUSIVE)) is None:
+            if (file := open_locked(path_of(self._free, free.name), EXCLUSIVE)) is None:
                 continue
             if self._claimed(file, free, path):
                 return Slot(self, file, path, length)
             file.close()
         return None
 
-    def _claimed(self, file: LockedFile, free: _Free, path: Path) -> bool:
+    def _claimed(self, file: LockedFile, free: _Free, path: str) -> bool:
         """Renames a free slot, which is locked, to `path`. Not where it was removed to make room, nor where it is not
         what its name says: its matrix was replaced while it was given back."""
         if os.fstat(file.fd).st_size != free.length:
             return False
         os.utime(file.fd)  # the sweep goes by it
         try:
-            os.rename(self._free / free.name, path)
+            os.rename(path_of(self._free, free.name), path)
         except FileNotFoundError:
             return False
         return True
 
-    def make(self, size: int, path: Path, *, is_whole: bool = True) -> Slot:
+    def make(self, size: int, path: str, *, is_whole: bool = True) -> Slot:
         """A new slot under the name `path`, with all its memory: writing to a map of it never finds the disk full.
         Without `is_whole` it gets memory as it is written to, and what is left once it is published."""
         file = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
@@ -112,12 +112,12 @@ class Slots:
             else:
                 os.ftruncate(file.fd, length)
         except BaseException:
-            path.unlink(missing_ok=True)
+            remove(path)
             file.close()
             raise
         return Slot(self, file, path, length, is_whole=is_whole)
 
-    def find(self, size: int, path: Path) -> Slot | None:
+    def find(self, size: int, path: str) -> Slot | None:
         """The slot for `size` bytes that a writer left under the name `path`; None where there is none, or where it is
         in use."""
         if (file := open_locked(path, EXCLUSIVE)) is None:
@@ -132,16 +132,16 @@ class Slots:
         """As `Slot.drop`."""
         self._free_or_remove(slot.file, slot.path)
 
-    def free(self, path: Path) -> None:
+    def free(self, path: str) -> None:
         """Removes a matrix's file; where it is a slot that no one reads, it becomes a free one."""
         file = open_locked(path, EXCLUSIVE) if self.max_free_bytes and _may_be_slot(path) else None
         if file is None:
-            path.unlink(missing_ok=True)
+            remove(path)
         else:
             self._free_or_remove(file, path)
             file.close()
 
-    def reclaim(self, path: Path) -> bool:
+    def reclaim(self, path: str) -> bool:
         """Frees what a writer that died left; not where it is alive. Whether it did."""
         file = open_locked(path, EXCLUSIVE)
         if file is None:
@@ -150,14 +150,14 @@ class Slots:
         file.close()
         return True
 
-    def _free_or_remove(self, file: LockedFile, path: Path) -> None:
+    def _free_or_remove(self, file: LockedFile, path: str) -> None:
         status = os.fstat(file.fd)
         is_whole = is_slot_length(status.st_size) and status.st_blocks * 512 >= status.st_size
         if is_whole and self.max_free_bytes:
             token = f"{time.time_ns():016x}.{secrets.token_hex(8)}"
-            os.rename(path, self._free / f"{status.st_size}.{token}")
+            os.rename(path, path_of(self._free, f"{status.st_size}.{token}"))
         else:
-            path.unlink(missing_ok=True)
+            remove(path)
         self.trim()
 
     def trim(self, max_bytes: int | None = None) -> None:
@@ -167,7 +167,7 @@ class Slots:
         oldest_ns = time.time_ns() - int(FREE_AGE_S * 1e9)
         for count, free in enumerate(reversed(self._all_free())):
             if kept_bytes + free.length > limit_bytes or count >= MAX_FREE or free.since_ns < oldest_ns:
-                (self._free / free.name).unlink(missing_ok=True)
+                remove(path_of(self._free, free.name))
             else:
                 kept_bytes += free.length
 
@@ -188,7 +188,7 @@ class Slots:
         return sorted((_Free(int(m[1]), int(m[2], 16), m[0]) for m in matches), key=lambda free: free.since_ns)
 
 
-def _may_be_slot(path: Path) -> bool:
+def _may_be_slot(path: str) -> bool:
     try:
         return is_slot_length(os.lstat(path).st_size)
     except FileNotFoundError:

@@ -35,12 +35,12 @@ _SORTED = (
     *("zrangebyscore", "zrevrangebyscore", "zremrangebyrank", "zremrangebyscore", "zlexcount", "zrangebylex"),
 )
 _STREAMS = ("xadd", "xrange", "xrevrange", "xlen", "xtrim")
-_TELLING = ("publish", "multi", "exec", "discard", "watch", "unwatch")
+_TELLING = ("publish", "wait", "multi", "exec", "discard", "watch", "unwatch")
 # What both do: the ledger and the stores' index are scripts that either may run.
 SHARED = (*_CONNECTION, *_SCRIPTS, *_KEYS, *_STRINGS, *_HASHES, *_LISTS, *_SETS, *_SORTED, *_STREAMS, *_TELLING)
 OWN: dict[Role, tuple[str, ...]] = {
-    # Hears of changes and ends; looks at what Redis syncs; loads the functions that both call.
-    "api": ("subscribe", "unsubscribe", "info", "config|get", "function|load", "function|delete"),
+    # Hears of changes and ends; looks at what Redis syncs; loads the functions that both call, and sees to old ones.
+    "api": ("subscribe", "unsubscribe", "info", "config|get", "function|load", "function|list", "function|delete"),
     "worker": ("brpop", "subscribe", "unsubscribe", "psubscribe", "punsubscribe"),  # as Celery waits for messages
 }
 

@@ -11,10 +11,12 @@ from urllib.parse import urlsplit
 import redis
 import redis.asyncio
 import redis.asyncio.retry
+import structlog
 from redis.backoff import NoBackoff
 
 from jobs.errors import StoreFull, StoreUnavailable
 from jobs.redis.connections import client_of
+from jobs.setting_groups.redis_tls import refusal
 from jobs.settings import Settings
 
 # First words of replies that say "not now": the server is there but does not serve (loading its data, a replica,
@@ -29,6 +31,8 @@ SAID = {
 CONNECTION_LOST = (redis.RedisError, OSError, RuntimeError)
 REDIS_FULL = "The job store has no memory left; try again when some jobs have ended."
 
+
+log = structlog.get_logger(__name__)
 
 # A connection whose other end vanished without a word, as behind a NAT that forgot it or on a host that moved: the
 # system asks after 2 s of silence and each second from then on, and gives it up 5 s after it was last heard.
@@ -86,6 +90,14 @@ def connect_alone(settings: Settings) -> redis.asyncio.Connection:
     return connection
 
 
+def unavailable(error: BaseException) -> StoreUnavailable:
+    """For an error of a connection. What of TLS is wrong is for whoever runs the service, not for callers."""
+    if (reason := refusal(error)) is None:
+        return StoreUnavailable()
+    log.error("Redis is not reached by TLS", reason=reason)
+    return StoreUnavailable("The job store cannot be reached by TLS; the log of the service says why.")
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Turns Redis' errors into StoreUnavailable and StoreFull; also a decorator, `@translated()`.
@@ -95,7 +107,7 @@ def translated() -> Iterator[None]:
     try:
         yield
     except (redis.ConnectionError, redis.TimeoutError) as error:
-        raise StoreUnavailable from error
+        raise unavailable(error) from error
     except redis.ResponseError as error:
         code = error.status_code or str(error).partition(" ")[0]
         if code == "OOM":

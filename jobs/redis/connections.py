@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -35,6 +36,10 @@ class Connections:
         try:
             connection.send_command(*command)  # type: ignore[no-untyped-call]
             answer = connection.read_response()
+        except redis.exceptions.ReadOnlyError:
+            connection.disconnect()  # type: ignore[no-untyped-call]
+            self.close()  # the address may lead to another server by now
+            raise
         except redis.ResponseError:
             self._free.append((connection, time.monotonic()))
             raise
@@ -43,6 +48,18 @@ class Connections:
             raise
         self._free.append((connection, time.monotonic()))
         return answer
+
+    def ask_together(self, *commands: Sequence[str | int]) -> list[Any]:
+        """Their answers, over one connection in one step. Raises as `ask`."""
+        connection = self._taken()
+        try:
+            connection.send_packed_command(connection.pack_commands(commands))  # type: ignore[no-untyped-call]
+            answers = [connection.read_response() for _ in commands]
+        except BaseException:
+            connection.disconnect()  # type: ignore[no-untyped-call]
+            raise
+        self._free.append((connection, time.monotonic()))
+        return answers
 
     def close(self) -> None:
         """Those that nobody uses now. Who asks afterwards gets a new one."""
@@ -85,8 +102,10 @@ def beside(client: redis.Redis) -> Connections:
 
 
 def client_of(url: str, **options: Any) -> redis.Redis:
-    """With a pool of its own. Nothing is sent twice, and nothing is sent yet."""
-    return redis.Redis.from_pool(Pool.from_url(url, retry=Retry(NoBackoff(), 0), **options))
+    """With a pool of its own. Nothing is sent twice, and nothing is sent yet. A connection to what is a replica now is
+    given up, as one that broke: the address may lead to another server."""
+    given_up = (redis.ConnectionError, redis.TimeoutError, TimeoutError, redis.exceptions.ReadOnlyError)
+    return redis.Redis.from_pool(Pool.from_url(url, retry=Retry(NoBackoff(), 0, given_up), **options))
 
 
 def _has_ended(connection: redis.Connection) -> bool:

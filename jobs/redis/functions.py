@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 import redis
@@ -32,6 +32,7 @@ class Functions:
 
     def __init__(self, prefix: str, parts: str, scripts: Mapping[str, tuple[str, str]]) -> None:
         first = f"local prefix, ARGV, call = {_quoted(prefix)}, {{}}"
+        self._first_line = f"\n{first}\n".encode()
         text = "\n".join((first, parts, *(_registered(name, *script) for name, script in scripts.items())))
         self.library = f"matmul_{hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:20]}"
         self._text = f"#!lua name={self.library}\n" + text.replace("@library@", self.library)
@@ -73,9 +74,9 @@ class Functions:
             execute: Any = client.execute_command
             for command in self.loading():
                 execute(*command)
-            # Processes that load one at the same time may each put it down.
+            # Processes that load one at the same time may each put it down; what is on no list was loaded before.
             names = dict.fromkeys(cast(list[bytes], client.lrange(self._book, 0, -1)))
-            for old in list(names)[KEPT:]:
+            for old in [*names, *self._unlisted(client, names)][KEPT:]:
                 client.lrem(self._book, 0, old)  # type: ignore[arg-type]  # bytes do
                 self._remove(client, old)
         except redis.ResponseError as refusal:
@@ -85,6 +86,17 @@ class Functions:
             self.disable()
         else:
             self._off_until = 0.0
+
+    def _unlisted(self, client: redis.Redis, listed: Collection[bytes]) -> list[bytes]:
+        """Libraries of ours that are on no list, as all are that were loaded before a FLUSHALL: it leaves them there.
+        None where this user may not look."""
+        try:
+            found: Any = client.function_list("matmul_*", withcode=True)
+        except redis.exceptions.NoPermissionError:
+            return []
+        about = [dict(zip(each[::2], each[1::2], strict=True)) for each in found]
+        ours = [each[b"library_name"] for each in about if self._first_line in each[b"library_code"]]
+        return [name for name in ours if name not in listed]
 
     def _remove(self, client: redis.Redis, library: Any) -> None:
         try:

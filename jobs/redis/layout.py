@@ -13,6 +13,7 @@ import structlog
 
 from jobs.errors import InvalidSettings, StoreFull, StoreUnavailable
 from jobs.redis.client import address_of, connect, translated
+from jobs.setting_groups.redis_tls import refusal
 from jobs.settings import Settings
 
 LAYOUT = 1
@@ -30,7 +31,7 @@ class WrongLayout(InvalidSettings):
 def claim_layout(settings: Settings) -> None:
     """At a process's start: writes the number where there is none. A Redis that is away is asked again by /readyz.
 
-    Raises WrongLayout.
+    Raises WrongLayout; InvalidSettings where a certificate is not accepted.
     """
     with connect(settings) as client:
         try:
@@ -47,8 +48,13 @@ def check_layout(client: redis.Redis, prefix: str) -> None:
 
 @translated()
 def _written(client: redis.Redis, prefix: str) -> Any:
-    """What was there; None where this wrote it."""
-    return client.set(_key(prefix), LAYOUT, nx=True, get=True)
+    """What was there; None where this wrote it. Raises InvalidSettings where a certificate is not accepted."""
+    try:
+        return client.set(_key(prefix), LAYOUT, nx=True, get=True)
+    except redis.ConnectionError as error:
+        if (reason := refusal(error)) is not None:
+            raise InvalidSettings(reason) from error
+        raise
 
 
 def _key(prefix: str) -> str:

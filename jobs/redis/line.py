@@ -16,7 +16,7 @@ from typing import Any
 import redis
 
 from jobs.errors import StoreUnavailable
-from jobs.redis.client import CONNECTION_LOST, connect_alone, translated
+from jobs.redis.client import CONNECTION_LOST, connect_alone, translated, unavailable
 from jobs.redis.scripts import RedisScripts
 from jobs.settings import Settings
 
@@ -87,11 +87,13 @@ class ScriptLine:
                 for i, (asked, _) in enumerate(joined):
                     if self._scripts.is_unknown(answers[i]):  # as after a restart
                         (answers[i],) = await self._ask([self._scripts.command(*asked, whole=True)])
+                if any(isinstance(answer, redis.exceptions.ReadOnlyError) for answer in answers):
+                    await self.close()  # the address may lead to another server by now
                 parted = (_parted(answer, *each) for answer, each in zip(answers, joined, strict=True))
                 replies = [reply for each in parted for reply in each]
-        except CONNECTION_LOST:
+        except CONNECTION_LOST as error:
             await self.close()
-            replies = [StoreUnavailable() for _ in calls]
+            replies = [unavailable(error) for _ in calls]
         for call, reply in zip(calls, replies, strict=True):
             if call.reply.done():  # its caller went away
                 continue

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from pydantic_settings.exceptions import SettingsError
 
 from jobs.errors import InvalidSettings
+from jobs.setting_groups.redis_tls import check_tls
 from jobs.settings import Settings, get_settings
 from jobs.starting.settings_text import variable
 
@@ -29,6 +30,7 @@ def checked_settings() -> Settings:
             f"MATMUL_REDIS_URL must begin with {', '.join(REDIS_SCHEMES[:-1])} or {REDIS_SCHEMES[-1]}, as in "
             "redis://127.0.0.1:6379/0."
         )
+    check_tls(settings.redis_url.get_secret_value())
     return settings
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import orjson
 
-from jobs.errors import StoreUnavailable
+from jobs.errors import JobNotFound, MatmulError, StoreUnavailable
 from jobs.models import JobEvent
 from jobs.states import TERMINAL
 from service.changes import Watch
@@ -28,8 +28,8 @@ async def events_after(context: Context, job_id: str, event_id: str) -> Sequence
 async def stream(
     context: Context, watch: Watch, job_id: str, first: Sequence[JobEvent], last_id: str
 ) -> AsyncIterator[bytes]:
-    """`first` is what there was after `last_id`. Ends after the job's final event, or when the service stops. A caller
-    that hears nothing for PING_S gets a comment: what is in between closes silent connections."""
+    """`first` is what there was after `last_id`. Ends after the job's final event, when the job is gone, or when the
+    service stops. A caller that hears nothing for PING_S gets a comment: silent connections are closed on the way."""
     now = asyncio.get_running_loop().time
     yield b"retry: %d\n\n" % RETRY_MS
     events, ping_at = first, now() + PING_S
@@ -43,12 +43,25 @@ async def stream(
         if context.hub.closing:
             return
         if now() >= ping_at:
+            if await _is_gone(context, job_id):
+                return
             ping_at = now() + PING_S
             yield b": ping\n\n"
         try:
             events = await events_after(context, job_id, last_id)
         except StoreUnavailable:
             events = ()  # an outage is waited out: the events are kept
+
+
+async def _is_gone(context: Context, job_id: str) -> bool:
+    """Whether no event will come any more: the job was deleted, or lost in a failover."""
+    try:
+        await context.call(context.ledger.get, job_id)
+    except JobNotFound:
+        return True
+    except MatmulError:
+        return False
+    return False
 
 
 def _lines(event: JobEvent) -> bytes:

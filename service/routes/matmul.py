@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from jobs.errors import InvalidRequest
+from jobs.errors import InvalidRequest, JobNotFound, StoreUnavailable
 from jobs.ledger.ends import JobEnd
 from jobs.models import Job, new_id
 from service.bodies.body import Body
@@ -35,6 +35,7 @@ from service.submit.product import Submitter
 from service.submit.replies import end_reply, pending_reply, reads_store
 
 EndReply = Callable[[Context, Job, Request, Mapping[str, str]], Response | None]
+LOST = "The job store has no record of this job any more, as a failover to a replica can have it; send it again."
 ACCEPTED_TYPES = (JSON, MULTIPART, SAFETENSORS)
 
 router = APIRouter()
@@ -142,7 +143,8 @@ async def answer(
     key: str | None,
     ended: EndReply = end_reply,
 ) -> Response:
-    """The product, or 202 where it is not there in time. Raises ClientGone where the client left with its key.
+    """The product, or 202 where it is not there in time. Raises ClientGone where the client left with its key,
+    StoreUnavailable also where the job is gone.
 
     `ended` makes the reply of a job that has ended; None of one that has not."""
     job_id, owner = receipt.job.id, owner_of(request)
@@ -158,10 +160,15 @@ async def answer(
     def look() -> Response | None:
         return ended(context, context.ledger.get(job_id, owner=owner, with_product=True), request, extra)
 
-    reply = await context.call(look) if receipt.replayed else None  # it may have ended before anyone watched
-    if reply is None:
-        waiting = first_reply(context, watch, wait.seconds, look, None if receipt.replayed else answered)
-        reply = await (waiting if key is None else unless_gone(request, waiting))
+    try:
+        reply = await context.call(look) if receipt.replayed else None  # it may have ended before anyone watched
+        if reply is None:
+            waiting = first_reply(context, watch, wait.seconds, look, None if receipt.replayed else answered)
+            reply = await (waiting if key is None else unless_gone(request, waiting))
+        if reply is None and wait.seconds:
+            reply = await context.call(look)  # it may be gone: another Redis may stand in its Redis' place
+    except JobNotFound:
+        raise StoreUnavailable(LOST) from None
     if reply is None:
         await context.check_written()  # a job that has ended is recorded: a later change of it was taken
         return pending_reply(receipt.job.record, extra)

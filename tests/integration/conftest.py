@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
+from tests.support.interned import noted, noted_in
 from tests.support.ledger.ledgers import Bench, memory_bench, redis_bench
 from tests.support.objects import ObjectServer, start_moto
 from tests.support.servers import DURABLE
@@ -82,12 +84,22 @@ def stores(make_stores: MakeStores) -> StoreBench:
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def interned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the processes of `stack` note the names that they intern; they should not."""
+    return tmp_path_factory.mktemp("interned") / "names"
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory, interned: Path) -> Iterator[Stack]:
     """The whole service as processes: Valkey, API, a CPU worker. No test may kill any of them."""
-    with Stack(tmp_path_factory.mktemp("stack"), settings={"cpu_threads": "1", "redis_timeout_s": "5"}) as running:
-        yield running
-        with running.redis.client() as root:
+    settings = {"cpu_threads": "1", "redis_timeout_s": "5"}
+    with ExitStack() as running:
+        with noted_in(interned):
+            stack = running.enter_context(Stack(tmp_path_factory.mktemp("stack"), settings=settings))
+        yield stack
+        with stack.redis.client() as root:
             assert not root.acl_log(), "API or worker asked Redis for what their users may not (jobs/redis/acl.py)"
+        assert not noted(interned), "API or worker grow with each of these names (jobs/disk.py, path_of)"
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@
     make soak ARGS="--for-s 480 --api-processes 4 --workers 3 --client-processes 4 --out benchmarks/results/soak.json"
 
 Ends after --jobs conversations or --for-s seconds. With `--out`, the run is added to a record, and --jobs are those of
-all its runs: called again, it goes on. Exits with 1 where the memory of a process of the service was found
-to grow by 1 MiB an hour or more (tests/soak/verdict.py), where descriptors, Redis or the store were not flat, where a
-job was lost or a product wrong, or where a process was replaced.
+all its runs at this commit: called again, it goes on. Exits with 1 where, in any of these, the memory of a process of
+the service was found to grow by 1 MiB an hour or more (tests/soak/verdict.py), where descriptors, Redis or the store
+were not flat, where a job was lost or a product wrong, or where a process was replaced.
 """
 
 from __future__ import annotations
@@ -62,9 +62,13 @@ def _row(sample: Sample, names: Sequence[str]) -> list[float | int | None]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status."""
     options = _parser().parse_args(arguments)
-    record = RunsRecord(options.out)
-    if (missing := options.jobs - record.total("conversations")) <= 0:
-        return 0 if all(run["passed"] for run in record.runs) else 1
+    record, commit = RunsRecord(options.out), origin(commit=options.commit)["commit"]
+
+    def runs() -> list[dict[str, Any]]:
+        return [run for run in record.runs if run["commit"] == commit]
+
+    if (missing := options.jobs - sum(run["conversations"] for run in runs())) <= 0:
+        return 0 if all(run["passed"] for run in runs()) else 1
     asked = Asked(
         conversations=missing,
         for_s=options.for_s,
@@ -78,19 +82,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     with TemporaryDirectory(prefix="matmul-soak-") as directory:
         outcome = run(asked, Path(directory))
-    record.add(document(outcome, options.commit))
+    record.add(document(outcome, commit))
     print(json.dumps({name: value for name, value in record.runs[-1].items() if name != "samples"}, indent=1))
     if outcome.verdict.undecided:
         print(f"too short, or too few samples, to say of the memory of {outcome.verdict.undecided}")
     print("passed" if outcome.passed else f"not passed: {outcome.verdict.growing or outcome.tally.wrong[:5]}")
-    return 0 if all(run["passed"] for run in record.runs) else 1
+    return 0 if all(run["passed"] for run in runs()) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
     cores = os.cpu_count() or 1
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--jobs", type=int, default=1_000_000, help="conversations in all runs; some make two jobs")
+    parser.add_argument("--jobs", type=int, default=1_000_000, help="conversations, in all runs at this commit")
     parser.add_argument("--for-s", type=float, default=8 * 3600.0)
     parser.add_argument("--warm-up-s", type=float, help="not looked at; a third of --for-s")
     parser.add_argument("--sample-s", type=float, help="between samples; --for-s / 400, at least a second")

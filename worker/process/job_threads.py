@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
-from threading import Condition
+from threading import Condition, Lock
 
 import structlog
 
@@ -32,11 +32,23 @@ class JobThreads:
             return self._free
 
     def start(self, run: Callable[[], None]) -> None:
-        """Has a thread run it, once one is free; log lines there are about what they are about here."""
+        """Has a thread run it, once one is free; log lines there are about what they are about here. Where the system
+        refuses a thread, and none has begun it, it runs in this one."""
         with self._changed:
             self._changed.wait_for(lambda: self._free > 0)
             self._free -= 1
-        self._pool.submit(copy_context().run, self._run, run)
+        begun = Lock()
+        context = copy_context()
+
+        def once() -> None:
+            if begun.acquire(blocking=False):
+                context.run(self._run, run)
+
+        try:
+            self._pool.submit(once)
+        except RuntimeError as refused:  # it is in the pool's queue all the same, for a thread that comes free
+            log.warning("the system gives no further thread; a job runs in this one", reason=str(refused))
+            once()
 
     def wait_for_one(self) -> None:
         """Until a thread is free."""

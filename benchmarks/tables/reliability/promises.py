@@ -60,12 +60,16 @@ def _mixed(path: Path) -> str:
 
 
 def _soak(path: Path) -> str:
-    """Of the longest run."""
+    """Of the longest run on each Python."""
     runs = read(path)
-    longest = max(runs, key=lambda run: float(run["seconds"]))
-    most = max(each["per_h"] for each in longest["verdict"]["memory"].values())
+    longest = {run["python"]: run for run in sorted(runs, key=lambda run: float(run["seconds"]))}
+    grown = [
+        f"{max(each['per_h'] for each in run['verdict']['memory'].values()):.2f} MiB/h in "
+        f"{run['seconds'] / 60:,.0f} minutes on Python {python}"
+        for python, run in sorted(longest.items())
+    ]
     jobs, lost = (total(runs, name) for name in ("jobs", "lost"))
-    return f"{most:.2f} MiB/h in {longest['seconds'] / 60:,.0f} minutes; {lost} of {jobs:,} lost"
+    return f"{', '.join(grown)}; {lost} of {jobs:,} lost"
 
 
 def _malformed(path: Path) -> str:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from jobs.disk import path_of, remove
 from jobs.matrices.file_lock import open_file
 from jobs.matrices.slots import Slots
 
@@ -48,7 +49,7 @@ class Copies:
         for copy in copies:
             if kept_bytes <= room:
                 break
-            self._slots.free(self._directory / copy.name)
+            self._slots.free(path_of(self._directory, copy.name))
             kept_bytes -= copy.bytes
             removed += 1
         self._slots.trim(max(0, room - kept_bytes))
@@ -74,7 +75,7 @@ class Copies:
     @contextmanager
     def fetching(self, name: str) -> Iterator[None]:
         """One process and thread of this host at a time fetches a matrix; the others wait, and find it there."""
-        path = self._locks / name
+        path = path_of(self._locks, name)
         while True:
             file = open_file(path, os.O_RDWR | os.O_CREAT)
             if file is None:
@@ -87,5 +88,5 @@ class Copies:
         try:
             yield
         finally:
-            path.unlink(missing_ok=True)
+            remove(path)
             file.close()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeVar
 
 from jobs.disk import translated_disk
@@ -28,7 +28,7 @@ class PartialSlots(MatrixStore):
     max_matrix_bytes: int
 
     @abstractmethod
-    def path(self, data: str) -> Path: ...
+    def path(self, data: str) -> str: ...
 
     @abstractmethod
     def in_directory(self, make: Callable[[], F]) -> F: ...
@@ -56,10 +56,10 @@ class PartialSlots(MatrixStore):
         finally:
             partial.ended()
 
-    def _made(self, size: int, path: Path) -> Slot:
+    def _made(self, size: int, path: str) -> Slot:
         """Under a name that no one finds again, where another process has that one. Also in a store that keeps no free
         slots."""
-        path = self.path(f"w_{random_hex(16)}{SLOT_PART}") if path.exists() else path
+        path = self.path(f"w_{random_hex(16)}{SLOT_PART}") if os.path.exists(path) else path
         with translated_disk():
             slot = self.slots.take(size, path)
             self.respect_bound(slot_length(size) if slot is None else 0)

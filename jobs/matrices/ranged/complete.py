@@ -10,7 +10,6 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from jobs.disk import translated_disk, write_all
 from jobs.errors import DigestMismatch, MatrixNotFound
@@ -42,7 +41,7 @@ class _Whole:
     """An upload all of which came."""
 
     upload: Ranged
-    path: Path
+    path: str
     file: LockedFile
     expected_id: str | None
 
@@ -69,12 +68,12 @@ def complete_upload(store: FileMatrixStore, name: str, *, owner: str, ttl_s: flo
         raise
 
 
-def _expected(store: FileMatrixStore, upload: Ranged, owner: str, path: Path, file: LockedFile) -> str | None:
+def _expected(store: FileMatrixStore, upload: Ranged, owner: str, path: str, file: LockedFile) -> str | None:
     """The id that the contents must have. Raises UploadNotSent where some of them have not come; MatrixNotFound where
     another process has just completed it."""
     if path != store.path(upload.id):
         find_upload(store, upload.id, owner=owner)
-        return path.name.partition(".")[0]
+        return os.path.basename(path).partition(".")[0]
     with translated_disk():
         expected, came = notes_of(file, upload)
     if missing := list(runs(came, b"\0", upload.bytes)):

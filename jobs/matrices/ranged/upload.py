@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from jobs.disk import translated_disk
 from jobs.errors import BodyTooLarge, InvalidRequest, MatrixNotFound, WrongState
@@ -84,7 +84,7 @@ def _make(store: FileMatrixStore, upload: Ranged, expected: bytes) -> None:
     file.close()
 
 
-def _new_file(store: FileMatrixStore, size: int, path: Path) -> LockedFile:
+def _new_file(store: FileMatrixStore, size: int, path: str) -> LockedFile:
     """Under that name, a slot if it is large enough for one; also in a store that keeps no free slots."""
     slot = store.slot(size, is_whole=False)
     with translated_disk():
@@ -148,12 +148,12 @@ def locked(store: FileMatrixStore, upload: Ranged, kind: int, busy: str) -> Lock
         raise
 
 
-def locked_at(path: Path, kind: int, busy: str) -> LockedFile:
+def locked_at(path: str, kind: int, busy: str) -> LockedFile:
     with translated_disk():
         file = open_locked(path, kind)
     if file is not None:
         return file
-    if path.exists():
+    if os.path.exists(path):
         raise WrongState(busy)
     raise gone()
 
@@ -163,12 +163,14 @@ def random_part(upload: Ranged) -> str:
     return f"w_{upload.id.removeprefix('up_')}"
 
 
-def moved_to(store: FileMatrixStore, upload: Ranged) -> Path | None:
+def moved_to(store: FileMatrixStore, upload: Ranged) -> str | None:
     """Where the file of an upload is that was being completed; None before that."""
-    if store.path(upload.id).exists():
+    if os.path.exists(store.path(upload.id)):
         return None
-    with translated_disk():
-        return next(store.directory.glob(f"*.{random_part(upload)}"), None)
+    end = f".{random_part(upload)}"
+    with translated_disk(), suppress(FileNotFoundError):  # of a store that was wiped
+        return next((store.path(name) for name in os.listdir(store.directory) if name.endswith(end)), None)
+    return None
 
 
 def give_up(store: FileMatrixStore, name: str, *, owner: str) -> None:

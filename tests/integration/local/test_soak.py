@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 from jobs.ledger.totals import totals_of
 from tests.soak.sample import processes_of, sample
 from tests.soak.traffic import SHARES, Share, talk
+from tests.support.interned import noted, noted_in
 from tools.stack import Stack
 
 
@@ -16,13 +19,20 @@ def ended(stack: Stack) -> int:
         return sum(totals_of(client, "matmul:").ended.values())
 
 
-def test_callers_on_every_path_get_what_is_theirs(stack: Stack) -> None:
+def test_callers_on_every_path_get_what_is_theirs_and_leave_no_name_behind(stack: Stack, interned: Path) -> None:
     before = ended(stack)
     share = Share(stack.api_port, ["a key"], 5, 7, 100, 8, time.monotonic() + 300)
     tally = talk(share)
     assert tally.wrong == [] and tally.conversations == SHARES
     assert tally.jobs == 100 + SHARES["chained"]
     assert ended(stack) - before == tally.jobs
+    assert noted(interned) == []
+
+
+def test_a_name_that_is_interned_is_noted(tmp_path: Path) -> None:
+    with noted_in(tmp_path / "names"):
+        subprocess.run([sys.executable, "-c", "import sys; sys.intern('w_' + 16 * '0f')"], check=True)
+    assert [line.partition(" ")[2] for line in noted(tmp_path / "names")] == [f"w_{16 * '0f'}"]
 
 
 def test_a_sample_has_every_process(stack: Stack) -> None:

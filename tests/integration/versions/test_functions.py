@@ -20,7 +20,7 @@ from jobs.models import ANONYMOUS, Job, JobMatrices, NewJob
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
-from jobs.redis.functions import KEPT, Functions
+from jobs.redis.functions import KEPT, LAST_LINE, Functions
 from jobs.redis.line import ScriptLine
 from jobs.settings import Settings
 from jobs.states import JobState
@@ -126,6 +126,24 @@ def test_libraries_of_old_versions_go(server: EmbeddedServer) -> None:
         assert lived(api, api, root)["scripts"] == 3  # its library was the oldest: scripts do for now
         api.scripts.load_functions()
         assert lived(api, api, root) == {"functions": 3}
+
+
+def test_those_from_before_a_flushall_go_too(server: EmbeddedServer) -> None:
+    """It empties the list of libraries and leaves the libraries. Those of another prefix are not ours."""
+    with server.client() as root, ledger_of(server.url_of("api")) as api:
+        others = Functions(
+            "other:", "local function begin() end", {"f": ("", f"local function main() end\n{LAST_LINE}")}
+        )
+        others.load(root)
+        for version in range(3):
+            library_of(version).load(root)
+        root.flushall()
+        for version in range(3, 3 + KEPT - 1):
+            library_of(version).load(root)
+        api.scripts.load_functions()
+        names = {library[1].decode() for library in root.function_list()}
+        kept = {library_of(version).library for version in range(3, 3 + KEPT - 1)}
+        assert api.scripts.functions and names == kept | {api.scripts.functions.library, others.library}
 
 
 def test_processes_that_start_together_remove_none(server: EmbeddedServer) -> None:

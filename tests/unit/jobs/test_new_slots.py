@@ -18,7 +18,7 @@ LENGTH = slot_length(MIN_SLOT_BYTES)
 
 def slot(path: Path, length: int = LENGTH) -> LockedFile:
     """As its writer has it."""
-    file = open_file(path, os.O_RDWR | os.O_CREAT)
+    file = open_file(str(path), os.O_RDWR | os.O_CREAT)
     assert file is not None and file.lock(EXCLUSIVE)
     if length:
         os.posix_fallocate(file.fd, 0, length)
@@ -75,7 +75,7 @@ def test_it_can_still_be_deleted_and_used_again(tmp_path: Path, memories: SlotMe
     new = NewSlots(tmp_path, memories)
     assert len(list(new.look())) == 1
     writer.close()
-    taken = open_locked(path, EXCLUSIVE)
+    taken = open_locked(str(path), EXCLUSIVE)
     assert taken is not None, "a map keeps no lock"
     taken.close()
     path.unlink()

@@ -17,7 +17,7 @@ PAGES = 2048
 
 
 def slot(path: Path, pages: int = PAGES) -> LockedFile:
-    file = open_file(path, os.O_RDWR | os.O_CREAT)
+    file = open_file(str(path), os.O_RDWR | os.O_CREAT)
     assert file is not None and file.lock(EXCLUSIVE)
     os.posix_fallocate(file.fd, 0, pages * 4096)
     return file
@@ -55,10 +55,10 @@ def test_an_array_keeps_its_slot_locked_and_mapped(tmp_path: Path) -> None:
     array = memories.of(file.fd).array(file, 100, writable=True)
     view = array[50:].view(np.float16)
     del array, file
-    assert open_locked(path, EXCLUSIVE) is None
+    assert open_locked(str(path), EXCLUSIVE) is None
     view[0] = 3
     del view
-    again = open_locked(path, EXCLUSIVE)
+    again = open_locked(str(path), EXCLUSIVE)
     assert again is not None
 
 

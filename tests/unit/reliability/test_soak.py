@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from benchmarks.tables.reliability.soak import soak
-from tests.soak.__main__ import document
+from tests.soak.__main__ import document, main
 from tests.soak.run import Asked, Outcome
 from tests.soak.sample import ProcessSample, Sample, sample_of
 from tests.soak.slope import slope
@@ -121,6 +121,27 @@ def test_the_docs_tell_of_all_runs(tmp_path: Path) -> None:
     assert "| all |  |  | 10,000 |  | 1 | 0 |  |" in text
     assert re.search(r"\| API \| 1[12]\.\d\d \|", text)
     assert not [*soak(tmp_path / "elsewhere")]
+
+
+def test_what_is_checked_out_is_judged_and_earlier_runs_stay_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that found growth stays, also for who mended it; it says nothing of what came after, nor does it count."""
+    out, growth_mib_h = tmp_path / "soak.json", 12.0
+
+    def played(asked: Asked, directory: Path) -> Outcome:
+        some = samples(lambda at: 90 + growth_mib_h * at / 3600)
+        return Outcome(asked, Tally(jobs=5, conversations=Counter({"inline": 500})), some, judge(some, 120.0), 5, 480.0)
+
+    monkeypatch.setattr("tests.soak.__main__.run", played)
+    soak_of = ["--jobs", "1000", "--out", str(out), "--commit"]
+    assert main([*soak_of, "before"]) == 1
+    growth_mib_h = 0.0
+    assert main([*soak_of, "before"]) == 1, "one of its two runs grew"
+    assert main([*soak_of, "after"]) == 0
+    assert [run["passed"] for run in RunsRecord(out).runs] == [False, True, True]
+    assert main([*soak_of, "after"]) == 0 and main([*soak_of, "after"]) == 0
+    assert len(RunsRecord(out).runs) == 4, "it has its thousand"
 
 
 def test_paths_have_their_shares() -> None:

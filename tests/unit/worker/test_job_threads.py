@@ -60,6 +60,22 @@ def test_so_many_jobs_are_under_way_and_no_more() -> None:
     assert idle.wait(TIMEOUT_S)
 
 
+def test_where_the_system_gives_no_thread_the_job_runs_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, ran, main = JobThreads(2), Queue[int](), threading.get_ident()
+
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refused)
+        threads.start(lambda: ran.put(threading.get_ident()))
+    assert ran.get_nowait() == main and threads.free == 2
+    threads.start(lambda: ran.put(0))
+    assert ran.get(timeout=TIMEOUT_S) == 0
+    threads.wait_for_all()
+    assert threads.free == 2 and ran.empty()  # the thread found the first one in its queue, and let it be
+
+
 def test_a_job_that_breaks_off_leaves_its_thread_to_the_next() -> None:
     threads, held = JobThreads(1), Held()
 

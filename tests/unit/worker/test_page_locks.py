@@ -40,7 +40,7 @@ def is_mapped(address: int) -> bool:
 
 
 def slot(directory: Path, name: str) -> LockedFile:
-    file = open_file(directory / name, os.O_RDWR | os.O_CREAT)
+    file = open_file(str(directory / name), os.O_RDWR | os.O_CREAT)
     assert file is not None
     os.truncate(file.fd, LENGTH)
     return file

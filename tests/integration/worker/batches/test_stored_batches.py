@@ -51,7 +51,7 @@ def submitted(bench: WorkerBench, *shapes: tuple[int, int, int]) -> tuple[list[s
 
 def path(bench: WorkerBench, matrix_id: str) -> Path:
     assert isinstance(bench.store, FileMatrixStore)
-    return bench.store.path(matrix_id)
+    return Path(bench.store.path(matrix_id))
 
 
 def run(bench: WorkerBench, job_id: str, runner: Runner | None = None) -> None:
