@@ -175,7 +175,7 @@ def test_what_is_not_finite_and_columns_that_are_tiny(runner: CudaRunner, rng: n
     epilogue = Epilogue(1.0, 1.0, sent(c), sent(bias), may_fuse=True)
     with fused(runner, "hopper_fp16", problem, (sent(a), sent(b)), epilogue) as product:
         checked(runner, "hopper_fp16", problem, product, rng)
-        d = as_float64(np.frombuffer(gathered(product.chunks()), np.uint16).reshape(size[:2]), "float16")
+        d = as_float64(np.frombuffer(gathered(product.chunks()), np.float16).reshape(size[:2]), "float16")
     assert np.isnan(d[3, 4]) and np.isposinf(d[30, 20]) and not np.isfinite(d[9]).any()
 
 
