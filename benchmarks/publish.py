@@ -92,8 +92,10 @@ def beside_cublas(document: Mapping[str, Any]) -> Results:
     found = [Results.model_validate(one) for one in document.values() if is_results(one)]
     runs = [one for one in found if one.spec.data.layout == "padded" and any(is_library(r.kernel) for r in one.records)]
     records = {(one.kernel, one.case): one for run in reversed(runs) for one in reversed(run.records)}
-    spec = runs[0].spec.model_copy(update={"title": BESIDE_CUBLAS})
-    job = runs[0].job.model_copy(update={"title": BESIDE_CUBLAS, "finished_at": runs[-1].job.finished_at})
+    types = {one.dtype for one in records.values()}
+    title = BESIDE_CUBLAS if len(types) > 1 else f"The fast {types.pop()} kernels beside cuBLAS"
+    spec = runs[0].spec.model_copy(update={"title": title})
+    job = runs[0].job.model_copy(update={"title": title, "finished_at": runs[-1].job.finished_at})
     told = {"job": job, "spec": spec, "warnings": (PADDED_TOO,), "records": tuple(reversed(records.values()))}
     return runs[0].model_copy(update=told)
 
