@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.result_models import Results
-from benchmarks.recorded import packed, read, unpacked, write
+from benchmarks.recorded import name_of, packed, read, unpacked, write
 from benchmarks.tuned_table import timed
 from tests.support.recorded import RESULTS, recorded_results
 
@@ -26,7 +26,7 @@ def again(found: dict[str, Any], *, brief: bool = False) -> Any:
     return unpacked(list(packed(found, brief=brief)))
 
 
-@pytest.mark.parametrize("path", sorted(RESULTS.glob("h200/*.jsonl")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("h?00/*.jsonl*")), ids=name_of)
 def test_every_record_is_results_and_comes_out_as_it_went_in(path: Path) -> None:
     found = Results.model_validate(read(path))
     if found.records:
