@@ -36,12 +36,20 @@ def test_jobs_count_by_the_way_that_they_crossed(tmp_path: Path) -> None:
     assert "| 3 of 700 and 800 |" in text
 
 
-def test_the_longest_soak_is_told_and_all_jobs_are(tmp_path: Path) -> None:
-    short, long = (
-        {"seconds": seconds, "jobs": 1000, "lost": 0, "verdict": {"memory": {"API": {"per_h": per_h}}}}
-        for seconds, per_h in ((600.0, 9.0), (3600.0, 0.25))
-    )
-    assert "| 0.25 MiB/h in 60 minutes; 0 of 2,000 lost |" in written(tmp_path, "soak.json", short, long)
+def test_the_longest_soak_on_each_python_is_told_and_all_jobs_are(tmp_path: Path) -> None:
+    runs = [
+        {
+            "python": python,
+            "seconds": seconds,
+            "jobs": 1000,
+            "lost": 0,
+            "verdict": {"memory": {"API": {"per_h": per_h}}},
+        }
+        for python, seconds, per_h in (("3.11.7", 600.0, 9.0), ("3.11.7", 3600.0, 0.25), ("3.12.3", 300.0, 4.0))
+    ]
+    told = written(tmp_path, "soak.json", *runs)
+    assert "0.25 MiB/h in 60 minutes on Python 3.11.7" in told and "9.00" not in told
+    assert "4.00 MiB/h in 5 minutes on Python 3.12.3; 0 of 3,000 lost |" in told
 
 
 def test_operations_with_too_few_examples_do_not_count(tmp_path: Path) -> None:
