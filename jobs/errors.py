@@ -267,6 +267,12 @@ class OperandOutOfRange(JobFailed):
     type = "operand_out_of_range"
 
 
+class ScaleOutOfRange(JobFailed):
+    """A block scale is NaN, infinite, or too large or small to be multiplied with another; see which it is."""
+
+    type = "scale_out_of_range"
+
+
 class KernelUnavailable(JobFailed):
     """The worker cannot run this kernel on its device."""
 

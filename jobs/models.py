@@ -28,6 +28,7 @@ from jobs.tracing.request_trace import trace_of_new_job
 from kernels.model.activations import ActivationName
 from kernels.model.numerics import OPERAND_FLAGS, AccuracyName, DTypeName, Problem
 from kernels.model.outputs import Delivered, delivered_of, multiplied_as
+from kernels.model.scales import with_scales
 from kernels.selection.demands import ToleranceKind
 
 ANONYMOUS = "anonymous"  # the owner of everything where keys are off
@@ -73,26 +74,31 @@ class MatmulRequest(Strict):
     tolerance: Tolerance | None = Field(None, description="What each element's proven error must be within; else null.")
     tolerance_kind: ToleranceKind = Field("componentwise", description="What the tolerance is in proportion to.")
     reproducible: bool = Field(False, description="Whether the product has the same bits on every device and run.")
-
     bias: OperandRef | None = Field(None, description="What is added to every row (1×n) or column (m×1); else null.")
     activation: ActivationName | None = Field(None, description="Function of every element of the sum; else null.")
     output_dtype: DTypeName | None = Field(None, description="Element type asked for; null: the usual one.")
+    scale_a: OperandRef | None = Field(None, description="Block scales of A, stored as A is; else null.")
+    scale_b: OperandRef | None = Field(None, description="Block scales of B, stored as B is; else null.")
 
     @property
     def operands(self) -> dict[str, OperandRef]:
         """By name."""
-        if self.c is None and self.bias is None:
+        if self.c is None and self.bias is None and self.scale_a is None:
             return {"a": self.a, "b": self.b}
         return {name: ref for name in INPUTS if (ref := getattr(self, name)) is not None}
 
     @property
     def has_epilogue(self) -> bool:
         """Whether more is asked for than A·B."""
-        return as_number(self.alpha) != 1.0 or as_number(self.beta) != 0.0 or self.goes_whole
+        return as_number(self.alpha) != 1.0 or as_number(self.beta) != 0.0 or self._ends_otherwise
 
     @property
     def goes_whole(self) -> bool:
-        """Whether it is never computed in tiles: what these three ask for is done to a whole product."""
+        """Whether it is never computed in tiles."""
+        return self.scale_a is not None or self._ends_otherwise
+
+    @property
+    def _ends_otherwise(self) -> bool:
         has_other_type = self.output_dtype is not None and self.output_dtype != self.problem.product_dtype
         return self.bias is not None or self.activation is not None or has_other_type
 
@@ -107,7 +113,9 @@ class MatmulRequest(Strict):
     def problem(self) -> Problem:
         """What is multiplied: A·B."""
         flags = {name: getattr(self, name) for name in OPERAND_FLAGS}
-        return Problem.of_shapes(self.a.shape, self.b.shape, multiplied_as(self.a.dtype, self.output_dtype), **flags)
+        dtype, shapes = multiplied_as(self.a.dtype, self.output_dtype), (self.a.shape, self.b.shape)
+        problem = Problem.of_shapes(*shapes, dtype, **flags)
+        return problem if self.scale_b is None else with_scales(problem, self.b.shape, self.scale_b.shape)
 
     @property
     def delivered(self) -> Delivered:

@@ -114,6 +114,8 @@ class Kernel:
     # Where each product is several of another type, or less than one of its own: on which type's units, how many.
     emulated_with: tuple[DTypeName, float] | None = None
     arithmetic: Mapping[DTypeName, Arithmetic] = field(default_factory=dict)  # of floats, where it is not conventional
+    # Where operands may have block scales: why a config cannot take those of a problem, as a sentence; None: it can.
+    scales: Callable[[Problem, TileConfig], str | None] | None = field(default=None, repr=False)
 
     @property
     def dtypes(self) -> tuple[DTypeName, ...]:
@@ -159,7 +161,7 @@ class Kernel:
             config = {p.name: asked.get(p.name, start.get(p.name, p.default)) for p in self.parameters}
             error = self._broken_rule(config)
             if error is None and problem is not None:
-                error = self.misfit(config, problem.dtype, device)
+                error = self.misfit(config, problem.dtype, device) or self._scales_misfit(problem, config)
             if error is None:
                 return config
             first_error = first_error or error
@@ -169,6 +171,12 @@ class Kernel:
     def misfit(self, config: TileConfig, dtype: DTypeName, device: DeviceTraits | None = None) -> str | None:
         """Why a launch of this config cannot fit, as a sentence with the numbers; None where it can."""
         return None
+
+    def takes_scales_of(self, problem: Problem) -> bool:
+        return not problem.scale_columns or self.scales is not None
+
+    def _scales_misfit(self, problem: Problem, config: TileConfig) -> str | None:
+        return self.scales(problem, config) if problem.scale_columns and self.scales is not None else None
 
     def _broken_rule(self, config: TileConfig) -> str | None:
         """The sentence of the first constraint that does not hold."""

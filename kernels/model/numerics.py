@@ -156,6 +156,7 @@ class Problem:
     b_batched: bool = False
     conjugate_a: bool = False
     conjugate_b: bool = False
+    scale_columns: int = 0  # columns of B that share a scale (kernels/model/scales.py); 0 without scales
 
     @classmethod
     def of_shapes(
