@@ -262,15 +262,9 @@ class VerificationFailed(JobFailed):
 
 
 class OperandOutOfRange(JobFailed):
-    """An operand has elements too large for the type that the kernel rounds them to; take another kernel."""
+    """An operand has elements too large for the kernel, or a block scale too large or small; `detail` says which."""
 
     type = "operand_out_of_range"
-
-
-class ScaleOutOfRange(JobFailed):
-    """A block scale is NaN, infinite, or too large or small to be multiplied with another; see which it is."""
-
-    type = "scale_out_of_range"
 
 
 class KernelUnavailable(JobFailed):

@@ -83,8 +83,6 @@ class MatmulRequest(Strict):
     @property
     def operands(self) -> dict[str, OperandRef]:
         """By name."""
-        if self.c is None and self.bias is None and self.scale_a is None:
-            return {"a": self.a, "b": self.b}
         return {name: ref for name in INPUTS if (ref := getattr(self, name)) is not None}
 
     @property

@@ -165,7 +165,6 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.BenchmarkTooLarge: 422,
     errors.IdempotencyKeyReused: 422,
     errors.OperandOutOfRange: 422,
-    errors.ScaleOutOfRange: 422,
     errors.QuotaExceeded: 429,
     TooManyAttempts: 429,
     HeadersTooLarge: 431,

@@ -9,7 +9,7 @@ from jobs.formats.elements import Array
 from kernels.model.numerics import Problem
 from kernels.model.scales import SCALE_DEPTH, SCALED_DTYPE
 from worker.check.elements import core, widen
-from worker.device.scaled import ScaledOperand
+from worker.device.scaled import ScaledOperand, scales_by_stage
 
 BLOCK = 1024  # rows and columns at a time: temporaries stay small
 
@@ -19,7 +19,10 @@ def multiply_scaled(problem: Problem, a: ScaledOperand, b: ScaledOperand, out: A
     c = np.empty(problem.product_shape, np.float32) if out is None else out
     of_c = core(c, transposed=False)
     of_a, of_b = (
-        (core(each.elements, transposed=turned), _lines(each, along_rows=along_rows, transposed=turned))
+        (
+            core(each.elements, transposed=turned),
+            scales_by_stage(each, along_rows=along_rows, transposed=turned, spread=True),
+        )
         for each, turned, along_rows in ((a, problem.transpose_a, True), (b, problem.transpose_b, False))
     )
     for item in range(problem.batch):
@@ -28,14 +31,6 @@ def multiply_scaled(problem: Problem, a: ScaledOperand, b: ScaledOperand, out: A
                 at = slice(row, row + BLOCK), slice(column, column + BLOCK)
                 _block(of_a, of_b, item, at, of_c[item][at])
     return c
-
-
-def _lines(operand: ScaledOperand, *, along_rows: bool, transposed: bool) -> Array:
-    """Scales as (items, stages of k, rows of A or columns of B), one for each line."""
-    scales = core(operand.scales.elements, transposed=transposed != along_rows)
-    width = min(operand.block)
-    lines = core(operand.elements, transposed=transposed).shape[1 if along_rows else 2]
-    return scales if width == 1 else np.repeat(scales, width, axis=2)[:, :, :lines]
 
 
 def _block(a: tuple[Array, Array], b: tuple[Array, Array], item: int, at: tuple[slice, slice], c: Array) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from kernels.model.launch_plan import LaunchPlan, Workspace
 from kernels.model.numerics import Problem
 from worker.cuda.calls import WORD_BYTES, Arguments, Call
 from worker.cuda.memory import DeviceMatrix, reserve
-from worker.cuda.pitch import Layout, operand_layout, product_layout
+from worker.cuda.pitch import Layout, operand_layout, product_layout, stored_shapes
 from worker.cuda.tensor_maps import (
     ALIGNMENT_BYTES,
     MAP_BYTES,
@@ -29,6 +29,7 @@ from worker.cuda.transpose import FROM, TO, transposed_layout, transposition
 A, B, C = 0, 1, 2  # of the arguments that are addresses of matrices
 GATE = -1
 INT32_BYTES = 4
+SCALES_BYTES = 32  # of what a kernel is told of block scales
 
 Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]  # A, B and C
 Layouts = tuple[Layout, Layout, Layout]
@@ -76,9 +77,10 @@ class Addressed:
         self._calls = [step.call(self._arguments) for step in functions.steps]
         self._edge = _edge(plan, functions, layouts)
 
-    def put(self, matrices: Matrices, stream: int, gate: int | None) -> Any:
+    def put(self, matrices: Matrices, stream: int, gate: int | None, scales: bytes | None = None) -> Any:
         """Puts the product on the stream; the workspace. `gate`: the address of the word that gated functions look at.
         Raises DeviceFault, cupy's OutOfMemoryError."""
+        assert scales is None, "kernels that take scales take tensor maps"
         arguments, workspace = self._arguments, _room(self._workspace)
         for index, matrix in enumerate(matrices):
             arguments.set(index, matrix.address)
@@ -118,11 +120,13 @@ class Mapped:
         if thin is not None:
             of += [(A, self._a.to, thin.box), (B, self._b.to, thin.box)]
             sizes += [thin.row, thin.column]
+        scales = [SCALES_BYTES] if plan.problem.scale_columns else []
         words = [WORD_BYTES] * ((plan.workspace is not None) + self._gated)
-        arguments = Arguments([*[MAP_BYTES] * len(of), *[INT32_BYTES] * len(sizes), *words])
+        arguments = Arguments([*[MAP_BYTES] * len(of), *[INT32_BYTES] * len(sizes), *scales, *words])
         for index, size in enumerate(sizes, start=len(of)):
             arguments.set(index, size)
-        self._word = len(of) + len(sizes)  # where the workspace is
+        self._scales = len(of) + len(sizes)
+        self._word = self._scales + len(scales)  # where the workspace is
         to_tf32 = (boxes.to_tf32, boxes.to_tf32, False, False, False)
         maps = [
             (which, TensorMap(place, layout, box, to_tf32=rounds))
@@ -130,9 +134,9 @@ class Mapped:
         ]
         return arguments, maps
 
-    def put(self, matrices: Matrices, stream: int, gate: int | None) -> Any:
+    def put(self, matrices: Matrices, stream: int, gate: int | None, scales: bytes | None = None) -> Any:
         """Puts the product on the stream; the workspace. `gate`: the address of the word that gated functions look at.
-        Raises DeviceFault, cupy's OutOfMemoryError."""
+        `scales`: of operands that have some, as the kernel takes them. Raises DeviceFault, cupy's OutOfMemoryError."""
         a, b, c = matrices
         to = reserve(self._c) if self._is_moved else c
         reached = self._a.bring(a, stream, gate), self._b.bring(b, stream, gate), to
@@ -143,6 +147,8 @@ class Mapped:
             self._arguments.set(self._word, workspace.ptr)
         if gate is not None:
             self._arguments.set(GATE, gate)
+        if scales is not None:
+            self._arguments.write(self._scales, scales)
         for call in self._calls:
             call.put(stream)
         if self._edge is not None:
@@ -159,17 +165,10 @@ def bytes_beside(plan: LaunchPlan) -> int:
     if plan.boxes is None:
         return workspace
     problem, launched = plan.problem, plan.launched
-    a, b = (operand_layout(problem.dtype, shape) for shape in _stored_shapes(problem))
+    a, b = (operand_layout(problem.dtype, shape) for shape in stored_shapes(problem))
     is_transposed = (problem.transpose_a != launched.transpose_a, problem.transpose_b != launched.transpose_b, False)
     copies = map(_copy_bytes, (a, b, product_layout(problem)), is_transposed)
     return workspace + sum(copies)
-
-
-def _stored_shapes(problem: Problem) -> Iterator[tuple[int, ...]]:
-    a = (problem.k, problem.m) if problem.transpose_a else (problem.m, problem.k)
-    b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
-    yield (problem.batch, *a) if problem.a_batched else a
-    yield (problem.batch, *b) if problem.b_batched else b
 
 
 def _copy_bytes(at: Layout, is_transposed: bool) -> int:

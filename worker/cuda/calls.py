@@ -63,6 +63,10 @@ class Arguments:
         """An argument of WORD_BYTES."""
         self._words[index].value = word
 
+    def write(self, index: int, data: bytes) -> None:
+        """An argument of any size."""
+        ctypes.memmove(ctypes.addressof(self._words[index]), data, len(data))
+
 
 class Call:
     """A compiled function, how it is launched, and its arguments. For one thread."""

@@ -29,8 +29,18 @@ from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, download
 from worker.cuda.operand_cache import Copies, OfferedProducts
 from worker.cuda.pitch import operand_layout
+from worker.cuda.scaled.on_device import DequantisedForCheck
 from worker.device.cancellable_lock import LockRequest
-from worker.device.runner import Epilogue, HostOperand, Product, gathered, host_operands, verify_on_host, wrong_on_host
+from worker.device.runner import (
+    Epilogue,
+    HostOperand,
+    Product,
+    ScaledOperand,
+    gathered,
+    operands_as_checked,
+    verify_on_host,
+    wrong_on_host,
+)
 
 OPERAND_DIGESTS = (0, 1, 3, 4)  # of A, B and what is added, among all that are taken; 2 is the product's
 
@@ -109,7 +119,7 @@ class ProductBroughtBack(CudaProduct):
         if epilogue is not None:
             self._product = _as_product(gathered(staging.download(p, StopWatch())), p, problem)
             self._epilogue = epilogue.on_host(operands[2:])
-        self.matrices = host_operands(problem, operands[0].elements, operands[1].elements, self._product)
+        self.matrices = operands_as_checked(problem, operands[0], operands[1], self._product)
 
     @property
     def digest(self) -> int:
@@ -154,17 +164,24 @@ class ProductOnDevice(CudaProduct):
         host_a: HostMatrix = _OperandOnHost(operands[0], problem.dtype, transposed=problem.transpose_a)
         host_b: HostMatrix = _OperandOnHost(operands[1], problem.dtype, transposed=problem.transpose_b)
         self._real: RealOperands | None = None
+        self._scaled: tuple[DequantisedForCheck, ...] = ()
         if DTYPES[problem.dtype].is_complex:
             self._real = RealOperands(compiler, problem, *matrices[:2], for_check=True)
             on_device = self._real.on_device(problem, matrices[2])
             host_a, host_b = RealView(host_a), InBlocks(host_b, signs_of(problem))
         else:
+            read = matrices[:2]
+            if isinstance(a := operands[0], ScaledOperand) and isinstance(b := operands[1], ScaledOperand):
+                host_a, host_b = a.matrix(transposed=problem.transpose_a), b.matrix(transposed=problem.transpose_b)
+                of_a, of_b = (DequantisedForCheck(compiler, *pair) for pair in ((a, matrices[0]), (b, matrices[1])))
+                self._scaled, read = (of_a, of_b), (of_a.matrix, of_b.matrix)
             on_device = (
-                MatrixOnDevice(compiler, matrices[0], host_a.shape, problem.transpose_a),
-                MatrixOnDevice(compiler, matrices[1], host_b.shape, problem.transpose_b),
+                MatrixOnDevice(compiler, read[0], host_a.shape, problem.transpose_a),
+                MatrixOnDevice(compiler, read[1], host_b.shape, problem.transpose_b),
                 MatrixOnDevice(compiler, matrices[2], (problem.batch, problem.m, problem.n)),
             )
-        has_elements = problem.m and problem.n and problem.k and self._real is None  # else digests go by themselves
+        are_read = self._real is None and not self._scaled  # or else digests go by themselves
+        has_elements = problem.m and problem.n and problem.k and are_read
         left = digestible(on_device, group_width(problem.k)) if has_elements else NO_DIGESTS
         digested = [*matrices[:2], delivered]
         if epilogue is not None:  # the check reads A·B, which no one is sent
@@ -177,6 +194,8 @@ class ProductOnDevice(CudaProduct):
         """All of the check that can be done before the product is there."""
         if self._real is not None:
             self._real.arrange()
+        for each in self._scaled:
+            each.make()
         self._check.prepare()
 
     def computed(self, times: Times) -> None:
@@ -195,6 +214,7 @@ class ProductOnDevice(CudaProduct):
         for index, operand in zip(OPERAND_DIGESTS, self._operands, strict=False):
             if self._digests.of(index) != operand.expected_digest:
                 raise OperandDamaged
+        verify_on_host(part for each in self._operands for part in each.parts[1:])
 
     def chunks(self) -> Iterator[memoryview]:
         return self._staging.download(self._c, self._times.back)

@@ -28,7 +28,7 @@ from worker.cuda.bench.library_ceilings import LibraryRoofs
 from worker.cuda.bench.trial import try_ahead
 from worker.cuda.compile import Compiler
 from worker.cuda.composed import ComplexProducts
-from worker.cuda.device.admission import bytes_needed, free_bytes, operand_types
+from worker.cuda.device.admission import admit, bytes_needed, operand_types
 from worker.cuda.device.faults import device_faults
 from worker.cuda.device.info import cuda_info
 from worker.cuda.device.kernel_clock import KernelClock
@@ -42,13 +42,14 @@ from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times
 from worker.cuda.programs import programs_of_choice
+from worker.cuda.scaled.on_device import ScalesOnDevice, multiplication, scales_on_device
 from worker.cuda.sources import Program
 from worker.cuda.streams import OfThread, stream_of_its_own
 from worker.cuda.tiles.gpus import gang, gpu_indices
 from worker.cuda.tiles.tiler import Tiler
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
-from worker.device.runner import DoesNotFit, Epilogue, HostOperand, Product
+from worker.device.runner import Epilogue, HostOperand, Product
 from worker.device.tiles import TiledProduct, TiledTask, Tiling, TilingRunner
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
@@ -192,12 +193,13 @@ class CudaRunner(TilingRunner):
         if wiped:
             matrices[2].memory.memset_async(0, matrices[2].layout.bytes)
         after = self._epilogue(problem, epilogue, matrices[2], on_device[2:])
+        scales = scales_on_device(problem, operands)
         copies = Copies(self.cache, operands, on_device)
         staging = self._of_thread.staging
         elements = problem.batch * problem.m * problem.n + sum(prod(each.shape) for each in operands)
         if elements <= HOST_CHECK_ELEMENTS:
             device_lock.acquire()
-            times = Times(self._multiplied_ms(problem, choice, matrices, after), copying)
+            times = Times(self._multiplied_ms(problem, choice, matrices, after, scales=scales), copying)
             more = self._offered, staging, times, device_lock
             return ProductBroughtBack(problem, operands, copies, matrices[2], after, *more)
         to = place if place is not None and self._page_locks.lock(place.memory) else None
@@ -205,7 +207,7 @@ class CudaRunner(TilingRunner):
         product = ProductOnDevice(problem, operands, copies, matrices, after, *also)
         copying.wait()  # others may have the cores until the operands are there
         device_lock.acquire()
-        kernel_ms = self._multiplied_ms(problem, choice, matrices, after, meanwhile=product.prepare_check)
+        kernel_ms = self._multiplied_ms(problem, choice, matrices, after, product.prepare_check, scales)
         product.computed(Times(kernel_ms, copying))
         return product
 
@@ -230,6 +232,7 @@ class CudaRunner(TilingRunner):
         matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
         epilogue: EpilogueOnDevice | None,
         meanwhile: Callable[[], None] | None = None,
+        scales: ScalesOnDevice | None = None,
     ) -> float:
         """How long the device took. The product is done when this returns; `meanwhile` is called while it is not."""
         kernel = choice.kernel
@@ -237,7 +240,10 @@ class CudaRunner(TilingRunner):
         if isinstance(kernel, ComposedKernel):
             multiply = self._composed.launcher(kernel, problem, matrices)
         elif isinstance(kernel, CudaKernel):
-            multiply = partial(self._prepared.get(kernel, choice.config, problem).launch, *matrices)
+            argument = None if scales is None else scales.argument
+            multiply = partial(self._prepared.get(kernel, choice.config, problem).launch, *matrices, scales=argument)
+        elif scales is not None:
+            multiply = multiplication(self.compiler, self._cublas, problem, scales, matrices)
         else:
             self._cublas.tune(kernel.name, choice.config, problem, matrices)
             is_loaded = self._cublas.has_multiplied(kernel.name, problem)
@@ -282,16 +288,8 @@ class CudaRunner(TilingRunner):
         self, problem: Problem, choice: Choice, operands: Sequence[HostOperand], epilogue: Epilogue | None
     ) -> None:
         """Raises DoesNotFit, before anything is allocated, for what cannot fit."""
-        of_kernel = self.kernel_bytes(choice, problem)
-        if of_kernel + bytes_needed(problem, operands, self.cache, epilogue) <= free_bytes():
-            return
-        self._free_all()
-        need = of_kernel + bytes_needed(problem, operands, self.cache, epilogue)
-        if need > (free := free_bytes()):
-            raise DoesNotFit(
-                f"The product needs {need} bytes on the device with {choice.kernel.name}, and {free} are free; make it "
-                "smaller, take another kernel or try later."
-            )
+        needed = partial(bytes_needed, problem, operands, self.cache, epilogue)
+        admit(choice, self.kernel_bytes(choice, problem), needed, self._free_all)
 
     def _free_all(self) -> None:
         self.cache.clear()

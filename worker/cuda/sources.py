@@ -15,6 +15,7 @@ from kernels.model.activations import ActivationName
 from kernels.model.edge import MAX_EDGE, is_small
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTYPES, DTypeName, Problem
+from kernels.model.scales import SCALED_DTYPE
 from kernels.model.sources import source_files
 
 TRANSPOSE_SOURCE = Path(__file__).parent / "src" / "transpose.cu"
@@ -29,6 +30,7 @@ EPILOGUE_CHECK_SOURCE = TRANSPOSE_SOURCE.with_name("epilogue_check.cu")
 COMPLEX_LAYOUT_SOURCE = TRANSPOSE_SOURCE.with_name("complex_layout.cu")
 COMPLEX_CHECK_SOURCE = TRANSPOSE_SOURCE.with_name("complex_check.cu")
 COMPLEX_EPILOGUE_SOURCE = TRANSPOSE_SOURCE.with_name("complex_epilogue.cu")
+SCALES_SOURCE = TRANSPOSE_SOURCE.with_name("scales.cu")
 FINGERPRINT_SOURCE = TRANSPOSE_SOURCE.with_name("fingerprint.cu")
 GATHER_SOURCE = TRANSPOSE_SOURCE.with_name("gather.cu")
 SKETCH_CHUNK = 512  # columns whose random vectors a block keeps in shared memory
@@ -101,7 +103,8 @@ def kernel_program(kernel: CudaKernel, config: TileConfig, problem: Problem, *, 
     """A kernel of the catalogue for a problem's element type and transpositions, as its function finds them."""
     problem = kernel.plan(problem, config).launched
     transposes = _transposes((problem.transpose_a, problem.transpose_b))
-    options = (*_common(problem.dtype), *transposes, *kernel.defines(config), *(GATED if gated else ()))
+    scales = (f"-DSCALE_COLUMNS={problem.scale_columns}",) if problem.scale_columns else ()
+    options = (*_common(problem.dtype), *transposes, *kernel.defines(config), *scales, *(GATED if gated else ()))
     return Program(kernel.source_path, options, kernel.architecture_specific)
 
 
@@ -128,6 +131,11 @@ def fingerprint_program(itemsize: int) -> Program:
 def gather_program(dtype: DTypeName) -> Program:
     """Single elements of a matrix as float64."""
     return Program(GATHER_SOURCE, (*_common(dtype), *_transposes((False, False))))
+
+
+def scales_program() -> Program:
+    """8-bit operands multiplied by their block scales."""
+    return Program(SCALES_SOURCE, (*_common(SCALED_DTYPE), *_transposes((False, False))))
 
 
 def complex_layout_program(part: DTypeName) -> Program:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs.errors import ScaleOutOfRange
+from jobs.errors import OperandOutOfRange
 from jobs.formats.elements import Array
 from jobs.matrices.slot_memory import SlotMemory
 from kernels.model.scales import LARGEST_SCALE, SMALLEST_SCALE, Block
@@ -53,13 +53,23 @@ class ScaledOperand(HostOperand):
         return ScaledMatrix(elements, scales, block)
 
 
+def scales_by_stage(operand: ScaledOperand, *, along_rows: bool, transposed: bool, spread: bool) -> Array:
+    """(items, stages of k, lines): of A, whose lines are rows, or of B. `spread`: where 128 lines share a scale it is
+    repeated for each."""
+    scales = core(operand.scales.elements, transposed=transposed != along_rows)
+    if not spread or (width := min(operand.block)) == 1:
+        return scales
+    lines = core(operand.elements, transposed=transposed).shape[1 if along_rows else 2]
+    return scales.repeat(width, axis=2)[:, :, :lines]
+
+
 def check_values(name: str, scales: Array) -> None:
-    """Raises ScaleOutOfRange."""
+    """Raises OperandOutOfRange."""
     sizes = np.abs(scales)
     wrong = ~((sizes == 0) | ((sizes >= SMALLEST_SCALE) & (sizes <= LARGEST_SCALE)))
     if wrong.any():
         where = tuple(int(index) for index in np.argwhere(wrong)[0])
-        raise ScaleOutOfRange(
+        raise OperandOutOfRange(
             f"scale_{name}{list(where)} is {float(scales[where]):g}; a scale must be 0, or of a magnitude from 2^-60 "
             "to 2^60."
         )

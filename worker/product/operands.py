@@ -42,7 +42,7 @@ def multiplied(
 
 
 def _scaled(name: Literal["a", "b"], request: MatmulRequest, stored: HostOperand, scales: HostOperand) -> ScaledOperand:
-    """Raises ScaleOutOfRange."""
+    """Raises OperandOutOfRange."""
     transposed: bool = getattr(request, f"transpose_{name}")
     width = width_of(name, stored.shape, scales.shape, transposed=transposed)
     assert width is not None, "shapes were compared before the job was recorded"

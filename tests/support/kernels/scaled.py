@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,9 @@ from worker.device.operands import HostOperand
 from worker.device.scaled import ScaledOperand
 
 
-def scaled_problem(m: int, n: int, k: int, width: int = 128, **more: bool | int) -> Problem:
+def scaled_problem(m: int, n: int, k: int, width: int = 128, **more: Any) -> Problem:
     """`width`: columns of B that share a scale."""
-    return replace(Problem(m, n, k, "float8_e4m3", scale_columns=width), **more)
+    return Problem(m, n, k, "float8_e4m3", scale_columns=width, **more)
 
 
 def stored_shape(problem: Problem, name: str) -> tuple[int, ...]:

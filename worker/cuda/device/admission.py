@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import cupy
 
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.model.outputs import delivered_of
+from kernels.selection.choose import Choice
 from worker.cuda.check.read_back import read_back_bytes
 from worker.cuda.complex.arrangement import arranged_bytes
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.operand_cache import OperandCache
 from worker.cuda.pitch import operand_layout, product_layout
-from worker.device.runner import Epilogue, HostOperand
+from worker.cuda.scaled.arrangement import scaled_bytes
+from worker.device.runner import DoesNotFit, Epilogue, HostOperand
 
 SPARE_BYTES = 192 << 20  # left free beside the matrices: cuBLAS's workspace, the check's vectors and sums
 
@@ -36,10 +38,25 @@ def bytes_needed(
         need += operand_layout(delivered.dtype, delivered.shape).bytes
     if DTYPES[problem.dtype].is_complex:  # the check's own
         need += arranged_bytes(problem)
+    need += scaled_bytes(problem)  # likewise
     for operand, dtype in zip(operands, operand_types(problem), strict=False):
         if operand.id is None or cache.get(operand.id) is None:
             need += operand_layout(dtype, operand.shape).bytes
     return need
+
+
+def admit(choice: Choice, of_kernel: int, needed: Callable[[], int], free_all: Callable[[], None]) -> None:
+    """`needed` beside the kernel's own bytes; `free_all` gives back what is kept for other products. Raises DoesNotFit,
+    before anything is allocated, for what cannot fit."""
+    if of_kernel + needed() <= free_bytes():
+        return
+    free_all()
+    need = of_kernel + needed()
+    if need > (free := free_bytes()):
+        raise DoesNotFit(
+            f"The product needs {need} bytes on the device with {choice.kernel.name}, and {free} are free; make it "
+            "smaller, take another kernel or try later."
+        )
 
 
 def free_bytes() -> int:

@@ -1,0 +1,101 @@
+"""Block scales on the device, and operands multiplied by them there: for a product and, by another function from
+scales as they were sent, for its check."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import cupy
+import numpy as np
+
+from jobs.errors import KernelUnavailable
+from jobs.formats.elements import Array
+from kernels.model.numerics import Problem
+from worker.cuda.compile import Compiler
+from worker.cuda.library.cublas import Cublas
+from worker.cuda.memory import DeviceMatrix, allocate
+from worker.cuda.scaled.arrangement import LARGEST_COUNT, by_stage, dequantised_layout, launch_of, sizes_of
+from worker.cuda.sources import scales_program
+from worker.device.operands import HostOperand
+from worker.device.scaled import ScaledOperand
+
+_AS_ARGUMENT = struct.Struct("<QQiiii")  # `Scales` of hopper_scales.cuh
+
+
+@dataclass(frozen=True, slots=True)
+class ScalesOnDevice:
+    """Of A and B, stage by stage (`by_stage`)."""
+
+    a: Any  # cupy arrays
+    b: Any
+
+    @property
+    def argument(self) -> bytes:
+        """As a kernel takes it."""
+        pitches = [each.shape[2] for each in (self.a, self.b)]
+        strides = [each[0].size if len(each) > 1 else 0 for each in (self.a, self.b)]
+        return _AS_ARGUMENT.pack(self.a.data.ptr, self.b.data.ptr, *pitches, *strides)
+
+
+def scales_on_device(problem: Problem, operands: Sequence[HostOperand]) -> ScalesOnDevice | None:
+    """None of operands without scales. Raises KernelUnavailable, cupy's OutOfMemoryError."""
+    a, b = operands[:2]
+    if not (isinstance(a, ScaledOperand) and isinstance(b, ScaledOperand)):
+        return None
+    both = by_stage(problem, a, "a"), by_stage(problem, b, "b")
+    if max(each.size for each in both) > LARGEST_COUNT:
+        raise KernelUnavailable("There are more block scales than kernels here count; make the product smaller.")
+    return ScalesOnDevice(*map(cupy.asarray, both))
+
+
+def multiplication(
+    compiler: Compiler,
+    cublas: Cublas,
+    problem: Problem,
+    scales: ScalesOnDevice,
+    matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
+) -> Callable[[], None]:
+    """Puts the product on the current stream: operands are multiplied by their scales, and by cuBLAS in float32. Raises
+    cupy's OutOfMemoryError."""
+    a, b, c = matrices
+    made = [allocate(dequantised_layout(each.layout)) for each in (a, b)]
+    plain = replace(problem, dtype="float32", scale_columns=0)
+    function = compiler.function(scales_program(), "dequantise")
+    width_b = problem.scale_columns
+    along = (not problem.transpose_a, problem.transpose_b)
+
+    def multiply() -> None:
+        each = zip((a, b), made, (scales.a, scales.b), (1, width_b), along, strict=True)
+        for source, to, of, width, along_columns in each:
+            planned, stride = launch_of(source.layout), of[0].size if len(of) > 1 else 0
+            numbers = (*sizes_of(source.layout, to.layout), of.shape[2], stride, width, int(along_columns))
+            function(planned.grid, planned.block, _arguments(source, to, of, numbers))
+        cublas.multiply("cublas", plain, made[0], made[1], c)
+
+    return multiply
+
+
+class DequantisedForCheck:
+    """An operand as the check reads it, written by `make`."""
+
+    def __init__(self, compiler: Compiler, operand: ScaledOperand, matrix: DeviceMatrix) -> None:
+        """Raises cupy's OutOfMemoryError."""
+        self.matrix = allocate(dequantised_layout(matrix.layout))
+        self._function = compiler.function(scales_program(), "dequantise_check")
+        self._source, self._block = matrix, operand.block
+        sent: Array = np.ascontiguousarray(operand.scales.elements)
+        self._scales = cupy.asarray(sent)
+
+    def make(self) -> None:
+        """On the current stream."""
+        planned = launch_of(self._source.layout)
+        numbers = (*sizes_of(self._source.layout, self.matrix.layout), *self._block)
+        self._function(planned.grid, planned.block, _arguments(self._source, self.matrix, self._scales, numbers))
+
+
+def _arguments(source: DeviceMatrix, made: DeviceMatrix, scales: Any, numbers: Sequence[int]) -> tuple[np.generic, ...]:
+    addresses = source.address, made.address, scales.data.ptr
+    return (*map(np.uint64, addresses), *map(np.int64, numbers))
