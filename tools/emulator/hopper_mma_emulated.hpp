@@ -8,6 +8,7 @@
 namespace emulated {
 
 constexpr int MAX_THREADS = 1024, MAX_PENDING = 8, MAX_MEETINGS = 16, WORDS = 4, ROW_BYTES = 128, ROWS_OF_WARP = 8;
+constexpr int WARPGROUP_THREADS = 128;
 
 #if defined(DTYPE_INT8) || defined(DTYPE_FLOAT64)
 typedef int Sum;
@@ -18,10 +19,25 @@ inline Sum added(Sum sum, unsigned int a, unsigned int b) {  // four products, a
             static_cast<unsigned int>(static_cast<signed char>(a >> bits) * static_cast<signed char>(b >> bits)));
     return sum;
 }
+#elif defined(DTYPE_FLOAT8_E4M3)
+typedef float Sum;
+inline float number(unsigned int bits) {  // sign, 4 bits of exponent, 3 of fraction; all ones but for the sign is NaN
+    const int exponent = bits >> 3 & 15, fraction = bits & 7;
+    if ((bits & 0x7F) == 0x7F) return __builtin_nanf("");
+    const float size = static_cast<float>(exponent ? ldexp(8.0 + fraction, exponent - 10) : ldexp(fraction, -9));
+    return bits & 0x80 ? -size : size;
+}
+inline Sum added(Sum sum, unsigned int a, unsigned int b) {
+    for (int bits = 0; bits < 32; bits += 8)
+        sum = fmaf(number(a >> bits & 0xFF), number(b >> bits & 0xFF), sum);
+    return sum;
+}
 #else
 typedef float Sum;
 inline Sum added(Sum sum, unsigned int a, unsigned int b) { return fmaf(__uint_as_float(a), __uint_as_float(b), sum); }
 #endif
+
+constexpr Sum GARBAGE = static_cast<Sum>(1e9);  // in sums that an instruction begins, until it is waited for
 
 struct Pending {
     Sum* sums;
@@ -29,6 +45,7 @@ struct Pending {
     unsigned int held[WORDS];   // when it began
     unsigned int a, b;          // places in shared memory
     int columns, group;
+    bool begins;  // sums anew
 };
 
 struct Issued {
@@ -40,15 +57,29 @@ struct Issued {
 inline Issued issued[MAX_THREADS];
 inline unsigned int put_down[MAX_THREADS][WORDS], rows_at[MAX_THREADS];
 inline int here[MAX_MEETINGS], meetings[MAX_MEETINGS];
+inline int group_here[MAX_THREADS / WARPGROUP_THREADS], group_meetings[MAX_THREADS / WARPGROUP_THREADS];
 
 inline unsigned int word_at(unsigned int at) {
     return *reinterpret_cast<const unsigned int*>(at_address(at ^ at / ROW_BYTES % 8 * 16));
+}
+
+// The four warps of a warpgroup issue an instruction together, and it is done for all of them at once.
+inline void wait_for_warpgroup(Place at) {
+    const int group = threadIdx.x / WARPGROUP_THREADS, meeting = group_meetings[group];
+    if (++group_here[group] == WARPGROUP_THREADS) {
+        group_here[group] = 0;
+        ++group_meetings[group];
+        note_change();
+    }
+    while (group_meetings[group] == meeting)
+        look_again(at);
 }
 
 // Of warps of a warpgroup 16 rows each, of a tile of A in shared memory.
 inline void complete_from_shared(const Pending& product) {
     const int lane = threadIdx.x % warpSize, first = threadIdx.x / warpSize % 4 * 16 + lane / 4;
     for (int i = 0; i < product.columns / 2; ++i) {
+        if (product.begins) product.sums[i] = 0;
         const int column = i / 4 * 8 + lane % 4 * 2 + i % 2, row = first + i / 2 % 2 * 8;
         for (int at = 0; at < 8 * WORDS; at += 4)
             product.sums[i] = added(product.sums[i], word_at(product.a + row * ROW_BYTES + at),
@@ -81,22 +112,30 @@ inline void begin_product(Sum* sums, const unsigned int* words, unsigned long lo
     if (!mine.fenced) fail("A product reads registers that were written after the last fence.");
     if (mine.count == MAX_PENDING) fail("More than %d products are under way.", MAX_PENDING);
     mine.pending[mine.count++] = {
-        sums, words, {words[0], words[1], words[2], words[3]}, 0, static_cast<unsigned int>(b), columns, mine.group};
+        sums,  words,   {words[0], words[1], words[2], words[3]}, 0, static_cast<unsigned int>(b), columns, mine.group,
+        false};
 }
 
-inline void begin_product_from_shared(Sum* sums, unsigned long long a, unsigned long long b, int columns) {
+inline void begin_product_from_shared(Sum* sums, unsigned long long a, unsigned long long b, int columns,
+                                      bool begins = false) {
     Issued& mine = issued[threadIdx.x];
     if (!mine.fenced) fail("A product begins before the first fence.");
     if (mine.count == MAX_PENDING) fail("More than %d products are under way.", MAX_PENDING);
     mine.pending[mine.count++] = {sums,    nullptr,   {}, static_cast<unsigned int>(a), static_cast<unsigned int>(b),
-                                  columns, mine.group};
+                                  columns, mine.group, begins};
+    for (int i = 0; begins && i < columns / 2; ++i)
+        sums[i] = GARBAGE;
 }
 
 inline void complete_products(int groups) {  // all but so many
     Issued& mine = issued[threadIdx.x];
     int done = 0;
-    while (done < mine.count && mine.pending[done].group < mine.group - groups)
+    const auto ends = [&](int i) { return i < mine.count && mine.pending[i].group < mine.group - groups; };
+    const bool ends_together = ends(0) && !mine.pending[0].words;
+    if (ends_together) wait_for_warpgroup(Place::here());
+    while (ends(done))
         complete(mine.pending[done++]);
+    if (ends_together) wait_for_warpgroup(Place::here());
     mine.count -= done;
     for (int i = 0; i < mine.count; ++i)
         mine.pending[i] = mine.pending[i + done];
@@ -135,6 +174,9 @@ void settle(emulated::Sum (&)[COUNT]) {}
 
 template <int N>
 struct Mma {
+    static void begin(emulated::Sum (&sums)[N / 2], unsigned long long a, unsigned long long b) {
+        emulated::begin_product_from_shared(sums, a, b, N, true);
+    }
     static void add(emulated::Sum (&sums)[N / 2], unsigned long long a, unsigned long long b) {
         emulated::begin_product_from_shared(sums, a, b, N);
     }
@@ -175,6 +217,30 @@ inline void write_two(unsigned int shared, emulated::Sum first, emulated::Sum se
     const emulated::Sum two[2] = {first, second};
     __builtin_memcpy(emulated::at_address(shared), two, sizeof(two));
 }
+inline void write_pair(unsigned int shared, unsigned int first, unsigned int second) {
+    const unsigned int two[2] = {first, second};
+    __builtin_memcpy(emulated::at_address(shared), two, sizeof(two));
+}
+
+// Block scales (hopper_scales.cuh).
+struct Scales {
+    const float *a, *b;
+    int pitch_a, pitch_b, stride_a, stride_b;
+
+    template <typename Arguments>
+    static Scales of(Arguments& given) {
+        const auto memory = [&] { return reinterpret_cast<const float*>(given.next_memory()); };
+        const auto number = [&] { return static_cast<int>(given.next_number()); };
+        return Scales{memory(), memory(), number(), number(), number(), number()};
+    }
+};
+inline float read_scale(const float* from) { return *from; }
+inline void read_two_scales(float (&to)[2], const float* from) {
+    if (reinterpret_cast<unsigned long long>(from) % 8) emulated::fail("Two scales are read across 8 bytes.");
+    to[0] = from[0];
+    to[1] = from[1];
+}
+
 inline void meet(int number, emulated::Place at = emulated::Place::here()) {
     using namespace emulated;
     const int meeting = meetings[number];

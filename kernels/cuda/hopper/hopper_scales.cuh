@@ -21,13 +21,13 @@ __device__ __forceinline__ float read_scale(const float* from) {
 __device__ __forceinline__ void read_two_scales(float (&to)[2], const float* from) {
     asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "l"(from));
 }
-#endif
 
 struct Scales {
     const float *a, *b;
     int pitch_a, pitch_b;    // from one stage to the next
     int stride_a, stride_b;  // from one item of a batch to the next; 0 where one serves all
 };
+#endif
 
 // Of one tile, and of a thread's two rows in it. Rounds are promoted in order; the first one of a stage is at column 0.
 class TileScales {
@@ -78,7 +78,7 @@ class TileScales {
                 of_b[0] = of_b[1] = b[at / 128];
 #pragma unroll
             for (int j = 0; j < 4; ++j)
-                sums[i + j] = __fmaf_rn(partial[i + j], a[j / 2] * of_b[j % 2], sums[i + j]);
+                sums[i + j] = fmaf(partial[i + j], a[j / 2] * of_b[j % 2], sums[i + j]);
         }
     }
 };

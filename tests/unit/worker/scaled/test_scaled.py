@@ -43,7 +43,7 @@ def problems(draw: st.DrawFn) -> Problem:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(problem=problems(), seed=st.integers(0, 1000), width_a=st.sampled_from(SCALE_WIDTHS))
 def test_a_product_is_right_and_passes_its_check(problem: Problem, seed: int, width_a: int) -> None:
     a, b = scaled_operands(problem, np.random.default_rng(seed), width_a)
@@ -105,10 +105,9 @@ FAULTS: list[Spoil] = [
 ]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("side", ["a", "b"])
-@pytest.mark.parametrize("sizes", [(200, 300, 311), (40, 300, 311)])
-def test_a_fault_of_a_scale_is_caught(fault: Spoil, side: str, sizes: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("sizes", [(100, 300, 311), (40, 129, 311)])
+def test_faults_of_scales_are_caught(side: str, sizes: tuple[int, int, int]) -> None:
     """Of a product large enough for random projections, and of one whose elements are all computed again."""
     problem = scaled_problem(*sizes, transpose_b=True)
     a, b = scaled_operands(problem, np.random.default_rng(3))
@@ -116,8 +115,9 @@ def test_a_fault_of_a_scale_is_caught(fault: Spoil, side: str, sizes: tuple[int,
         elements = operand.scales.elements
         elements[:] = np.random.default_rng(4).uniform(0.5, 2, elements.shape)
     assert as_multiplied(problem, a, b, spoil_a=nothing, spoil_b=nothing)
-    spoils = {"spoil_a": nothing, "spoil_b": nothing, f"spoil_{side}": fault}
-    assert not as_multiplied(problem, a, b, **spoils)
+    for fault in FAULTS:
+        spoils = {"spoil_a": nothing, "spoil_b": nothing, f"spoil_{side}": fault}
+        assert not as_multiplied(problem, a, b, **spoils), fault
 
 
 def test_sums_of_blocks_have_a_bound_that_does_not_grow_with_k() -> None:
