@@ -57,11 +57,10 @@ def _lines_of(name: str, operand: OperandType, scale: OperandType, *, transposed
     if width is not None:
         return width
     blocks = [block_of(name, each, transposed=transposed) for each in SCALE_WIDTHS]
-    may = " or ".join(
-        f"{_told(scale_shape(operand.shape, block))}, a scale for each {_told(block)} block" for block in blocks
-    )
+    one, other = (f"{_told(scale_shape(operand.shape, block))}, one for each {_told(block)} block" for block in blocks)
     raise ShapeMismatch(
-        f"{field} is {_told(scale.shape)} but {name} is {_told(operand.shape)}: it must be {may}.", field=field
+        f"{field} is {_told(scale.shape)} but {name} is {_told(operand.shape)}: it must be {one}, or {other}.",
+        field=field,
     )
 
 
