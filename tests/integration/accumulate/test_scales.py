@@ -55,7 +55,7 @@ def test_lists_and_seeds(client: httpx.Client) -> None:
     """In JSON scales are float32, whatever the operands are rounded to."""
     body = {"a": [[1, 2], [3, 4]], "b": [[1, 0], [0, 1]], "scale_a": [[0.1], [-2]], "scale_b": [[3.0]], "dtype": FP8}
     reply = client.post("/v1/matmul", json=body, headers=JSON).json()
-    np.testing.assert_allclose(reply["c"], [[0.3, 0.6], [-18, -24]], rtol=1e-6)
+    np.testing.assert_allclose(reply["c"], [[0.3, 0.6], [-18.0, -24.0]], rtol=1e-6)
     name = reply["job"]["request"]["scale_a"]["matrix"]
     assert client.get(f"/v1/matrices/{name}").status_code == 404  # it came with its job, and went with it
     seeds = {name: {"random": {"shape": shape, "seed": 3}} for name, shape in SEEDED.items()}
@@ -78,9 +78,9 @@ def test_a_scale_that_is_no_number_fails_the_job_in_a_sentence(client: httpx.Cli
     [
         ({"scale_b": None}, "scale_b", "scale_a is given without scale_b; both operands have"),
         (
-            {"scale_a": [[1, 1]]},
+            {"scale_a": [[1, 1, 1]]},
             "scale_a",
-            "scale_a is 1×2 but a is 5×200: it must be 5×2, one for each 1×128 block, or 1×2",
+            "scale_a is 1×3 but a is 5×200: it must be 5×2, one for each 1×128 block, or 1×2",
         ),
         ({"transpose_a": True, "a": {"random": {"shape": [200, 5]}}}, "scale_a", "a is 200×5: it must be 2×5, one"),
         (
