@@ -36,13 +36,14 @@ from worker.cuda.device.telemetry import GpuTelemetry
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.launch import PreparedKernels, kernel_bytes
 from worker.cuda.library.cublas import Cublas
+from worker.cuda.library.scaled import multiplication
 from worker.cuda.memory import DeviceMatrix, StopWatch, allocate, clear_padding, upload
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times
 from worker.cuda.programs import programs_of_choice
-from worker.cuda.scaled.on_device import ScalesOnDevice, multiplication, scales_on_device
+from worker.cuda.scaled.on_device import ScalesOnDevice, scales_on_device
 from worker.cuda.sources import Program
 from worker.cuda.streams import OfThread, stream_of_its_own
 from worker.cuda.tiles.gpus import gang, gpu_indices

@@ -4,8 +4,8 @@ scales as they were sent, for its check."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import cupy
@@ -15,7 +15,6 @@ from jobs.errors import KernelUnavailable
 from jobs.formats.elements import Array
 from kernels.model.numerics import Problem
 from worker.cuda.compile import Compiler
-from worker.cuda.library.cublas import Cublas
 from worker.cuda.memory import DeviceMatrix, allocate
 from worker.cuda.scaled.arrangement import LARGEST_COUNT, by_stage, dequantised_layout, launch_of, sizes_of
 from worker.cuda.sources import scales_program
@@ -51,33 +50,6 @@ def scales_on_device(problem: Problem, operands: Sequence[HostOperand]) -> Scale
     return ScalesOnDevice(*map(cupy.asarray, both))
 
 
-def multiplication(
-    compiler: Compiler,
-    cublas: Cublas,
-    problem: Problem,
-    scales: ScalesOnDevice,
-    matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
-) -> Callable[[], None]:
-    """Puts the product on the current stream: operands are multiplied by their scales, and by cuBLAS in float32. Raises
-    cupy's OutOfMemoryError."""
-    a, b, c = matrices
-    made = [allocate(dequantised_layout(each.layout)) for each in (a, b)]
-    plain = replace(problem, dtype="float32", scale_columns=0)
-    function = compiler.function(scales_program(), "dequantise")
-    width_b = problem.scale_columns
-    along = (not problem.transpose_a, problem.transpose_b)
-
-    def multiply() -> None:
-        each = zip((a, b), made, (scales.a, scales.b), (1, width_b), along, strict=True)
-        for source, to, of, width, along_columns in each:
-            planned, stride = launch_of(source.layout), of[0].size if len(of) > 1 else 0
-            numbers = (*sizes_of(source.layout, to.layout), of.shape[2], stride, width, int(along_columns))
-            function(planned.grid, planned.block, _arguments(source, to, of, numbers))
-        cublas.multiply("cublas", plain, made[0], made[1], c)
-
-    return multiply
-
-
 class DequantisedForCheck:
     """An operand as the check reads it, written by `make`."""
 
@@ -93,9 +65,13 @@ class DequantisedForCheck:
         """On the current stream."""
         planned = launch_of(self._source.layout)
         numbers = (*sizes_of(self._source.layout, self.matrix.layout), *self._block)
-        self._function(planned.grid, planned.block, _arguments(self._source, self.matrix, self._scales, numbers))
+        self._function(
+            planned.grid, planned.block, dequantise_arguments(self._source, self.matrix, self._scales, numbers)
+        )
 
 
-def _arguments(source: DeviceMatrix, made: DeviceMatrix, scales: Any, numbers: Sequence[int]) -> tuple[np.generic, ...]:
+def dequantise_arguments(
+    source: DeviceMatrix, made: DeviceMatrix, scales: Any, numbers: Sequence[int]
+) -> tuple[np.generic, ...]:
     addresses = source.address, made.address, scales.data.ptr
     return (*map(np.uint64, addresses), *map(np.int64, numbers))
