@@ -114,7 +114,9 @@ def _scales(problem: Problem, config: TileConfig) -> str | None:
     if not config.get("promote"):
         return "Block scales are for sums that are promoted: take promote=1, or leave it out."
     if config["block_n"] not in widths:
-        return f"block_n={config['block_n']} has no registers for these scales; take one of {widths}."
+        return (
+            f"block_n={config['block_n']} has no registers for these scales; take one of {', '.join(map(str, widths))}."
+        )
     return None
 
 

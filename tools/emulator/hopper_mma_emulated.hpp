@@ -1,7 +1,7 @@
 // The words of hopper.cuh and hopper_mma.cuh that kernels on tensor cores use, in plain C++: of those that take their
 // first operand from registers, of words or of int8, and of those of int8 that take both from shared memory. A product
-// is computed only when it is waited for, out of registers and shared memory as they are then; registers must still hold
-// what they held when it began. Clusters have one block.
+// is computed only when it is waited for, out of registers and shared memory as they are then; registers must still
+// hold what they held when it began. Clusters have one block.
 #pragma once
 #include "hopper_emulated.hpp"
 
@@ -112,8 +112,8 @@ inline void begin_product(Sum* sums, const unsigned int* words, unsigned long lo
     if (!mine.fenced) fail("A product reads registers that were written after the last fence.");
     if (mine.count == MAX_PENDING) fail("More than %d products are under way.", MAX_PENDING);
     mine.pending[mine.count++] = {
-        sums,  words,   {words[0], words[1], words[2], words[3]}, 0, static_cast<unsigned int>(b), columns, mine.group,
-        false};
+        sums,       words, {words[0], words[1], words[2], words[3]}, 0, static_cast<unsigned int>(b), columns,
+        mine.group, false};
 }
 
 inline void begin_product_from_shared(Sum* sums, unsigned long long a, unsigned long long b, int columns,
@@ -121,8 +121,8 @@ inline void begin_product_from_shared(Sum* sums, unsigned long long a, unsigned 
     Issued& mine = issued[threadIdx.x];
     if (!mine.fenced) fail("A product begins before the first fence.");
     if (mine.count == MAX_PENDING) fail("More than %d products are under way.", MAX_PENDING);
-    mine.pending[mine.count++] = {sums,    nullptr,   {}, static_cast<unsigned int>(a), static_cast<unsigned int>(b),
-                                  columns, mine.group, begins};
+    mine.pending[mine.count++] = {
+        sums, nullptr, {}, static_cast<unsigned int>(a), static_cast<unsigned int>(b), columns, mine.group, begins};
     for (int i = 0; begins && i < columns / 2; ++i)
         sums[i] = GARBAGE;
 }

@@ -54,7 +54,7 @@ class TileScales {
         fetch();
     }
 
-  public:
+public:
     // `row`, `column`: of C, where this warpgroup's rows and the tile begin.
     __device__ __forceinline__ TileScales(const Scales& given, int item, int row, int column)
         : scales(given),

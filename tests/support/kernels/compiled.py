@@ -34,6 +34,7 @@ from worker.cuda.sources import (
     fingerprint_program,
     gather_program,
     kernel_program,
+    scales_program,
     sketch_program,
     transpose_program,
 )
@@ -56,6 +57,7 @@ B_FROM_REGISTERS: list[tuple[str, DTypeName, TileConfig]] = [
     ("hopper_fp8", "float8_e4m3", {"promote": 0}),
 ]
 PROMOTED_WIDTHS = (64, 128, 192, 256)
+SCALED_WIDTHS = ((64, 1), (128, 1), (64, 128), (128, 128), (256, 128))  # block_n, and columns of B that share a scale
 WMMA_BUCKETS: tuple[BucketName, ...] = ("large", "medium", "small")
 
 
@@ -113,6 +115,12 @@ def promoted(block_n: int) -> Program:
     return program(kernel, kernel.resolve_config({"block_n": block_n, "promote": 1}), "float8_e4m3")
 
 
+def with_scales(block_n: int, columns: int) -> Program:
+    kernel = cuda_kernel("hopper_fp8")
+    problem = Problem(1, 1, 1, "float8_e4m3", scale_columns=columns)
+    return kernel_program(kernel, kernel.resolve_config({"block_n": block_n}, problem), problem)
+
+
 def on_cuda_cores() -> list[Program]:
     """`hopper_fp32` in its defaults."""
     kernel = cuda_kernel("hopper_fp32")
@@ -154,7 +162,7 @@ def of_the_check(arch: str) -> list[Program]:
     return [
         *(*sketches, *direct, gather_program(DTYPE_NAMES[index]), digest_program()),
         fingerprint_program(DTYPES[DTYPE_NAMES[index]].itemsize),
-        *(epilogue_program(product), epilogue_check_program(product)),
+        *(epilogue_program(product), epilogue_check_program(product), scales_program()),
         *(make(*AFTER[index], has_bias=True) for make in (epilogue_program, epilogue_check_program)),
     ]
 
@@ -205,6 +213,7 @@ def _of_kernels() -> Iterator[Program]:
     for name, dtype, own in B_FROM_REGISTERS:
         yield from with_b_from_registers(name, dtype, own)
     yield from map(promoted, PROMOTED_WIDTHS)
+    yield from (with_scales(*widths) for widths in SCALED_WIDTHS)
     yield from on_cuda_cores()
     for transposes in TRANSPOSES:
         yield from (of_float64(transposes, resident) for resident in (0, 1))

@@ -11,7 +11,7 @@ from kernels.model.numerics import Problem
 from worker.cuda.pitch import Layout, operand_layout, stored_shapes
 from worker.device.scaled import ScaledOperand, scales_by_stage
 
-ACROSS, DOWN = 32, 8  # threads of a block, as in scales.cu
+ACROSS, DOWN = 32, 8  # threads of a block, as in dequantise.cu
 LARGEST_GRID = 65_535  # along y and z
 BEYOND = 256  # lines that a tile may reach beyond the last one; hopper_scales.cuh reads their scales, too
 LINES_OF_TILE = 128

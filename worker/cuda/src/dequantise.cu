@@ -25,7 +25,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for_each_element(rows, columns, batch, [&](Index item, Index row, Index column) {
         const Index depth = along_columns ? column : row, line = along_columns ? row : column;
         const float scale = scales[item * stride_scales + depth / 128 * pitch_scales + line / width];
-        to[item * stride_to + row * pitch_to + column] = widen(from[item * stride_from + row * pitch_from + column]) * scale;
+        to[item * stride_to + row * pitch_to + column] =
+            widen(from[item * stride_from + row * pitch_from + column]) * scale;
     });
 }
 
@@ -37,6 +38,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const Index across = (columns + wide - 1) / wide, down = (rows + high - 1) / high;
     for_each_element(rows, columns, batch, [&](Index item, Index row, Index column) {
         const float scale = scales[(item * down + row / high) * across + column / wide];
-        to[item * stride_to + row * pitch_to + column] = scale * widen(from[item * stride_from + row * pitch_from + column]);
+        to[item * stride_to + row * pitch_to + column] =
+            scale * widen(from[item * stride_from + row * pitch_from + column]);
     });
 }
