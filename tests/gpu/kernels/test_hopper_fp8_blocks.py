@@ -18,6 +18,7 @@ from kernels.model.numerics import Problem
 from tests.gpu.products import choice
 from tests.support.kernels.scaled import scaled_operands, scaled_problem, true_product
 from worker.check.verify import check
+from worker.cuda.scaled.arrangement import by_stage
 from worker.device.operands import HostOperand
 from worker.device.runner import Epilogue, gathered
 from worker.device.scaled import ScaledOperand
@@ -99,8 +100,8 @@ def test_scales_of_one_change_nothing(runner: CudaRunner, rng: np.random.Generat
         each.scales.elements[:] = 1.0
     c, _ = multiply(runner, "hopper_fp8", problem, pair, rng)
     plain = Problem(700, 900, 2000, "float8_e4m3", transpose_b=True)
-    operands = (HostOperand(each.elements) for each in pair)
-    with runner.compute(plain, choice(runner, "hopper_fp8", plain), *operands) as product:
+    a, b = (HostOperand(each.elements) for each in pair)
+    with runner.compute(plain, choice(runner, "hopper_fp8", plain), a, b) as product:
         given = np.frombuffer(gathered(product.chunks()), np.float32).reshape(c.shape)
     np.testing.assert_array_equal(c, given)
 
@@ -118,30 +119,27 @@ def test_constant_data_drift_within_a_block_alone(runner: CudaRunner, rng: np.ra
 @pytest.mark.parametrize("sizes", [(60, 70, 400), (900, 1100, 1500)])
 def test_faults_are_caught(runner: CudaRunner, sizes: tuple[int, int, int], rng: np.random.Generator) -> None:
     """Scales that the kernel reads and those of the check differ in one element, or lie a block apart."""
-    from worker.cuda.scaled import on_device
-
     problem = scaled_problem(*sizes, transpose_b=True)
     pair = scaled_operands(problem, rng)
     for each in pair:
         each.scales.elements[:] = rng.uniform(0.5, 2, each.scales.elements.shape)
-    right = on_device.by_stage
 
     def one_off(*asked: Any) -> Array:
-        scales = right(*asked)
+        scales = by_stage(*asked)
         scales[0, 1, 0] *= 1.5
         return scales
 
     def a_block_later(*asked: Any) -> Array:
-        return np.roll(right(*asked), 1, axis=1)
+        return np.roll(by_stage(*asked), 1, axis=1)
 
     def neighbours_swapped(*asked: Any) -> Array:
-        scales = right(*asked)
+        scales = by_stage(*asked)
         scales[0, 0, :2] = scales[0, 0, 1::-1].copy()
         return scales
 
     for fault in (one_off, a_block_later, neighbours_swapped):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(on_device, "by_stage", fault)
+            patch.setattr("worker.cuda.scaled.on_device.by_stage", fault)
             _, found = multiply(runner, "hopper_fp8", problem, pair, rng)
         assert found.passed is False, fault
     assert multiply(runner, "hopper_fp8", problem, pair, rng)[1].passed
