@@ -21,7 +21,7 @@ def multiply_scaled(problem: Problem, a: ScaledOperand, b: ScaledOperand, out: A
     of_a, of_b = (
         (
             core(each.elements, transposed=turned),
-            scales_by_stage(each, along_rows=along_rows, transposed=turned, spread=True),
+            scales_by_stage(each, along_rows=along_rows, transposed=turned, is_repeated=True),
         )
         for each, turned, along_rows in ((a, problem.transpose_a, True), (b, problem.transpose_b, False))
     )

@@ -53,11 +53,11 @@ class ScaledOperand(HostOperand):
         return ScaledMatrix(elements, scales, block)
 
 
-def scales_by_stage(operand: ScaledOperand, *, along_rows: bool, transposed: bool, spread: bool) -> Array:
-    """(items, stages of k, lines): of A, whose lines are rows, or of B. `spread`: where 128 lines share a scale it is
-    repeated for each."""
+def scales_by_stage(operand: ScaledOperand, *, along_rows: bool, transposed: bool, is_repeated: bool) -> Array:
+    """(items, stages of k, lines): of A, whose lines are rows, or of B. `is_repeated`: where 128 lines share a scale it
+    stands there for each."""
     scales = core(operand.scales.elements, transposed=transposed != along_rows)
-    if not spread or (width := min(operand.block)) == 1:
+    if not is_repeated or (width := min(operand.block)) == 1:
         return scales
     lines = core(operand.elements, transposed=transposed).shape[1 if along_rows else 2]
     return scales.repeat(width, axis=2)[:, :, :lines]

@@ -15,7 +15,7 @@ from kernels.model.kernel import CudaKernel, TileConfig
 from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
-from tests.support.kernels.scaled import scaled_operands, scaled_problem, true_product
+from tests.support.scaled.operands import scaled_operands, scaled_problem, true_product
 from worker.cuda.scaled.arrangement import by_stage
 from worker.cuda.sources import kernel_program
 from worker.device.scaled import ScaledOperand

@@ -16,7 +16,7 @@ from kernels.model.accuracy import element_bound
 from kernels.model.kernel import NO_CONFIG, TileConfig
 from kernels.model.numerics import Problem
 from tests.gpu.products import choice
-from tests.support.kernels.scaled import scaled_operands, scaled_problem, true_product
+from tests.support.scaled.operands import scaled_operands, scaled_problem, true_product
 from worker.check.verify import check
 from worker.cuda.scaled.arrangement import by_stage
 from worker.device.operands import HostOperand

@@ -255,13 +255,7 @@ def main() -> None:
             """It fits."""
 
         def _multiplied_ms(
-            self,
-            problem: Problem,
-            choice: Any,
-            matrices: Any,
-            epilogue: Any = None,
-            meanwhile: Any = None,
-            scales: Any = None,
+            self, problem: Problem, choice: Any, matrices: Any, epilogue: Any = None, *_: Any, **__: Any
         ) -> float:
             """There is no check here, so nothing is prepared for one meanwhile; but blocks that it would read are."""
             if DTYPES[problem.dtype].is_complex:

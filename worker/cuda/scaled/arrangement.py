@@ -23,7 +23,7 @@ def by_stage(problem: Problem, operand: ScaledOperand, name: str) -> Array:
     there are none. Rows of A have one each, columns of B as `problem.scale_columns` says."""
     of_a = name == "a"
     transposed = problem.transpose_a if of_a else problem.transpose_b
-    found = scales_by_stage(operand, along_rows=of_a, transposed=transposed, spread=of_a)
+    found = scales_by_stage(operand, along_rows=of_a, transposed=transposed, is_repeated=of_a)
     items, stages, lines = found.shape
     arranged = np.zeros((items, stages + 1, tiles(lines, LINES_OF_TILE) * LINES_OF_TILE + BEYOND), np.float32)
     arranged[:, :stages, :lines] = found

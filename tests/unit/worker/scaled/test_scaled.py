@@ -16,7 +16,7 @@ from jobs.formats.elements import Array
 from kernels.model.accuracy import element_bound
 from kernels.model.numerics import Problem
 from kernels.model.scales import SCALE_WIDTHS, scale_shape, width_of
-from tests.support.kernels.scaled import scaled_operands, scaled_problem, true_matrix, true_product
+from tests.support.scaled.operands import scaled_operands, scaled_problem, true_matrix, true_product
 from worker.check.verify import check
 from worker.cpu.scaled import multiply_scaled
 from worker.device.runner import operands_as_checked

@@ -10,7 +10,7 @@ from jobs.formats.elements import Array
 from tests.emulation import launches
 from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.programs import Emulator
-from tests.support.kernels.scaled import scaled_operands, scaled_problem, true_matrix
+from tests.support.scaled.operands import scaled_operands, scaled_problem, true_matrix
 from worker.cuda.pitch import Layout, operand_layout
 from worker.cuda.scaled.arrangement import by_stage, dequantised_layout, launch_of, sizes_of
 from worker.cuda.sources import scales_program
