@@ -43,7 +43,7 @@ def problems(draw: st.DrawFn) -> Problem:
     )
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(problem=problems(), seed=st.integers(0, 1000), width_a=st.sampled_from(SCALE_WIDTHS))
 def test_a_product_is_right_and_passes_its_check(problem: Problem, seed: int, width_a: int) -> None:
     a, b = scaled_operands(problem, np.random.default_rng(seed), width_a)
@@ -105,8 +105,7 @@ FAULTS: list[Spoil] = [
 ]
 
 
-@pytest.mark.parametrize("side", ["a", "b"])
-@pytest.mark.parametrize("sizes", [(100, 300, 311), (40, 129, 311)])
+@pytest.mark.parametrize(("side", "sizes"), [("a", (40, 129, 311)), ("b", (90, 300, 311))])
 def test_faults_of_scales_are_caught(side: str, sizes: tuple[int, int, int]) -> None:
     """Of a product large enough for random projections, and of one whose elements are all computed again."""
     problem = scaled_problem(*sizes, transpose_b=True)
