@@ -262,7 +262,7 @@ class VerificationFailed(JobFailed):
 
 
 class OperandOutOfRange(JobFailed):
-    """An operand has elements too large for the type that the kernel rounds them to; take another kernel."""
+    """An operand has elements too large for the kernel, or a block scale too large or small; `detail` says which."""
 
     type = "operand_out_of_range"
 

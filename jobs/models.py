@@ -16,19 +16,21 @@ from jobs.formats.factors import Factor, as_number
 from jobs.kernel_choice import KernelChoice
 from jobs.random_hex import random_hex
 from jobs.requests.bounds import ErrorBound, Tolerance
+from jobs.requests.job_matrices import JobMatrices as JobMatrices
+from jobs.requests.job_matrices import StoredOperand as StoredOperand
 from jobs.requests.operands import INPUTS as INPUTS
 from jobs.requests.operands import OPERANDS as OPERANDS
 from jobs.requests.operands import Distribution as Distribution
 from jobs.requests.operands import OperandRef as OperandRef
 from jobs.requests.operands import RandomSpec as RandomSpec
 from jobs.requests.operands import are_transposes
-from jobs.requests.stored_operand import StoredOperand as StoredOperand
 from jobs.states import JobState
 from jobs.timing import Timing
 from jobs.tracing.request_trace import trace_of_new_job
 from kernels.model.activations import ActivationName
 from kernels.model.numerics import OPERAND_FLAGS, AccuracyName, DTypeName, Problem
 from kernels.model.outputs import Delivered, delivered_of, multiplied_as
+from kernels.model.scales import with_scales
 from kernels.selection.demands import ToleranceKind
 
 ANONYMOUS = "anonymous"  # the owner of everything where keys are off
@@ -74,26 +76,29 @@ class MatmulRequest(Strict):
     tolerance: Tolerance | None = Field(None, description="What each element's proven error must be within; else null.")
     tolerance_kind: ToleranceKind = Field("componentwise", description="What the tolerance is in proportion to.")
     reproducible: bool = Field(False, description="Whether the product has the same bits on every device and run.")
-
     bias: OperandRef | None = Field(None, description="What is added to every row (1×n) or column (m×1); else null.")
     activation: ActivationName | None = Field(None, description="Function of every element of the sum; else null.")
     output_dtype: DTypeName | None = Field(None, description="Element type asked for; null: the usual one.")
+    scale_a: OperandRef | None = Field(None, description="Block scales of A, stored as A is; else null.")
+    scale_b: OperandRef | None = Field(None, description="Block scales of B, stored as B is; else null.")
 
     @property
     def operands(self) -> dict[str, OperandRef]:
         """By name."""
-        if self.c is None and self.bias is None:
-            return {"a": self.a, "b": self.b}
         return {name: ref for name in INPUTS if (ref := getattr(self, name)) is not None}
 
     @property
     def has_epilogue(self) -> bool:
         """Whether more is asked for than A·B."""
-        return as_number(self.alpha) != 1.0 or as_number(self.beta) != 0.0 or self.goes_whole
+        return as_number(self.alpha) != 1.0 or as_number(self.beta) != 0.0 or self._ends_otherwise
 
     @property
     def goes_whole(self) -> bool:
-        """Whether it is never computed in tiles: what these three ask for is done to a whole product."""
+        """Whether it is never computed in tiles."""
+        return self.scale_a is not None or self._ends_otherwise
+
+    @property
+    def _ends_otherwise(self) -> bool:
         has_other_type = self.output_dtype is not None and self.output_dtype != self.problem.product_dtype
         return self.bias is not None or self.activation is not None or has_other_type
 
@@ -109,6 +114,8 @@ class MatmulRequest(Strict):
         """What is multiplied: A·B."""
         flags = {name: getattr(self, name) for name in OPERAND_FLAGS}
         shapes, dtype = (self.a.shape, self.b.shape), multiplied_as(self.a.dtype, self.output_dtype)
+        if self.scale_b is not None:
+            return with_scales(Problem.of_shapes(*shapes, dtype, **flags), self.b.shape, self.scale_b.shape)
         is_all = (self.alpha, self.beta, self.bias, self.activation, self.output_dtype) == (1.0, 0.0, None, None, None)
         is_symmetric = is_all and are_transposes(self.a, self.b, flags)
         return Problem.of_shapes(*shapes, dtype, **flags, symmetric=is_symmetric)
@@ -223,19 +230,6 @@ class Job(Strict):
     @property
     def id(self) -> str:
         return self.record.id
-
-
-class JobMatrices(Strict):
-    """Small matrices that travel in a job's record, packed (jobs/matrices/packed.py), and those stored for it."""
-
-    a: bytes | None = None  # None: the operand is elsewhere
-    b: bytes | None = None
-    c: bytes | None = None
-    product_bytes: int = 0  # room for the product; 0: it goes to the store
-    ttl_s: float = 0.0  # how long they are kept after the job's end, and stored ones after its submission
-    stored: tuple[StoredOperand, ...] = ()
-    used_ttl_s: float = 0.0  # how long stored operands that were there before are kept from now on, at least
-    room_bytes: int = 0  # that there must be for a stored product; it is taken when that is there
 
 
 class NewJob(Strict):

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         ServiceFailed,
         Unreachable,
     )
+    from matmul_client.core.quantized import per_block_cast_to_fp8, per_token_cast_to_fp8
 
 
 __all__ = [
@@ -52,8 +53,15 @@ __all__ = [
     "ServiceFailed",
     "Unreachable",
     "__version__",
+    "per_block_cast_to_fp8",
+    "per_token_cast_to_fp8",
 ]
-_MODULES = {"AsyncClient": "matmul_client.async_client", "Client": "matmul_client.client"}
+_MODULES = {
+    "AsyncClient": "matmul_client.async_client",
+    "Client": "matmul_client.client",
+    "per_block_cast_to_fp8": "matmul_client.core.quantized",
+    "per_token_cast_to_fp8": "matmul_client.core.quantized",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,8 @@ from kernels.model.numerics import DTYPES, DTypeName
 
 Distribution = Literal["normal", "uniform", "integers"]
 OPERANDS = ("a", "b", "c")  # of a product: alpha·A·B + beta·C, where it has a C; small ones travel in its job's record
-INPUTS = (*OPERANDS, "bias")  # all matrices of a request; a bias is in the store, or random
+SCALES = ("scale_a", "scale_b")
+INPUTS = (*OPERANDS, "bias", *SCALES)  # all matrices of a request; a bias and scales are in the store, or random
 
 
 class RandomSpec(Strict):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from kernels.model.arrange import tiles
-from kernels.model.boxes import Boxes
 from kernels.model.edge import EDGE, core, edge_clocks
+from kernels.model.entry.boxes import Boxes
 from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
+from kernels.model.scales import SCALE_DEPTH
 from kernels.model.triangle import TriangleName, TriangleOf, triangle_tiles
 
 HOPPER = (9, 0)
@@ -127,6 +128,18 @@ def _sums(config: TileConfig) -> int:
     return (columns + 2 * partial * config.get("promote", 0)) // 2
 
 
+def _scales(problem: Problem, config: TileConfig) -> str | None:
+    """Scales take registers, those of single columns many."""
+    widths = (64, 128, 256) if problem.scale_columns == SCALE_DEPTH else (64, 128)
+    if not config.get("promote"):
+        return "Block scales are for sums that are promoted: take promote=1, or leave it out."
+    if config["block_n"] not in widths:
+        return (
+            f"block_n={config['block_n']} has no registers for these scales; take one of {', '.join(map(str, widths))}."
+        )
+    return None
+
+
 def _defaults(own: tuple[Parameter, ...], triangle: TriangleOf | None) -> tuple[Default, ...]:
     """Every width, with and without an edge if the kernel has that parameter; of triangles one more, whose tiles are
     finer, for fuller waves."""
@@ -181,6 +194,7 @@ def _warp_specialised(
         triangle=triangle,
         supports_dependent_launch=True,
         fused_outputs=FUSED_OUTPUTS.get(dtype, {}),
+        scales=_scales if dtype == "float8_e4m3" else None,
     )
 
 
@@ -246,7 +260,8 @@ FP8: tuple[Kernel, ...] = (
         "sets of partial sums fit into registers with those of the whole tile: the tensor cores fill one while the "
         "other is added. No registers are left for an MN-major B, so MN-major operands are transposed first, within "
         "the kernel's time. Without `promote` sums stay where they are, as in `cublas_fp8_fast`, and B needs no "
-        "transpose.",
+        "transpose. Operands may have block scales, one for each row of A and 128 steps of k, and for B's columns or "
+        "128 of them: promoted sums are multiplied by both as they are added.",
         f"{DESIGN} (fast.cu, 2024); promotion from DeepSeek-V3's technical report (2024) and DeepGEMM.",
         ("float8_e4m3", "fp8"),
         (Parameter("promote", (0, 1), 1, "1: partial sums of each 128 steps of k are added in float32"),),

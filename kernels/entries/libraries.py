@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernels.model.kernel import Kernel, LibraryKernel, Parameter
 from kernels.model.numerics import COMPLEX_ACCURACY, OWN_ACCURACY, AccuracyName, DTypeName
+from kernels.model.scales import any_config
 
 FLOAT8 = (8, 9)  # the first compute capability whose tensor cores take 8-bit floats
 TUNED_TYPES: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64")
@@ -21,12 +22,14 @@ CPU: tuple[Kernel, ...] = (
         summary="Multi-core BLAS on the CPU, through NumPy.",
         idea="The baseline without a GPU. NumPy hands float32, float64 and complex products to the BLAS it was "
         "built with. Floats of 16 and 8 bits are widened to float32; 16-bit ones are rounded once at the end; integers "
-        "are summed exactly.",
+        "are summed exactly. 8-bit operands with block scales are multiplied 128 steps of k at a time, and those sums "
+        "by both scales.",
         origin="NumPy and its BLAS; the CPU column of reports 000 and 002.",
         device_class="cpu",
         library="NumPy BLAS",
         accuracy={**OWN_ACCURACY, "float8_e4m3": "fp32", **COMPLEX_ACCURACY},
         triangles=("float32", "float64"),
+        scales=any_config,
     ),
 )
 
@@ -36,7 +39,8 @@ CUBLAS: tuple[Kernel, ...] = (
         summary="NVIDIA's library at the operands' own precision.",
         idea="The baseline: cuBLAS picks among hundreds of prebuilt kernels. float32 is not lowered to TF32; 16-bit "
         "floats accumulate in float32; int8 goes through its integer path. 8-bit floats go through cublasLt, operands "
-        "made K-major first, and their partial sums are promoted to float32 at intervals.",
+        "made K-major first, and their partial sums are promoted to float32 at intervals. With block scales they are "
+        "multiplied by these first and go through the float32 path: its own block-scaled kernels are not called.",
         origin="cuBLAS through CuPy; the library column of report 003.",
         device_class="gpu",
         library="cuBLAS",
@@ -48,6 +52,7 @@ CUBLAS: tuple[Kernel, ...] = (
         # At some shapes it adds parts of k of 16-bit products up in 16 bits, whatever its math mode says.
         arithmetic={"float16": "unproven", "bfloat16": "unproven", "float64": "tensor", "float8_e4m3": "tensor"},
         dtype_compute_capability={"float8_e4m3": FLOAT8},
+        scales=any_config,
     ),
     LibraryKernel(
         name="cublas_tuned",

@@ -19,6 +19,13 @@ Roundings that are not independent, as those of equal elements, are granted what
 
 For classes in NORMWISE, s is the Euclidean norm of the longest row of A times that of the longest column of B.
 
+Of operands with block scales (kernels/model/scales.py) A and B are what their elements stand for. In the class `fp8`
+sums end with each 128 steps of k, so √k is √128 at most, and partial sums sₜ are those of such a block; the blocks are
+added up in float32. There, and in any class, products with scales round: one of two scales, one of a sum with that, and
+one each where the check multiplies a float32 copy of either operand, with room for as much again. So
+
+    sum = (c·√min(k, 128)·u + c·√⌈k/128⌉·u₃₂ in `fp8`, else c·√k·u) + 8·u₃₂,   u₃₂ = 2^-24.
+
 The real and the imaginary part of an element of a complex product are each a real sum of 2k terms, and each has this
 bound for itself: of the real part, s is (|Re A|·|Re B| + |Im A|·|Im B|)ᵢⱼ. That is more than is usual, which is a bound
 on |C − A·B|ᵢⱼ in proportion to (|A|·|B|)ᵢⱼ (Higham, section 3.6): it follows, with a factor of √2 at most.
@@ -27,7 +34,7 @@ on |C − A·B|ᵢⱼ in proportion to (|A|·|B|)ᵢⱼ (Higham, section 3.6): i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import ceil, sqrt
 
 from kernels.model.numerics import (
     ACCURACY_RANGE,
@@ -38,10 +45,12 @@ from kernels.model.numerics import (
     AccuracyName,
     DTypeName,
 )
+from kernels.model.scales import SCALE_DEPTH
 
 SUM_FACTOR = 4.0  # c: the λ of a sum with independent roundings
 DRIFT_FACTOR = 2.0  # times Σₜ|sₜ|: once for the roundings, once more for sums that are taken in another order
 OPERAND_FACTOR, CUT_FACTOR = 6.0, 2.0  # of operands' roundings, independent ones and those of one sign
+SCALE_FACTOR = 8.0  # of what products with scales round
 
 SMALLEST_POSITIVE: dict[DTypeName, float] = {  # subnormal numbers included
     "float16": 2.0**-24,
@@ -78,8 +87,14 @@ class ElementBound:
         return self.sum * outer, self.operand_root * outer, self.operand_value * outer + self.output, self.underflow
 
 
-def element_bound(accuracy: AccuracyName, dtype: DTypeName, k: int) -> ElementBound:
-    """For operands of `dtype` multiplied in the class `accuracy` at depth `k`; of complex ones, for each part."""
+def sum_depth(accuracy: AccuracyName, k: int, *, is_scaled: bool) -> int:
+    """Steps of k of the sums whose steps round by `sum_roundoff`."""
+    return min(k, SCALE_DEPTH) if is_scaled and accuracy in ACCURACY_SUM_ROUNDOFF else k
+
+
+def element_bound(accuracy: AccuracyName, dtype: DTypeName, k: int, *, is_scaled: bool = False) -> ElementBound:
+    """For operands of `dtype` multiplied in the class `accuracy` at depth `k`; of complex ones, for each part.
+    `is_scaled`: they have block scales."""
     if (part := DTYPES[dtype].part) is not None:
         return element_bound(accuracy, part, 2 * k)
     own = DTYPES[dtype]
@@ -90,8 +105,13 @@ def element_bound(accuracy: AccuracyName, dtype: DTypeName, k: int) -> ElementBo
     operand = ACCURACY_UNIT_ROUNDOFF[accuracy] if lowered else 0.0
     floor = ACCURACY_RANGE[accuracy][0] if accuracy in ACCURACY_RANGE else 0.0
     roundoff = ACCURACY_SUM_ROUNDOFF.get(accuracy, accumulator.unit_roundoff)
+    depth = sum_depth(accuracy, k, is_scaled=is_scaled)
+    own_sum = SUM_FACTOR * sqrt(depth) * roundoff
+    if is_scaled:
+        blocks = ceil(k / SCALE_DEPTH) if depth < k else 0
+        own_sum += (SUM_FACTOR * sqrt(blocks) + SCALE_FACTOR) * accumulator.unit_roundoff
     return ElementBound(
-        sum=SUM_FACTOR * sqrt(k) * roundoff,
+        sum=own_sum,
         sum_roundoff=roundoff,
         operand=operand,
         operand_floor=floor,

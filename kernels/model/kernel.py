@@ -6,62 +6,31 @@ Describe (the entry) → decide (`resolve_config`, `launch`) → launch (`worker
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
-from kernels.model.boxes import Boxes
 from kernels.model.buckets import BUCKET_NAMES, BucketName, bucket_of
-from kernels.model.fallback import Fallback
+from kernels.model.entry.boxes import Boxes
+from kernels.model.entry.config import NO_CONFIG as NO_CONFIG
+from kernels.model.entry.config import ConfigError as ConfigError
+from kernels.model.entry.config import Constraint as Constraint
+from kernels.model.entry.config import Parameter as Parameter
+from kernels.model.entry.config import TileConfig as TileConfig
+from kernels.model.entry.fallback import Fallback
+from kernels.model.entry.sentences import describe_config, too_new, too_old
 from kernels.model.fused import FusedEpilogue
 from kernels.model.launch_plan import Launch, LaunchPlan, Pass, Workspace
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
-from kernels.model.sentences import describe_config, too_new, too_old
 from kernels.model.sources import source_files
 from kernels.model.triangle import MULTIPROCESSORS, TriangleOf, mirror_of, whole
 
-TileConfig = Mapping[str, int]
 DeviceClass = Literal["cpu", "gpu"]
 # What is known of a kernel's arithmetic, from which `kernels/model/bounds.py` proves a bound.
 Arithmetic = Literal["conventional", "tensor", "strassen", "digits", "wide", "rounded_once", "unproven"]
-NO_CONFIG: TileConfig = MappingProxyType({})
 MAX_REGISTERS = 255  # of one thread, 32 bits each
 SPARE_REGISTERS = 31  # least that addresses, loop counters and operand fragments take
-
-# What a sentence about one config fills in.
-_GIVEN = re.compile(r" = (?:\d+ × )?\{\w+\}(?: ?[×/] ?\{\w+\})*|, not \{\w+\}(?: and \{\w+\})*(?=\.)")
-
-
-class ConfigError(ValueError):
-    """A tile config that the kernel does not take; the message is a sentence for the caller."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One tile parameter: `block_m` here is the macro `BLOCK_M` in the CUDA source."""
-
-    name: str
-    values: tuple[int, ...]
-    default: int
-    summary: str
-    compiled: bool = True  # False: the launch alone depends on it, and one binary serves all values
-
-
-@dataclass(frozen=True, slots=True)
-class Constraint:
-    """A rule over a whole config, with the sentence a caller reads when it does not hold."""
-
-    holds: Callable[[TileConfig], bool]
-    sentence: str
-
-    @property
-    def rule(self) -> str:
-        """About every config, out of the sentence about one: parameters' names for their values."""
-        names = re.sub(r"\{(\w+)\}", r"\1", _GIVEN.sub("", self.sentence))
-        return re.sub(r"\b(?:is|are) (?:none|not one) of\b:?", "must be one of", names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +86,8 @@ class Kernel:
     # Where each product is several of another type, or less than one of its own: on which type's units, how many.
     emulated_with: tuple[DTypeName, float] | None = None
     arithmetic: Mapping[DTypeName, Arithmetic] = field(default_factory=dict)  # of floats, where it is not conventional
+    # Where operands may have block scales: why a config cannot take those of a problem, as a sentence; None: it can.
+    scales: Callable[[Problem, TileConfig], str | None] | None = field(default=None, repr=False)
 
     @property
     def dtypes(self) -> tuple[DTypeName, ...]:
@@ -162,7 +133,7 @@ class Kernel:
             config = {p.name: asked.get(p.name, start.get(p.name, p.default)) for p in self.parameters}
             error = self._broken_rule(config)
             if error is None and problem is not None:
-                error = self.misfit(config, problem.dtype, device)
+                error = self.misfit(config, problem.dtype, device) or self._scales_misfit(problem, config)
             if error is None:
                 return config
             first_error = first_error or error
@@ -172,6 +143,12 @@ class Kernel:
     def misfit(self, config: TileConfig, dtype: DTypeName, device: DeviceTraits | None = None) -> str | None:
         """Why a launch of this config cannot fit, as a sentence with the numbers; None where it can."""
         return None
+
+    def takes_scales_of(self, problem: Problem) -> bool:
+        return not problem.scale_columns or self.scales is not None
+
+    def _scales_misfit(self, problem: Problem, config: TileConfig) -> str | None:
+        return self.scales(problem, config) if problem.scale_columns and self.scales is not None else None
 
     def _broken_rule(self, config: TileConfig) -> str | None:
         """The sentence of the first constraint that does not hold."""

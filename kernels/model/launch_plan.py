@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernels.model.boxes import Boxes
+from kernels.model.entry.boxes import Boxes
 from kernels.model.numerics import Problem
 
 

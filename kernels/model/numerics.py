@@ -158,6 +158,7 @@ class Problem:
     conjugate_a: bool = False
     conjugate_b: bool = False
     symmetric: bool = False
+    scale_columns: int = 0  # columns of B that share a scale (kernels/model/scales.py); 0 without scales
 
     @classmethod
     def of_shapes(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from kernels.catalog import BY_NAME, CATALOG
+from kernels.catalog import BY_NAME
+from kernels.model.entry.sentences import no_scales
 from kernels.model.kernel import NO_CONFIG, ComposedKernel, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
 from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
+from kernels.selection.candidates import Choice as Choice
+from kernels.selection.candidates import NoKernelError as NoKernelError
+from kernels.selection.candidates import candidates as candidates
 from kernels.selection.forecast import Forecast, forecasts, promising
 from kernels.selection.reasons import AS_FAST, Race, reason_of, with_article
+from kernels.selection.scaled import choose_scaled
 from kernels.selection.triangles import computes_triangle, may_halve
 from kernels.selection.tuned import TABLES, Nearby, TunedTable, nearby
 
@@ -19,20 +23,6 @@ from kernels.selection.tuned import TABLES, Nearby, TunedTable, nearby
 # In products of fewer operations the launch that does that weighs too much.
 WORTH_ARRANGING, MIN_ARRANGED_FLOPS = 1.5, 1 << 33
 PROBE_REACH = 6.0  # doublings: so far away shapes say what is worth measuring, though not what is the fastest
-
-
-class NoKernelError(ValueError):
-    """No kernel fits; the message is a sentence for the caller."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What will run, and one sentence that says why."""
-
-    kernel: Kernel
-    config: TileConfig
-    why: str
-
 
 IsCompiled = Callable[[Kernel, TileConfig], bool]  # whether a device could launch it at once
 
@@ -63,19 +53,6 @@ _PREFERENCE: tuple[str, ...] = (
 )
 
 
-def candidates(
-    problem: Problem, accuracy: AccuracyName, device: DeviceTraits, served: Collection[str] | None = None
-) -> list[Kernel]:
-    """Kernels that run this product on this device to this accuracy, in ladder order."""
-    return [
-        kernel
-        for kernel in CATALOG
-        if kernel.takes(problem.dtype, accuracy)
-        and kernel.unsupported_because(device, problem.dtype) is None
-        and (served is None or kernel.name in served)
-    ]
-
-
 def choose(name: str, asked: TileConfig, problem: Problem, accuracy: AccuracyName, device: DeviceTraits) -> Choice:
     """Resolves a caller's kernel and config on a device. Raises NoKernelError, ConfigError.
 
@@ -86,6 +63,8 @@ def choose(name: str, asked: TileConfig, problem: Problem, accuracy: AccuracyNam
     """
     if name != "auto":
         return _named(BY_NAME[name], asked, problem, accuracy, device)
+    if problem.scale_columns:
+        return choose_scaled(problem, accuracy, device)
     return _of_shipped(problem, accuracy, device)
 
 
@@ -256,4 +235,6 @@ def _named(kernel: Kernel, asked: TileConfig, problem: Problem, accuracy: Accura
         raise NoKernelError(reason)
     if not kernel.takes(problem.dtype, accuracy):
         raise NoKernelError(f"{kernel.name} does not multiply {problem.dtype} operands to {accuracy} accuracy.")
+    if not kernel.takes_scales_of(problem):
+        raise NoKernelError(no_scales(kernel.name))
     return Choice(kernel, kernel.resolve_config(asked, problem, device), f"{kernel.name} was asked for.")

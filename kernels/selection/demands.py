@@ -99,6 +99,7 @@ def may_serve(request: Demanding) -> tuple[Kernel, ...]:
         kernel
         for kernel in kernels
         if problem.dtype in kernel.accuracy
+        and kernel.takes_scales_of(problem)
         and (demand.tolerance is not None or kernel.takes(problem.dtype, request.accuracy))
         and demand.is_met(kernel, problem)
     )

@@ -1,4 +1,4 @@
-"""application/json: `{"a": M, "b": M, …options}`, `"c": M` and `"bias": M` where they are added; M is nested lists,
+"""application/json: `{"a": M, "b": M, …options}`, and so the other operands; M is nested lists,
 `{"matrix": id}`, `{"job": id}` or `{"random": {…}}`."""
 
 from __future__ import annotations

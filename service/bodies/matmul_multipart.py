@@ -1,4 +1,4 @@
-"""multipart/form-data: parts `a` and `b`, `c` and `bias` where they are added, as .npy, and a JSON part `options`, in
+"""multipart/form-data: parts `a` and `b`, and the other operands that there are, as .npy, and a JSON part `options`, in
 any order.
 
 An operand may stand in `options` instead, as `{"matrix": id}`, `{"job": id}` or `{"random": {…}}`.

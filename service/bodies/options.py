@@ -15,9 +15,11 @@ from jobs.formats.factors import Factor
 from jobs.kernel_choice import KernelChoice
 from jobs.models import INPUTS, RandomSpec, VerifyName
 from jobs.requests.bounds import Tolerance
+from jobs.requests.operands import SCALES
 from kernels.model.activations import ActivationName
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
 from kernels.model.outputs import multiplied_as
+from kernels.model.scales import SCALE_DTYPE
 from kernels.selection.demands import ToleranceKind
 
 M = TypeVar("M", bound=BaseModel)
@@ -118,6 +120,8 @@ class MatmulOptions(Strict):
 
     def dtype_of(self, operand: str) -> DTypeName:
         """Of the operand called so, where it has none of its own. C and the bias are of the product's type."""
+        if operand in SCALES:
+            return SCALE_DTYPE
         dtype = self.dtype or "float32"
         return dtype if operand in ("a", "b") else DTYPES[multiplied_as(dtype, self.output_dtype)].product
 

@@ -35,6 +35,8 @@ class MatmulInput:
     b: Operand
     c: Operand | None = None
     bias: Operand | None = None
+    scale_a: Operand | None = None
+    scale_b: Operand | None = None
 
     @property
     def operands(self) -> dict[str, Operand]:
@@ -114,7 +116,7 @@ def json_options(text: bytes, called: str) -> dict[str, Any]:
 
 
 def operands_of(document: dict[str, Any]) -> dict[str, Any]:
-    """Takes the operands out of it, by name. As options, a C and a bias may be null."""
+    """Takes the operands out of it, by name. As options, all but A and B may be null."""
     values = {name: document.pop(name) for name in INPUTS if name in document}
     return {name: value for name, value in values.items() if value is not None or name in NEEDED}
 

@@ -1,5 +1,5 @@
-"""application/x-safetensors: tensors `a` and `b`, `c` and `bias` where they are added; the options are JSON text in the
-metadata, under `options`."""
+"""application/x-safetensors: tensors `a` and `b`, and the other operands that there are; the options are JSON text
+in the metadata, under `options`."""
 
 from __future__ import annotations
 

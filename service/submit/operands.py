@@ -12,9 +12,11 @@ from jobs.ledger.chains import ENDS, operand_failed
 from jobs.matrices.interface import MatrixInfo
 from jobs.matrices.packed import PackedMatrix
 from jobs.matrices.random import check_random
-from jobs.models import Job, MatmulRequest, OperandRef, RandomSpec, product_id
+from jobs.models import INPUTS, OPERANDS, Job, MatmulRequest, OperandRef, RandomSpec, product_id
+from jobs.requests.operands import SCALES
 from jobs.states import JobState
 from kernels.model.numerics import DTypeName
+from kernels.model.scales import SCALE_DTYPE
 from service.bodies.options import JobRef, MatrixRef
 from service.bodies.reader import NEEDED, MatmulInput, Operand
 from service.bodies.sizes import in_units
@@ -23,6 +25,7 @@ from service.context import Context
 from service.submit.epilogue import check_epilogue
 from service.submit.matrices import product_in_record
 from service.submit.plan import OperandType, ProductPlan, make_plan
+from service.submit.scales import check_both
 
 
 class OperandResolver:
@@ -64,6 +67,7 @@ class OperandResolver:
             raise InvalidRequest(
                 "beta is given without c; send c, which it multiplies, or leave beta out.", field="beta"
             )
+        check_both(asked.scale_a is not None, asked.scale_b is not None)
         return self._plan(asked)
 
     def check(self, asked: MatmulInput) -> None:
@@ -73,21 +77,29 @@ class OperandResolver:
     def _plan(self, asked: MatmulInput) -> ProductPlan:
         options = asked.options
         a, b = (self._type_of(getattr(asked, name), name, options.dtype_of(name)) for name in NEEDED)
+        scales = {
+            name: self._type_in_store(operand, name, SCALE_DTYPE)
+            for name in SCALES
+            if (operand := getattr(asked, name)) is not None
+        }
         limit_bytes = self._settings.max_matrix_bytes
-        plan = make_plan(options, a, b, max_product_bytes=limit_bytes, has_c=asked.c is not None)
+        plan = make_plan(options, a, b, max_product_bytes=limit_bytes, has_c=asked.c is not None, scales=scales)
         usual = plan.problem.product_dtype
         c = None if asked.c is None else self._type_of(asked.c, "c", usual)
-        bias = None if asked.bias is None else self._bias_type(asked.bias, plan, usual)
+        bias = None
+        if asked.bias is not None:
+            if plan.demand:
+                raise InvalidRequest("Nothing is proven of a product with a bias; add it as c instead.", field="bias")
+            bias = self._type_in_store(asked.bias, "bias", usual)
         check_epilogue(options, plan.problem, c, bias)
         return plan
 
-    def _bias_type(self, bias: Operand, plan: ProductPlan, usual: DTypeName) -> OperandType:
-        """It is in the store, or will be: records of jobs have no place for it."""
-        if plan.demand:
-            raise InvalidRequest("Nothing is proven of a product with a bias; add it as c instead.", field="bias")
-        kind = self._type_of(bias, "bias", usual)
-        if isinstance(bias, JobRef) or (isinstance(bias, MatrixRef) and self._stored(bias.matrix)[1] is not None):
-            raise InvalidRequest("bias cannot be the product of a job; fetch that, and send it.", field="bias")
+    def _type_in_store(self, operand: Operand, name: str, usual: DTypeName) -> OperandType:
+        """Of one that is in the store, or will be: records of jobs have no place for it."""
+        kind = self._type_of(operand, name, usual)
+        is_of_record = isinstance(operand, MatrixRef) and self._stored(operand.matrix)[1] is not None
+        if isinstance(operand, JobRef) or is_of_record:
+            raise InvalidRequest(f"{name} cannot be the product of a job; fetch that, and send it.", field=name)
         return kind
 
     def _type_of(self, operand: Operand, name: str, usual: DTypeName) -> OperandType:
@@ -191,7 +203,7 @@ class OperandResolver:
 def fingerprint(what: str, asked: MatmulInput) -> str:
     """The same for the same request, however it was written down; `what` is its method and path."""
     parts = [what, asked.options.model_dump(), *(map(_described, asked.operands.values()))]
-    parts += ["bias"] if asked.bias is not None else []  # which might be c
+    parts += [name for name in INPUTS[len(OPERANDS) :] if name in asked.operands]  # which might be c
     return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

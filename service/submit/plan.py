@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jobs.errors import InvalidConfig, InvalidMatrix, InvalidRequest, ShapeMismatch, UnsupportedDType
 from kernels.catalog import BY_NAME, CATALOG
+from kernels.model.entry.sentences import no_scales
 from kernels.model.kernel import ConfigError, Kernel
 from kernels.model.numerics import DTYPES, OPERAND_FLAGS, AccuracyName, DTypeName, Problem, loosest
 from kernels.model.outputs import Delivered, delivered_of, multiplied_as
@@ -14,18 +15,11 @@ from kernels.selection.demands import NOTHING, Demand
 from service.bodies.options import MatmulOptions
 from service.bodies.sizes import in_units
 from service.submit.demands import demand_of, demanded, field_of
+from service.submit.operand_type import OperandType as OperandType
 from service.submit.output import check_output, check_proven, not_multiplied
+from service.submit.scales import NO_SCALES, check_scales
 
 AUTO = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class OperandType:
-    """What an operand is, apart from its elements."""
-
-    dtype: DTypeName
-    shape: tuple[int, ...]
-    adopts_dtype: bool = False  # made from a seed: `dtype` was its default, no claim about it
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +35,20 @@ class ProductPlan:
 
 
 def make_plan(
-    options: MatmulOptions, a: OperandType, b: OperandType, *, max_product_bytes: int, has_c: bool = False
+    options: MatmulOptions,
+    a: OperandType,
+    b: OperandType,
+    *,
+    max_product_bytes: int,
+    has_c: bool = False,
+    scales: Mapping[str, OperandType] = NO_SCALES,
 ) -> ProductPlan:
-    """Raises InvalidRequest and its kin, each with a sentence and, where one is to blame, the field."""
+    """`scales`: as far as they have come. Raises InvalidRequest and its kin, each with a sentence and, where one is to
+    blame, the field."""
     dtype = _common_dtype(options, a, b)
     check_output(options, dtype)
     problem = _problem(options, multiplied_as(dtype, options.output_dtype), a.shape, b.shape)
+    problem = replace(problem, scale_columns=check_scales(options, a, b, scales))
     delivered = delivered_of(problem, options.output_dtype)
     if (size := max(delivered.bytes, problem.product_bytes)) > max_product_bytes:
         raise InvalidMatrix(
@@ -131,7 +133,11 @@ def _kernels(options: MatmulOptions, problem: Problem, accuracy: AccuracyName | 
     if options.config:
         raise InvalidConfig("A config belongs to one kernel; name that kernel, or leave config out.", field="config")
     fit = tuple(
-        kernel for kernel in CATALOG if dtype in kernel.accuracy and (accuracy is None or kernel.takes(dtype, accuracy))
+        kernel
+        for kernel in CATALOG
+        if dtype in kernel.accuracy
+        and kernel.takes_scales_of(problem)
+        and (accuracy is None or kernel.takes(dtype, accuracy))
     )
     if not fit:
         offered = dict.fromkeys(kernel.accuracy[dtype] for kernel in CATALOG if dtype in kernel.accuracy)
@@ -151,6 +157,8 @@ def _named(kernel: Kernel, problem: Problem, accuracy: AccuracyName, config: Map
         raise InvalidRequest(
             f"{kernel.name} multiplies {dtype} operands to {offered} accuracy, not to {accuracy}.", field="accuracy"
         )
+    if not kernel.takes_scales_of(problem):
+        raise InvalidRequest(no_scales(kernel.name), field="kernel")
     try:
         kernel.resolve_config(config, problem)
     except ConfigError as error:

@@ -15,9 +15,11 @@ from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.submission import BESIDE
 from jobs.matrices.packed import DIGEST_BYTES
 from jobs.models import INPUTS, OPERANDS, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, RandomSpec
-from jobs.requests.stored_operand import StoredOperand
+from jobs.requests.job_matrices import StoredOperand
+from jobs.requests.operands import SCALES
 from jobs.states import REDRIVABLE
 from kernels.model.numerics import OPERAND_FLAGS
+from kernels.model.scales import SCALE_DTYPE
 from kernels.selection.demands import demand_of
 from service.bodies.options import MatrixRef
 from service.bodies.reader import NEEDED, MatmulInput
@@ -149,6 +151,7 @@ class Submitter:
     def _references(self, asked: MatmulInput, plan: ProductPlan, matrices: JobMatrices) -> dict[str, OperandRef]:
         """By operand."""
         usual = dict.fromkeys(INPUTS, plan.problem.product_dtype) | dict.fromkeys(NEEDED, plan.operand_dtype)
+        usual |= dict.fromkeys(SCALES, SCALE_DTYPE)
         return {
             name: self.operands.refer(operand, name, usual[name], in_record=getattr(matrices, name, None) is not None)
             for name, operand in asked.operands.items()
@@ -215,6 +218,8 @@ def batch_of(request: MatmulRequest, timeout_s: float) -> str:
     rounded up where the caller names no kernel. Empty where it may not. Tolerances go by k, so it is never rounded."""
     problem = request.problem
     if len(request.a.shape) + len(request.b.shape) != 4 or request.has_epilogue or demand_of(request):
+        return ""
+    if problem.scale_columns:
         return ""
     if problem.dtype != request.a.dtype:
         return ""

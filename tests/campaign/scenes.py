@@ -14,8 +14,8 @@ from kernels.model.numerics import DTYPES, Problem
 from tests.campaign.backends import Backend, Made, Way
 from tests.campaign.data import CLEAN_FLOATS, EXTREME, FAULTY_FLOATS, INTEGERS, OVERFLOW, operands
 from tests.campaign.truth import Truth, truth_of
-from worker.check.as_real import in_blocks, real_view, signs_of
 from worker.check.elements import core
+from worker.check.views.as_real import in_blocks, real_view, signs_of
 
 DEEPEST = 300_000
 MAX_TERMS = 1 << 21  # m·n·k of a faulty product: the truth takes them one by one

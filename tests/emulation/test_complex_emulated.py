@@ -16,8 +16,8 @@ from tests.emulation import launches
 from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
 from tests.support.kernels.products import matrix
-from worker.check.as_real import in_blocks, real_view, signs_of
 from worker.check.elements import core
+from worker.check.views.as_real import in_blocks, real_view, signs_of
 from worker.cpu.epilogue import add_epilogue
 from worker.cuda.complex.arrangement import (
     Arrangement,

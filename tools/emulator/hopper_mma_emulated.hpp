@@ -32,10 +32,25 @@ inline Sum added(Sum sum, unsigned int a, unsigned int b) {  // two products
     sum = fmaf(from_16_bits(a & 0xFFFF), from_16_bits(b & 0xFFFF), sum);
     return fmaf(from_16_bits(a >> 16), from_16_bits(b >> 16), sum);
 }
+#elif defined(DTYPE_FLOAT8_E4M3)
+typedef float Sum;
+inline float number(unsigned int bits) {  // sign, 4 bits of exponent, 3 of fraction; all ones but for the sign is NaN
+    const int exponent = bits >> 3 & 15, fraction = bits & 7;
+    if ((bits & 0x7F) == 0x7F) return __builtin_nanf("");
+    const float size = static_cast<float>(exponent ? ldexp(8.0 + fraction, exponent - 10) : ldexp(fraction, -9));
+    return bits & 0x80 ? -size : size;
+}
+inline Sum added(Sum sum, unsigned int a, unsigned int b) {
+    for (int bits = 0; bits < 32; bits += 8)
+        sum = fmaf(number(a >> bits & 0xFF), number(b >> bits & 0xFF), sum);
+    return sum;
+}
 #else
 typedef float Sum;
 inline Sum added(Sum sum, unsigned int a, unsigned int b) { return fmaf(__uint_as_float(a), __uint_as_float(b), sum); }
 #endif
+
+constexpr Sum GARBAGE = static_cast<Sum>(1e9);  // in sums that an instruction begins, until it is waited for
 
 struct Pending {
     Sum* sums;
@@ -43,6 +58,7 @@ struct Pending {
     unsigned int held[WORDS];   // when it began
     unsigned int a, b;          // places in shared memory
     int columns, group;
+    bool begins;  // sums anew
 };
 
 struct Issued {
@@ -64,6 +80,7 @@ inline unsigned int word_at(unsigned int at) {
 inline void complete_from_shared(const Pending& product) {
     const int lane = threadIdx.x % warpSize, first = threadIdx.x / warpSize % 4 * 16 + lane / 4;
     for (int i = 0; i < product.columns / 2; ++i) {
+        if (product.begins) product.sums[i] = 0;
         const int column = i / 4 * 8 + lane % 4 * 2 + i % 2, row = first + i / 2 % 2 * 8;
         for (int at = 0; at < 8 * WORDS; at += 4)
             product.sums[i] = added(product.sums[i], word_at(product.a + row * ROW_BYTES + at),
@@ -96,15 +113,19 @@ inline void begin_product(Sum* sums, const unsigned int* words, unsigned long lo
     if (!mine.fenced) fail("A product reads registers that were written after the last fence.");
     if (mine.count == MAX_PENDING) fail("More than %d products are under way.", MAX_PENDING);
     mine.pending[mine.count++] = {
-        sums, words, {words[0], words[1], words[2], words[3]}, 0, static_cast<unsigned int>(b), columns, mine.group};
+        sums,       words, {words[0], words[1], words[2], words[3]}, 0, static_cast<unsigned int>(b), columns,
+        mine.group, false};
 }
 
-inline void begin_product_from_shared(Sum* sums, unsigned long long a, unsigned long long b, int columns) {
+inline void begin_product_from_shared(Sum* sums, unsigned long long a, unsigned long long b, int columns,
+                                      bool begins = false) {
     Issued& mine = issued[threadIdx.x];
     if (!mine.fenced) fail("A product begins before the first fence.");
     if (mine.count == MAX_PENDING) fail("More than %d products are under way.", MAX_PENDING);
-    mine.pending[mine.count++] = {sums,    nullptr,   {}, static_cast<unsigned int>(a), static_cast<unsigned int>(b),
-                                  columns, mine.group};
+    mine.pending[mine.count++] = {
+        sums, nullptr, {}, static_cast<unsigned int>(a), static_cast<unsigned int>(b), columns, mine.group, begins};
+    for (int i = 0; begins && i < columns / 2; ++i)
+        sums[i] = GARBAGE;
 }
 
 // Until all threads of this warpgroup have come so far with their groups.
@@ -171,6 +192,9 @@ void settle(emulated::Sum (&)[COUNT]) {}
 
 template <int N>
 struct Mma {
+    static void begin(emulated::Sum (&sums)[N / 2], unsigned long long a, unsigned long long b) {
+        emulated::begin_product_from_shared(sums, a, b, N, true);
+    }
     static void add(emulated::Sum (&sums)[N / 2], unsigned long long a, unsigned long long b) {
         emulated::begin_product_from_shared(sums, a, b, N);
     }
@@ -239,6 +263,26 @@ inline void write_two(unsigned int shared, emulated::Sum first, emulated::Sum se
     const emulated::Sum two[2] = {first, second};
     __builtin_memcpy(emulated::at_address(shared), two, sizeof(two));
 }
+
+// Block scales (hopper_scales.cuh).
+struct Scales {
+    const float *a, *b;
+    int pitch_a, pitch_b, stride_a, stride_b;
+
+    template <typename Arguments>
+    static Scales of(Arguments& given) {
+        const auto memory = [&] { return reinterpret_cast<const float*>(given.next_memory()); };
+        const auto number = [&] { return static_cast<int>(given.next_number()); };
+        return Scales{memory(), memory(), number(), number(), number(), number()};
+    }
+};
+inline float read_scale(const float* from) { return *from; }
+inline void read_two_scales(float (&to)[2], const float* from) {
+    if (reinterpret_cast<unsigned long long>(from) % 8) emulated::fail("Two scales are read across 8 bytes.");
+    to[0] = from[0];
+    to[1] = from[1];
+}
+
 inline void meet(int number, emulated::Place at = emulated::Place::here()) {
     using namespace emulated;
     const int meeting = meetings[number];

@@ -67,7 +67,7 @@ class Block:
                 finite_size = np.maximum(finite_size, self._norms.product)
             underflow = np.ldexp(self._rounding.underflow, shift) - self._rounding.underflow
             bound = self._rounding.element_bound(finite_size, self._root, np.abs(true)) + underflow
-            most = bound + self._rounding.accumulate * DRIFT_FACTOR * self._rounding.k * finite_size
+            most = bound + self._rounding.accumulate * DRIFT_FACTOR * self._rounding.depth * finite_size
             off, may_overflow = np.abs(given - true), self._may_overflow(true, finite_size, bound, shift)
             may_overflow |= ~np.isfinite(given) & self._rounds_to_infinity()
             is_equal = (given == true) | (np.isnan(given) & np.isnan(true)) | may_overflow
@@ -155,7 +155,7 @@ class Block:
             size = max(size, self._norms.product)
         rounding, true = self._rounding, sums[-1] if len(sums) else 0.0
         of_size, _, _, rest = rounding.element_factors
-        drift = DRIFT_FACTOR * rounding.accumulate * np.abs(sums).sum()
+        drift = DRIFT_FACTOR * rounding.accumulate * _partial_sums(terms, rounding.depth)
         granted = max(of_size * size, drift) + of_operands + of_value * abs(true) + rest
         return float(abs(given - true) / granted)
 
@@ -224,6 +224,12 @@ class FusedBlock(Block):
         granted = max(of_size * all_terms, drift + rounding.epilogue * (1.0 + rounding.output) * all_terms)
         granted += alpha * (of_operands + of_product * abs(product)) + rounding.output * abs(true) + rest
         return float(abs(given - true) / granted)
+
+
+def _partial_sums(terms: Array, depth: int) -> float:
+    """Σₜ|sₜ|, of sums that begin anew after every `depth` terms."""
+    starts = range(0, len(terms), max(depth, 1))
+    return float(sum(np.abs(np.cumsum(terms[start : start + depth])).sum() for start in starts))
 
 
 def as_significant(values: Array, rounding: Rounding, to_whole: Callable[[Array], Array]) -> Array:

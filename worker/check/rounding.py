@@ -9,7 +9,7 @@ from math import sqrt
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.model.accuracy import element_bound
+from kernels.model.accuracy import element_bound, sum_depth
 from kernels.model.numerics import DTYPES, AccuracyName, Problem
 
 CONFIDENCE = 5.0  # standard deviations; a row that passes it by chance is looked at again, so it may be sharp
@@ -23,6 +23,7 @@ class Rounding:
     """Unit roundoffs of the three places where a product of depth `k` rounds, and their underflow."""
 
     k: int
+    depth: int  # of the sums that round by `accumulate` at each step: k, unless they end with each block of scales
     operand: float  # operands lowered to a shorter type first (TF32); 0 where they enter as they are
     operand_floor: float  # magnitude below which that is no longer relative to an operand, but to this
     accumulate: float  # each step of the sum
@@ -67,12 +68,12 @@ class Rounding:
 
     @property
     def _of_terms(self) -> float:
-        steps = self.accumulate**2 * self.k + CHECK_STEPS * self.check**2
+        steps = self.accumulate**2 * self.depth + CHECK_STEPS * self.check**2
         return CONFIDENCE**2 / 3 * (steps + 2 * self.operand**2)
 
     @property
     def _of_sums(self) -> float:
-        steps = self.accumulate**2 * self.k + CHECK_STEPS * self.check**2
+        steps = self.accumulate**2 * self.depth + CHECK_STEPS * self.check**2
         return CONFIDENCE**2 / 3 * (steps / 3 + 4 * self.operand**2 + self.output**2)
 
     def squared_tolerance(self, q: Array, r: Array, underflow: Array) -> Array:
@@ -94,10 +95,12 @@ class Rounding:
 def rounding_of(problem: Problem, accuracy: AccuracyName) -> Rounding:
     """For float operands multiplied in the class `accuracy`. Of complex ones it is that of their parts."""
     problem = problem.as_real
-    bound = element_bound(accuracy, problem.dtype, problem.k)
+    is_scaled = problem.scale_columns > 0
+    bound = element_bound(accuracy, problem.dtype, problem.k, is_scaled=is_scaled)
     accumulator = DTYPES["float64" if problem.dtype == "float64" else "float32"]
     return Rounding(
         k=problem.k,
+        depth=sum_depth(accuracy, problem.k, is_scaled=is_scaled),
         operand=bound.operand,
         operand_floor=bound.operand_floor,
         accumulate=bound.sum_roundoff,

@@ -50,8 +50,8 @@ test is made four times over: 2^-32 for such, and less for all others.
 sums that they are: D - beta·C - bias takes the place of C above, alpha·P that of P, and D's rounding is in proportion
 to D (docs/decisions/0064-fused-epilogues.md). Columns weigh by what is added to them, too.
 
-**Complex products** are checked as the real ones that they are (`worker/check/as_real.py`): m × 2n with 2k terms. So
-real and imaginary parts are elements of their own, each with its own bound, and all of the above holds for them.
+**Complex products** are checked as the real ones that they are (`worker/check/views/as_real.py`): m × 2n with 2k terms.
+So real and imaginary parts are elements of their own, each with its own bound, and all of the above holds for them.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from worker.check.as_real import in_blocks, real_view, signs_of
 from worker.check.elements import as_float64, core, narrow, widen
+from worker.check.views.as_real import in_blocks, real_view, signs_of
 
 # Side of a block of the product in types that BLAS does not know: BLAS is at full speed there, and the widened copies
 # of two operand blocks stay below 100 MiB however large the operands are.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from worker.cpu.environment import host_environment
 from worker.cpu.epilogue import add_epilogue
 from worker.cpu.kernels import CPU_KERNELS
 from worker.cpu.room import check_room
+from worker.cpu.scaled import multiply_scaled
 from worker.cpu.tiles import CPU_SPEEDS, CpuTiledProduct, tile_bytes
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
@@ -39,7 +41,8 @@ from worker.device.runner import (
     Epilogue,
     HostOperand,
     Product,
-    host_operands,
+    ScaledOperand,
+    operands_as_checked,
     verify_on_host,
     wrong_on_host,
 )
@@ -90,7 +93,7 @@ class CpuRunner(TilingRunner):
         wanted: Callable[[], None] = go_on,
         wiped: bool = False,
     ) -> Iterator[Product]:
-        elements = a.elements, b.elements
+        multiply = _multiplication(problem, choice, a, b)
         out = None if place is None else place.elements
         with self._device_lock.request(wanted) as device_lock:
             device_lock.acquire()
@@ -98,7 +101,7 @@ class CpuRunner(TilingRunner):
                 check_room(need, "The product needs")
             self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
             started = time.perf_counter()
-            p = CPU_KERNELS[choice.kernel.name](problem, *elements, out if epilogue is None else None)
+            p = multiply(out if epilogue is None else None)
             c = p if epilogue is None else add_epilogue(problem, epilogue, p, out)
             kernel_ms = (time.perf_counter() - started) * 1e3
             yield CpuProduct(problem, (a, b), p, c, epilogue, kernel_ms=kernel_ms, place=place, device_lock=device_lock)
@@ -145,6 +148,15 @@ class CpuRunner(TilingRunner):
         return cpu_ceilings(self._threads)
 
 
+def _multiplication(
+    problem: Problem, choice: Choice, a: HostOperand, b: HostOperand
+) -> Callable[[Array | None], Array]:
+    """Writes the product into an array, or into a new one. Operands are opened now."""
+    if isinstance(a, ScaledOperand) and isinstance(b, ScaledOperand):
+        return partial(multiply_scaled, problem, a, b)
+    return partial(CPU_KERNELS[choice.kernel.name], problem, a.elements, b.elements)
+
+
 def _room_needed(problem: Problem, epilogue: Epilogue | None, place: Place | None) -> int:
     """Bytes beside operands and place: A·B where it is not what is delivered, and that where it has no place."""
     if epilogue is None:
@@ -173,7 +185,7 @@ class CpuProduct(Product):
         self._place = place
         self._digest = digest_of(c)
         self._kernel_ms = kernel_ms
-        self.matrices = host_operands(problem, operands[0].elements, operands[1].elements, p)
+        self.matrices = operands_as_checked(problem, operands[0], operands[1], p)
 
     @property
     def digest(self) -> int:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import cupy
 import numpy as np
 
-from kernels.model.boxes import Boxes
 from kernels.model.edge import edge_launch, is_small
+from kernels.model.entry.boxes import Boxes
 from kernels.model.launch_plan import LaunchPlan, Workspace
 from kernels.model.numerics import Problem
-from worker.cuda.calls import WORD_BYTES, Arguments, Call
+from worker.cuda.calls import WORD_BYTES, Arguments, Call, Step
 from worker.cuda.memory import DeviceMatrix, reserve
-from worker.cuda.pitch import Layout, operand_layout, product_layout
+from worker.cuda.pitch import Layout, operand_layout, product_layout, stored_shapes
 from worker.cuda.tensor_maps import (
     ALIGNMENT_BYTES,
     MAP_BYTES,
@@ -32,30 +32,10 @@ INT32_BYTES = 4
 # Of what kernels with an epilogue are given behind their sizes (hopper_after.cuh): addresses of C and the bias, how
 # they lie, and the bits of two float32 factors.
 EPILOGUE_BYTES = (*[WORD_BYTES] * 6, *[INT32_BYTES] * 2)
+SCALES_BYTES = 32  # of what a kernel is told of block scales
 
 Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]  # A, B and C
 Layouts = tuple[Layout, Layout, Layout]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A compiled function of a kernel, and how it is launched on this device."""
-
-    function: Any
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    is_dependent: bool  # it may begin while what is before it on the stream ends
-
-    def call(self, arguments: Arguments) -> Call:
-        return Call(
-            self.function,
-            self.grid,
-            self.block,
-            arguments,
-            shared_bytes=self.shared_bytes,
-            is_dependent=self.is_dependent,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +60,10 @@ class Addressed:
         self._calls = [step.call(self._arguments) for step in functions.steps]
         self._edge, self._mirror = _edge(plan, functions, layouts), _mirror(plan, functions, layouts[C])
 
-    def put(self, matrices: Matrices, stream: int, gate: int | None) -> Any:
+    def put(self, matrices: Matrices, stream: int, gate: int | None, scales: bytes | None = None) -> Any:
         """Puts the product on the stream; the workspace. `gate`: the address of the word that gated functions look at.
         Raises DeviceFault, cupy's OutOfMemoryError."""
+        assert scales is None, "kernels that take scales take tensor maps"
         arguments, workspace = self._arguments, _room(self._workspace)
         for index, matrix in enumerate(matrices):
             arguments.set(index, matrix.address)
@@ -138,12 +119,14 @@ class Mapped:
         if thin is not None:
             of += [(A, self._a.to, thin.box), (B, self._b.to, thin.box)]
             sizes += [thin.row, thin.column]
+        scales = [SCALES_BYTES] if plan.problem.scale_columns else []
         words = [WORD_BYTES] * ((plan.workspace is not None) + self._gated)
-        arguments = Arguments([*[MAP_BYTES] * len(of), *[INT32_BYTES] * len(sizes), *after, *words])
+        arguments = Arguments([*[MAP_BYTES] * len(of), *[INT32_BYTES] * len(sizes), *after, *scales, *words])
         for index, size in enumerate(sizes, start=len(of)):
             arguments.set(index, size)
-        self._after = len(of) + len(sizes)  # where what an epilogue is given begins
-        self._word = self._after + len(after)  # where the workspace is
+        self._after = len(of) + len(sizes)  # where what an epilogue is given begins,
+        self._scales = self._after + len(after)  # scales,
+        self._word = self._scales + len(scales)  # and where the workspace is
         to_tf32 = (boxes.to_tf32, boxes.to_tf32, False, False, False)
         maps = [
             (which, TensorMap(place, layout, box, to_tf32=rounds))
@@ -151,9 +134,17 @@ class Mapped:
         ]
         return arguments, maps
 
-    def put(self, matrices: Matrices, stream: int, gate: int | None, after: Sequence[int] = ()) -> Any:
+    def put(
+        self,
+        matrices: Matrices,
+        stream: int,
+        gate: int | None,
+        scales: bytes | None = None,
+        after: Sequence[int] = (),
+    ) -> Any:
         """Puts the product on the stream; the workspace. `gate`: the address of the word that gated functions look at;
-        `after`: what an epilogue is given. Raises DeviceFault, cupy's OutOfMemoryError."""
+        `scales`: of operands that have some, as the kernel takes them; `after`: what an epilogue is given. Raises
+        DeviceFault, cupy's OutOfMemoryError."""
         a, b, c = matrices
         for index, word in enumerate(after, start=self._after):
             self._arguments.set(index, word)
@@ -167,6 +158,8 @@ class Mapped:
             self._arguments.set(self._word, workspace.ptr)
         if gate is not None:
             self._arguments.set(GATE, gate)
+        if scales is not None:
+            self._arguments.write(self._scales, scales)
         for call in self._calls:
             call.put(stream)
         if self._edge is not None:
@@ -185,17 +178,10 @@ def bytes_beside(plan: LaunchPlan) -> int:
     if plan.boxes is None:
         return workspace
     problem, launched = plan.problem, plan.launched
-    a, b = (operand_layout(problem.dtype, shape) for shape in _stored_shapes(problem))
+    a, b = (operand_layout(problem.dtype, shape) for shape in stored_shapes(problem))
     is_transposed = (problem.transpose_a != launched.transpose_a, problem.transpose_b != launched.transpose_b, False)
     copies = map(_copy_bytes, (a, b, product_layout(problem)), is_transposed)
     return workspace + sum(copies)
-
-
-def _stored_shapes(problem: Problem) -> Iterator[tuple[int, ...]]:
-    a = (problem.k, problem.m) if problem.transpose_a else (problem.m, problem.k)
-    b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
-    yield (problem.batch, *a) if problem.a_batched else a
-    yield (problem.batch, *b) if problem.b_batched else b
 
 
 def _copy_bytes(at: Layout, is_transposed: bool) -> int:

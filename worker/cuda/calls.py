@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -63,6 +64,10 @@ class Arguments:
         """An argument of WORD_BYTES."""
         self._words[index].value = word
 
+    def write(self, index: int, data: bytes) -> None:
+        """An argument of any size."""
+        ctypes.memmove(ctypes.addressof(self._words[index]), data, len(data))
+
 
 class Call:
     """A compiled function, how it is launched, and its arguments. For one thread."""
@@ -90,6 +95,27 @@ class Call:
         self._config.stream = stream
         if status := _launch()(*self._driver_s):
             raise DeviceFault(f"The driver did not launch a kernel (error {status}); report this.")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A compiled function of a kernel, and how it is launched on this device."""
+
+    function: Any
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    is_dependent: bool  # it may begin while what is before it on the stream ends
+
+    def call(self, arguments: Arguments) -> Call:
+        return Call(
+            self.function,
+            self.grid,
+            self.block,
+            arguments,
+            shared_bytes=self.shared_bytes,
+            is_dependent=self.is_dependent,
+        )
 
 
 def clear_columns(address: int, pitch: int, width: int, height: int, stream: int) -> None:

@@ -19,10 +19,12 @@ from kernels.model.numerics import DTYPES, Problem
 from kernels.model.triangle import whole
 from kernels.selection.choose import Choice
 from kernels.selection.composed import real_choice
-from worker.cuda.bound import Addressed, Functions, Layouts, Mapped, Step, bytes_beside
+from worker.cuda.bound import Addressed, Functions, Layouts, Mapped, bytes_beside
+from worker.cuda.calls import Step
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.arrangement import arranged_bytes
 from worker.cuda.memory import DeviceMatrix
+from worker.cuda.scaled.arrangement import scaled_bytes
 from worker.cuda.sources import copy_program, edge_program_of, kernel_program, mirror_program
 from worker.cuda.tensor_maps import ALIGNMENT_BYTES
 from worker.cuda.transpose import transpose_function
@@ -54,11 +56,14 @@ class PreparedKernel:
         self._bound: OrderedDict[tuple[Layouts, bool], Addressed | Mapped] = OrderedDict()
         self._last: tuple[Layouts, bool, Addressed | Mapped] | None = None
 
-    def launch(self, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix, gate: int | None = None) -> None:
-        """Puts the product on the current stream. `gate`: the address of the word that gated functions look at. Raises
-        KernelUnavailable, DeviceFault, cupy's OutOfMemoryError."""
+    def launch(
+        self, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix, gate: int | None = None, scales: bytes | None = None
+    ) -> None:
+        """Puts the product on the current stream. `gate`: the address of the word that gated functions look at.
+        `scales`: the argument of a problem that has some. Raises KernelUnavailable, DeviceFault, cupy's
+        OutOfMemoryError."""
         stream = cupy.cuda.get_current_stream().ptr
-        workspace = self._bound_for(a, b, c).put((a, b, c), stream, gate)
+        workspace = self._bound_for(a, b, c).put((a, b, c), stream, gate, scales)
         if self._substitute is not None:
             self._substitute.launch(a, b, c, workspace.ptr)
 
@@ -66,7 +71,7 @@ class PreparedKernel:
         """The same of a kernel with an epilogue, which is given `after` (`EPILOGUE_BYTES`)."""
         bound = self._bound_for(a, b, d)
         assert isinstance(bound, Mapped), "kernels with an epilogue are"
-        bound.put((a, b, d), cupy.cuda.get_current_stream().ptr, None, after)
+        bound.put((a, b, d), cupy.cuda.get_current_stream().ptr, None, after=after)
 
     def _bound_for(self, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> Addressed | Mapped:
         reached = not (a.address | b.address | c.address) % ALIGNMENT_BYTES
@@ -124,7 +129,7 @@ def kernel_bytes(choice: Choice, problem: Problem, traits: DeviceTraits) -> int:
         real = problem.as_real
         return arranged_bytes(problem) + kernel_bytes(real_choice(choice, problem, traits), real, traits)
     if not isinstance(choice.kernel, CudaKernel):
-        return 0
+        return scaled_bytes(problem)
     return _kernel_bytes(choice.kernel.name, tuple(choice.config.items()), problem, traits)
 
 

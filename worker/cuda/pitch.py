@@ -132,6 +132,14 @@ def product_layout(problem: Problem, *, dense: bool = False) -> Layout:
     return layout(problem.product_dtype, shape, in_groups=problem.dtype in IN_GROUPS, dense=dense)
 
 
+def stored_shapes(problem: Problem) -> Iterator[tuple[int, ...]]:
+    """Of A and B."""
+    a = (problem.k, problem.m) if problem.transpose_a else (problem.m, problem.k)
+    b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
+    yield (problem.batch, *a) if problem.a_batched else a
+    yield (problem.batch, *b) if problem.b_batched else b
+
+
 def _power_of_two_below(value: int) -> int:
     return 1 << (value.bit_length() - 1) if value > 0 else 1
 

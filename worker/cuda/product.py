@@ -13,10 +13,10 @@ from jobs.matrices.digest import digest_of
 from jobs.matrices.interface import MatrixWriter, Place
 from jobs.models import Measured
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from worker.check.as_real import InBlocks, RealView, signs_of
 from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
 from worker.check.verify import group_width
+from worker.check.views.as_real import InBlocks, RealView, signs_of
 from worker.cuda.check.checked import DeviceProduct
 from worker.cuda.check.digest_plan import stored_bytes
 from worker.cuda.check.matrix import MatrixOnDevice
@@ -31,8 +31,17 @@ from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, downl
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout
+from worker.cuda.scaled.on_device import DequantisedForCheck, dequantised_for_check
 from worker.device.cancellable_lock import LockRequest
-from worker.device.runner import Epilogue, HostOperand, Product, gathered, host_operands, verify_on_host, wrong_on_host
+from worker.device.runner import (
+    Epilogue,
+    HostOperand,
+    Product,
+    gathered,
+    operands_as_checked,
+    verify_on_host,
+    wrong_on_host,
+)
 
 OPERAND_DIGESTS = (0, 1, 3, 4)  # of A, B and what is added, among all that are taken; 2 is the product's
 
@@ -111,7 +120,7 @@ class ProductBroughtBack(CudaProduct):
         if epilogue is not None:
             self._product = _as_product(gathered(staging.download(p, StopWatch())), p, problem)
             self._epilogue = epilogue.on_host(operands[2:])
-        self.matrices = host_operands(problem, operands[0].elements, operands[1].elements, self._product)
+        self.matrices = operands_as_checked(problem, operands[0], operands[1], self._product)
 
     @property
     def digest(self) -> int:
@@ -151,24 +160,26 @@ class ProductOnDevice(CudaProduct):
         where the product is to be stored."""
         delivered = matrices[2] if epilogue is None else epilogue.d
         super().__init__(problem, operands, copies, delivered, offered, device_lock)
-        self._epilogue = epilogue
-        self._staging = staging
-        self._compiler = compiler
-        self._place = place
+        self._epilogue, self._staging, self._compiler, self._place = epilogue, staging, compiler, place
         host_a: HostMatrix = _OperandOnHost(operands[0], problem.dtype, transposed=problem.transpose_a)
         host_b: HostMatrix = _OperandOnHost(operands[1], problem.dtype, transposed=problem.transpose_b)
         self._real: RealOperands | None = None
+        self._scaled: tuple[DequantisedForCheck, ...] = ()
         if DTYPES[problem.dtype].is_complex:
             self._real = RealOperands(compiler, problem, *matrices[:2], for_check=True)
             on_device = self._real.on_device(problem, matrices[2])
             host_a, host_b = RealView(host_a), InBlocks(host_b, signs_of(problem))
         else:
+            self._scaled = dequantised_for_check(compiler, problem, operands, matrices)
+            host_a, host_b = (each.host for each in self._scaled) if self._scaled else (host_a, host_b)
+            read = [each.matrix for each in self._scaled] or matrices
             on_device = (
-                MatrixOnDevice(compiler, matrices[0], host_a.shape, problem.transpose_a),
-                MatrixOnDevice(compiler, matrices[1], host_b.shape, problem.transpose_b),
+                MatrixOnDevice(compiler, read[0], host_a.shape, problem.transpose_a),
+                MatrixOnDevice(compiler, read[1], host_b.shape, problem.transpose_b),
                 MatrixOnDevice(compiler, matrices[2], (problem.batch, problem.m, problem.n)),
             )
-        has_elements = problem.m and problem.n and problem.k and self._real is None  # else digests go by themselves
+        are_read = self._real is None and not self._scaled  # or else digests go by themselves
+        has_elements = problem.m and problem.n and problem.k and are_read
         left = digestible(on_device, group_width(problem.k)) if has_elements else NO_DIGESTS
         digested = [*matrices[:2], delivered]
         if epilogue is not None:  # the check reads A·B, which no one is sent
@@ -183,6 +194,8 @@ class ProductOnDevice(CudaProduct):
         """All of the check that can be done before the product is there."""
         if self._real is not None:
             self._real.arrange()
+        for each in self._scaled:
+            each.make()
         self._check.prepare()
 
     def computed(self, times: Times) -> None:
@@ -201,6 +214,7 @@ class ProductOnDevice(CudaProduct):
         for index, operand in zip(OPERAND_DIGESTS, self._operands, strict=False):
             if self._digests.of(index) != operand.expected_digest:
                 raise OperandDamaged
+        verify_on_host(part for each in self._operands for part in each.parts[1:])
 
     def chunks(self) -> Iterator[memoryview]:
         return self._staging.download(self._c, self._times.back)

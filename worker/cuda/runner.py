@@ -38,12 +38,14 @@ from worker.cuda.epilogue.fused import FusedKernels
 from worker.cuda.epilogue.on_device import EpilogueOnDevice, epilogue_on_device
 from worker.cuda.launch import PreparedKernels, kernel_bytes
 from worker.cuda.library.cublas import Cublas
+from worker.cuda.library.scaled import multiplication
 from worker.cuda.memory import DeviceMatrix, StopWatch, allocate, clear_padding
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times, operands_on_device
 from worker.cuda.programs import programs_of_choice
+from worker.cuda.scaled.on_device import ScalesOnDevice, scales_on_device
 from worker.cuda.sources import Program
 from worker.cuda.streams import OfThread, stream_of_its_own
 from worker.cuda.tiles.gpus import Gpu, gang, gpu_indices
@@ -197,11 +199,12 @@ class CudaRunner(TilingRunner):
         if wiped:
             matrices[2].memory.memset_async(0, matrices[2].layout.bytes)
         after = epilogue_on_device(self.compiler, problem, epilogue, matrices[2], on_device[2:])
+        scales = scales_on_device(problem, operands)
         copies, staging = Copies(self.cache, operands, on_device), self._of_thread.staging
         elements = problem.batch * problem.m * problem.n + sum(prod(each.shape) for each in operands)
         if elements <= HOST_CHECK_ELEMENTS:
             device_lock.acquire()
-            times = Times(self._multiplied_ms(problem, choice, matrices, after), copying)
+            times = Times(self._multiplied_ms(problem, choice, matrices, after, scales=scales), copying)
             more = self._offered, staging, times, device_lock
             return ProductBroughtBack(problem, operands, copies, matrices[2], after, *more)
         to = place if place is not None and self._page_locks.lock(place.memory) else None
@@ -209,7 +212,7 @@ class CudaRunner(TilingRunner):
         product = ProductOnDevice(problem, operands, copies, matrices, after, *also)
         copying.wait()  # others may have the cores until the operands are there
         device_lock.acquire()
-        kernel_ms = self._multiplied_ms(problem, choice, matrices, after, meanwhile=product.prepare_check)
+        kernel_ms = self._multiplied_ms(problem, choice, matrices, after, product.prepare_check, scales)
         product.computed(Times(kernel_ms, copying))
         return product
 
@@ -248,13 +251,17 @@ class CudaRunner(TilingRunner):
         matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
         epilogue: EpilogueOnDevice | None,
         meanwhile: Callable[[], None] | None = None,
+        scales: ScalesOnDevice | None = None,
     ) -> float:
         """How long the device took. The product is done when this returns; `meanwhile` is called while it is not."""
         kernel, is_loaded = choice.kernel, True
         if isinstance(kernel, ComposedKernel):
             multiply = self._composed.launcher(choice, problem, matrices)
         elif isinstance(kernel, CudaKernel):
-            multiply = partial(self._prepared.get(kernel, choice.config, problem).launch, *matrices)
+            argument = None if scales is None else scales.argument
+            multiply = partial(self._prepared.get(kernel, choice.config, problem).launch, *matrices, scales=argument)
+        elif scales is not None:
+            multiply = multiplication(self.compiler, self._cublas, problem, scales, matrices)
         else:
             self._cublas.tune(kernel.name, choice.config, problem, matrices)
             is_loaded = self._cublas.has_multiplied(kernel.name, problem)

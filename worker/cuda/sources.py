@@ -16,6 +16,7 @@ from kernels.model.edge import MAX_EDGE, is_small
 from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTYPES, DTypeName, Problem
+from kernels.model.scales import SCALED_DTYPE
 from kernels.model.sources import source_files
 
 TRANSPOSE_SOURCE = Path(__file__).parent / "src" / "transpose.cu"
@@ -32,6 +33,7 @@ COMPLEX_LAYOUT_SOURCE = TRANSPOSE_SOURCE.with_name("complex_layout.cu")
 COMPLEX_FINITE_SOURCE = TRANSPOSE_SOURCE.with_name("complex_finite.cu")
 COMPLEX_CHECK_SOURCE = TRANSPOSE_SOURCE.with_name("complex_check.cu")
 COMPLEX_EPILOGUE_SOURCE = TRANSPOSE_SOURCE.with_name("complex_epilogue.cu")
+SCALES_SOURCE = TRANSPOSE_SOURCE.with_name("dequantise.cu")
 FINGERPRINT_SOURCE = TRANSPOSE_SOURCE.with_name("fingerprint.cu")
 GATHER_SOURCE = TRANSPOSE_SOURCE.with_name("gather.cu")
 SKETCH_CHUNK = 512  # columns whose random vectors a block keeps in shared memory
@@ -113,7 +115,8 @@ def kernel_program(
     """A kernel of the catalogue for a problem's element type and transpositions, as its function finds them."""
     plan = kernel.plan(problem, config)
     transposes = _transposes((plan.launched.transpose_a, plan.launched.transpose_b))
-    also = (*(TRIANGLE if plan.mirrored else ()), *(GATED if gated else ()))
+    scales = (f"-DSCALE_COLUMNS={problem.scale_columns}",) if problem.scale_columns else ()
+    also = (*scales, *(TRIANGLE if plan.mirrored else ()), *(GATED if gated else ()))
     options = (*_common(problem.dtype), *transposes, *kernel.defines(config), *also)
     options += fused.defines(problem.dtype) if fused is not None else ()
     return Program(kernel.source_path, options, kernel.architecture_specific)
@@ -151,6 +154,11 @@ def fingerprint_program(itemsize: int) -> Program:
 def gather_program(dtype: DTypeName) -> Program:
     """Single elements of a matrix as float64."""
     return Program(GATHER_SOURCE, (*_common(dtype), *_transposes((False, False))))
+
+
+def scales_program() -> Program:
+    """8-bit operands multiplied by their block scales."""
+    return Program(SCALES_SOURCE, (*_common(SCALED_DTYPE), *_transposes((False, False))))
 
 
 def complex_layout_program(part: DTypeName) -> Program:

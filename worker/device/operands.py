@@ -47,6 +47,11 @@ class HostOperand:
     def known_digest(self, digest: int) -> None:
         """What `digest` is, from an earlier job: nothing has to be opened to learn it."""
 
+    @property
+    def parts(self) -> tuple[HostOperand, ...]:
+        """All that was sent for it."""
+        return (self,)
+
 
 class StoredOperand(HostOperand):
     """One that is opened when its elements or its digest are asked for, once: a device may need neither."""

@@ -24,16 +24,17 @@ from kernels.catalog import CATALOG
 from kernels.model.activations import ActivationName
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import Choice
-from worker.check.as_real import real_matrices
 from worker.check.checked import Checkable, HostProduct
 from worker.check.elements import core
 from worker.check.epilogue import After, wrong_elements
 from worker.check.host_matrix import HostMatrix
+from worker.check.views.as_real import real_matrices
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import LockRequest, go_on
 from worker.device.operands import HostOperand as HostOperand
 from worker.device.operands import StoredOperand as StoredOperand
 from worker.device.operands import WidenedOperand as WidenedOperand
+from worker.device.scaled import ScaledOperand as ScaledOperand
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,7 @@ class Runner(ABC):
 
 def verify_on_host(operands: Iterable[HostOperand]) -> None:
     """Raises OperandDamaged where elements are not those that were sent."""
-    for operand in operands:
+    for operand in (part for each in operands for part in each.parts):
         if operand.digest is not None and digest_of(operand.elements) != operand.digest:
             raise OperandDamaged
 
@@ -237,6 +238,14 @@ def host_operands(problem: Problem, a: Array, b: Array, c: Array) -> HostProduct
         HostMatrix(core(c, transposed=False), problem.product_dtype),
     )
     return HostProduct(*real_matrices(problem, *matrices))
+
+
+def operands_as_checked(problem: Problem, a: HostOperand, b: HostOperand, c: Array) -> HostProduct:
+    """The same of operands that may have block scales: as the numbers that they stand for."""
+    if not (isinstance(a, ScaledOperand) and isinstance(b, ScaledOperand)):
+        return host_operands(problem, a.elements, b.elements, c)
+    of_a, of_b = a.matrix(transposed=problem.transpose_a), b.matrix(transposed=problem.transpose_b)
+    return HostProduct(of_a, of_b, HostMatrix(core(c, transposed=False), problem.product_dtype))
 
 
 def wrong_on_host(problem: Problem, epilogue: Epilogue | None, p: Array, d: Array) -> int:

@@ -16,9 +16,11 @@ from jobs.matrices.interface import MatrixStore, StoredMatrix
 from jobs.matrices.packed import PackedMatrix
 from jobs.matrices.random import generate
 from jobs.models import MatmulRequest, OperandRef, job_of_product
+from kernels.model.scales import block_of, width_of
 from kernels.selection.demands import demand_of
 from worker.cpu.room import check_room
 from worker.device.runner import Epilogue, HostOperand, StoredOperand, WidenedOperand
+from worker.device.scaled import ScaledOperand, check_values
 
 
 @contextmanager
@@ -27,8 +29,11 @@ def multiplied(
 ) -> Iterator[HostOperand]:
     """A or B of a claimed product, as it is multiplied. Raises as `operand`."""
     ref, dtype = getattr(request, name), request.problem.dtype
-    with operand(ref, getattr(claimed, name), store) as stored:
-        if dtype == ref.dtype:
+    with ExitStack() as stack:
+        stored = stack.enter_context(operand(ref, getattr(claimed, name), store))
+        if (scales := request.scale_a if name == "a" else request.scale_b) is not None:
+            yield _scaled(name, request, stored, stack.enter_context(operand(scales, None, store)))
+        elif dtype == ref.dtype:
             yield stored
         else:
             check_room(
@@ -36,6 +41,15 @@ def multiplied(
             )  # and once more for its digest
             is_free = request.kernel == "auto" and not demand_of(request)
             yield WidenedOperand(stored, ref.dtype, is_free=is_free)
+
+
+def _scaled(name: Literal["a", "b"], request: MatmulRequest, stored: HostOperand, scales: HostOperand) -> ScaledOperand:
+    """Raises OperandOutOfRange."""
+    transposed: bool = getattr(request, f"transpose_{name}")
+    width = width_of(name, stored.shape, scales.shape, transposed=transposed)
+    assert width is not None, "shapes were compared before the job was recorded"
+    check_values(name, scales.elements)
+    return ScaledOperand(stored, scales, block_of(name, width, transposed=transposed))
 
 
 @contextmanager

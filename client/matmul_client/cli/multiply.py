@@ -16,6 +16,7 @@ Examples:
   matmul multiply a.npy b.npy -o c.npy
   matmul multiply a.npy b.npy --kernel warp_tiled --accuracy fp32 --json
   matmul multiply a.npy b.npy --tolerance 1e-6 -o c.npy
+  matmul multiply a.npy b.npy --fp8-blocks --output-dtype bfloat16 -o c.npy
   matmul multiply a.npy b.npy --add c.npy --alpha 0.5 --beta 2 -o d.npy
 """
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -60,6 +61,11 @@ class Factor(click.ParamType[complex]):
     type=click.Choice(["relu", "gelu", "gelu_tanh", "silu"]),
     help="Function of every element of the sum.",
 )
+@click.option(
+    "--fp8-blocks",
+    is_flag=True,
+    help="Send operands as 8-bit floats with block scales: 128 elements along k of A, 128×128 of B.",
+)
 @click.option("--output-dtype", help="Element type of the product, such as float32 of float16 operands.")
 @with_service
 def multiply(settings: Settings, a: Path, b: Path, output: Path | None, **options: Any) -> None:
@@ -68,8 +74,12 @@ def multiply(settings: Settings, a: Path, b: Path, output: Path | None, **option
 
     given = {name: value for name, value in options.items() if value not in (None, False)}
     given |= {name: _read(given[name]) for name in ("c", "bias") if name in given}
+    operands = _read(a), _read(b)
+    if given.pop("fp8_blocks", False):
+        operands, scales = _quantized(*operands, transposed=given.get("transpose_a", False))
+        given |= scales
     with settings.client() as client:
-        job = client.submit(_read(a), _read(b), **given)
+        job = client.submit(*operands, **given)
         try:
             product = job.result()
         except KeyboardInterrupt:
@@ -85,6 +95,16 @@ def multiply(settings: Settings, a: Path, b: Path, output: Path | None, **option
     if output is None:
         click.echo(str(product))
     click.echo(_summary(record, output), err=output is None)
+
+
+def _quantized(a: Any, b: Any, *, transposed: bool) -> tuple[tuple[Any, Any], dict[str, Any]]:
+    """Values and scales, as DeepGEMM has activations and weights; `transposed`: A, which then runs along k in its
+    columns."""
+    from matmul_client import per_block_cast_to_fp8, per_token_cast_to_fp8
+
+    of_a, scale_a = per_token_cast_to_fp8(a, axis=-2 if transposed else -1)
+    of_b, scale_b = per_block_cast_to_fp8(b)
+    return (of_a, of_b), {"scale_a": scale_a, "scale_b": scale_b}
 
 
 def _read(path: Path) -> Any:

@@ -30,4 +30,6 @@ class Options(TypedDict, total=False):
     bias: Any  # n numbers, added to every row, or a matrix of 1×n or m×1: alpha·A·B + beta·C + bias
     activation: Activation  # of every element of that sum
     output_dtype: OutputDType  # float32 of 16-bit operands, or 16 bits of longer ones
+    scale_a: Any  # block scales of 8-bit operands: quantize with per_token_cast_to_fp8 and per_block_cast_to_fp8
+    scale_b: Any
     verify: Literal["freivalds", "off"]

@@ -20,6 +20,7 @@ from matmul_client.core.wire import JSON, OCTETS, Call, Compute, Flow, Reply, Re
 Record = dict[str, Any]
 
 ADDED = ("c", "bias")  # operands that are added
+SCALES = ("scale_a", "scale_b")
 HALF_BYTES = 2  # of float16 and bfloat16
 WAIT_S = 20  # of one request; what takes longer is asked for again
 TERMINAL = frozenset({"succeeded", "failed", "cancelled"})
@@ -79,7 +80,7 @@ def chain_submitted(call: Call, product: Chained) -> Flow[str]:
 def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> Flow[Request]:
     """With one Idempotency-Key for all tries; jobs that the operands need are submitted first."""
     chosen = {name: _factor(value) for name, value in options.items() if value is not None}
-    given = {"a": a, "b": b} | {name: chosen.pop(name) for name in ADDED if name in chosen}
+    given = {"a": a, "b": b} | {name: chosen.pop(name) for name in (*ADDED, *SCALES) if name in chosen}
     operands: dict[str, Array | Reference] = {}
     arrays: dict[str, Array] = {}
     for name, value in given.items():
@@ -88,8 +89,10 @@ def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> 
             _turn(chosen, name, value)
         else:
             arrays[name] = to_array(value, name)
+    scales = {name: arrays.pop(name) for name in SCALES if name in arrays}
     is_plain = not operands and not chosen.keys() & {"alpha", "beta"} and not arrays.keys() & {*ADDED}
     operands |= _addends_widened(one_type(arrays, is_plain=is_plain), chosen)
+    operands |= {name: array.astype("float32", copy=False) for name, array in scales.items()}
     yield from _upload_what_no_form_carries(call, operands)
     media_type, body = body_of(operands, chosen)
     headers = {"content-type": media_type}
@@ -110,7 +113,7 @@ def _addends_widened(arrays: Mapping[str, Array], options: Mapping[str, Any]) ->
 def _turn(options: dict[str, Any], name: str, operand: Operand) -> None:
     """As options have it that an operand is a transpose or a conjugate."""
     for option, asked in (("transpose", operand._transposed), ("conjugate", operand._conjugated)):
-        if asked and name in ADDED:
+        if asked and name not in ("a", "b"):
             raise ValueError(f"{name} cannot be a transpose or a conjugate: fetch it, or compute it so.")
         if asked:
             options[f"{option}_{name}"] = not options.get(f"{option}_{name}", False)

@@ -2,7 +2,7 @@
 --   needs  "<operand><how><id>" for each, parted by spaces; <how> is + for one that was stored for this job alone, else =
 -- Matrices of other jobs join when these have succeeded. A job that failed or was cancelled needs none, but their owner
 -- keeps them for the time to live of its own matrices, for a retry.
-local NEED = '(%l+)([+=])(%S+)' -- a bias is called so in full; the version before finds its id all the same
+local NEED = '([%l_]+)([+=])(%S+)' -- a bias and scales are called so in full; older versions find their ids, too
 
 -- The first operand that its owner does not have. `new`: by id, those that are stored in this step.
 local function missing_operand(needs, owner, at, new)

@@ -3,6 +3,8 @@
 // Parameter PROMOTE: 0, sums stay in the tensor cores, which keep about 14 bits of them; 1, those of each 128 steps of
 // k are added up in float32, as hopper_promoted.cuh says.
 //
+// SCALE_COLUMNS: where operands have block scales, how many columns of B share one (hopper_scales.cuh).
+//
 // Of sums that stay, B is multiplied along k, or as it lies in a plain A·B (hopper_across.cuh).
 #if !TRANSPOSE_B
 #define HOPPER_TRANSPOSED
@@ -15,10 +17,17 @@
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
     hopper_fp8(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
-               const __grid_constant__ TensorMap c, int m, int n, int k, int batch, int items_a, int items_b) {
+               const __grid_constant__ TensorMap c, int m, int n, int k, int batch, int items_a, int items_b
+#ifdef SCALE_COLUMNS
+               ,
+               const __grid_constant__ Scales scales
+#endif
+    ) {
     DYNAMIC_TILES(shared);
 #ifdef HOPPER_TRANSPOSED
     multiply_tiles(shared, b, a, c, {n, m, k, batch, items_b, items_a}, {});
+#elif defined(SCALE_COLUMNS)
+    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b, scales}, {});
 #else
     multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b}, {});
 #endif

@@ -111,9 +111,14 @@ __device__ __forceinline__ void consume_tile(const Shared& at, const TensorMap& 
     HOPPER_SUM sums[N / 2] = {};
     if constexpr (FROM_REGISTERS)
         multiply_across<N>(at, consumer, sizes.steps(), place, sums);
-    else if constexpr (PROMOTED)
+    else if constexpr (PROMOTED) {
+#ifdef SCALE_COLUMNS
+        TileScales scales(sizes.scales, work.item, work.row + consumer * BOX, work.column);
+        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums, scales);
+#else
         multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums);
-    else
+#endif
+    } else
         multiply_stages<N>(at, consumer, sizes.steps(), place, sums);
     if constexpr (FROM_REGISTERS)
         store_turned<N>(at, map, sizes, work, consumer, boxes_stored, sums, epilogue);

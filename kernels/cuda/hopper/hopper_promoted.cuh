@@ -2,15 +2,26 @@
 // a sum. Theirs end with each stage, and are added up here in float32. (DeepSeek-V3 Technical Report, arXiv 2412.19437,
 // section 3.3.2.) A stage's columns are multiplied in rounds of four instructions, and each round begins partial sums
 // of its own: so there are registers for two sets of these beside the sums of the whole tile. The next round runs, in
-// the other set, while threads add.
+// the other set, while threads add. Partial sums of operands with scales are multiplied by these first
+// (hopper_scales.cuh); `scales` is then one object, of the tile, and otherwise nothing.
 #pragma once
 
+#ifdef SCALE_COLUMNS
+#include "hopper_scales.cuh"
+#endif
+
 constexpr int PARTS = SWIZZLE_BYTES / DEPTH_BYTES;  // instructions of a round
+
+#ifdef SCALE_COLUMNS
+constexpr int WIDEST_ROUND = 64;  // scales and their products take registers, too
+#else
+constexpr int WIDEST_ROUND = 128;
+#endif
 
 // Of a tile of N columns. Sums of the tile and partial ones are at most 192 of a thread.
 template <int N>
 struct Rounds {
-    static constexpr int COLUMNS = N == 128 ? 128 : N == 192 ? 96 : 64;
+    static constexpr int COLUMNS = N == 128 ? WIDEST_ROUND : N == 192 ? 96 : 64;
     static constexpr int COUNT = N / COLUMNS;  // of a stage
     static constexpr int AT_ONCE = 8 / COUNT;  // stages in which two sets of partial sums take turns
     typedef HOPPER_SUM Partial[COLUMNS / 2];
@@ -41,7 +52,7 @@ __device__ __forceinline__ void begin_round(const Operands& operands, int column
 }
 
 template <int COUNT>
-__device__ __forceinline__ void promote(const HOPPER_SUM (&partial)[COUNT], HOPPER_SUM* sums) {
+__device__ __forceinline__ void promote(const HOPPER_SUM (&partial)[COUNT], HOPPER_SUM* sums, int) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i)
         sums[i] += partial[i];
@@ -54,9 +65,9 @@ __device__ __forceinline__ void expect_next(const Shared& at, StageState place, 
 }
 
 // ---- one set of partial sums, for stages that are too few for two; the first one is there ----
-template <int N>
+template <int N, typename... TileScales>
 __device__ __forceinline__ void promote_one_set(const Shared& at, int consumer, int steps, StageState& place,
-                                                HOPPER_SUM (&sums)[N / 2]) {
+                                                HOPPER_SUM (&sums)[N / 2], TileScales&... scales) {
     constexpr int COLUMNS = Rounds<N>::COLUMNS;
     typename Rounds<N>::Partial partial = {};
 #pragma unroll 1
@@ -70,7 +81,7 @@ __device__ __forceinline__ void promote_one_set(const Shared& at, int consumer, 
             wait_products<0>();
             settle(partial);
             if (is_last) release(at, place.stage);
-            promote(partial, sums + column / 2);
+            promote(partial, sums + column / 2, column, scales...);
         }
     }
 }
@@ -78,9 +89,9 @@ __device__ __forceinline__ void promote_one_set(const Shared& at, int consumer, 
 // ---- two sets of partial sums; the first stage is there ----
 // With each round the one before is waited for and added. After AT_ONCE stages all rounds are: where sums that an
 // earlier iteration began are read while instructions run, the compiler lets these wait for each other.
-template <int N>
+template <int N, typename... TileScales>
 __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer, int steps, StageState& place,
-                                                 HOPPER_SUM (&sums)[N / 2]) {
+                                                 HOPPER_SUM (&sums)[N / 2], TileScales&... scales) {
     constexpr int COLUMNS = Rounds<N>::COLUMNS, COUNT = Rounds<N>::COUNT, AT_ONCE = Rounds<N>::AT_ONCE;
     typename Rounds<N>::Partial partial[2] = {};
     int step = 0;
@@ -100,7 +111,8 @@ __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer,
                 wait_products<1>();
                 settle(partial[1 - set]);
                 if (column == 0) release(at, before);
-                promote(partial[1 - set], sums + (column + N - COLUMNS) % N / 2);
+                const int first = (column + N - COLUMNS) % N;
+                promote(partial[1 - set], sums + first / 2, first, scales...);
             }
             if (stage + 1 == AT_ONCE) expect_next(at, place, step + AT_ONCE < steps);
             before = place.stage;
@@ -109,15 +121,15 @@ __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer,
         wait_products<0>();
         settle(partial[1]);
         release(at, before);
-        promote(partial[1], sums + (N - COLUMNS) / 2);
+        promote(partial[1], sums + (N - COLUMNS) / 2, N - COLUMNS, scales...);
     }
-    promote_one_set<N>(at, consumer, steps - step, place, sums);
+    promote_one_set<N>(at, consumer, steps - step, place, sums, scales...);
 }
 
-template <int N>
+template <int N, typename... TileScales>
 __device__ __forceinline__ void multiply_and_promote(const Shared& at, int given_consumer, int steps, StageState& place,
-                                                     HOPPER_SUM (&sums)[N / 2]) {
+                                                     HOPPER_SUM (&sums)[N / 2], TileScales&... scales) {
     const int consumer = alike(given_consumer);
     if (steps > 0) wait_barrier(at.full(place.stage), place.parity);
-    promote_two_sets<N>(at, consumer, steps, place, sums);
+    promote_two_sets<N>(at, consumer, steps, place, sums, scales...);
 }

@@ -47,9 +47,16 @@ static_assert(BLOCK_N % BOX == 0 && BLOCK_N <= 256, "BLOCK_N is 64, 128, 192 or 
 
 typedef PipelineState<STAGES> StageState;
 
+#ifdef SCALE_COLUMNS
+struct Scales;
+#endif
+
 struct Sizes {
     int m, n, k, batch;
     int items_a, items_b;  // matrices in an operand: one may serve the whole batch
+#ifdef SCALE_COLUMNS
+    const Scales& scales;
+#endif
 
     __device__ __forceinline__ int steps() const { return (k + STEP - 1) / STEP; }
 };

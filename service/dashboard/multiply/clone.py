@@ -12,7 +12,8 @@ def clone_of(request: MatmulRequest) -> MultiplyForm | None:
     The same for operands that the form cannot say: of mixed kinds, or with a batch axis. None for what it has no fields
     for: it would ask for another product.
     """
-    if request.bias is not None or request.activation is not None or request.output_dtype is not None:
+    others = request.bias, request.activation, request.output_dtype, request.scale_a
+    if any(each is not None for each in others):
         return None
     options = {
         "kernel": request.kernel,

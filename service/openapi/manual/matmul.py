@@ -9,6 +9,7 @@ from pydantic import Field, WithJsonSchema
 from jobs import errors
 from jobs.base import Strict
 from jobs.models import INPUTS, JobRecord
+from jobs.requests.operands import SCALES
 from service import problems as edge
 from service.bodies.matmul_multipart import MULTIPART
 from service.bodies.options import NUMBER, JobRef, MatmulOptions, MatrixRef, Nested, RandomOperand
@@ -53,6 +54,16 @@ class MatmulBody(MatmulOptions):
         "to every column; of the product's element type, before it is rounded to `output_dtype`. Of real products.",
         examples=[[0.5, -0.5]],
     )
+    scale_a: Nested | MatrixRef | RandomOperand | None = Field(
+        None,
+        description="Block scales of a float8_e4m3 A, float32: one for each 128 steps of k of a row, or of 128 rows. "
+        "An element stands for its value times its block's scale. Their shape is A's as that is stored, with k's axis "
+        "divided by 128 and rounded up, or both axes. Only with `scale_b`.",
+        examples=[[[0.5], [2.0]]],
+    )
+    scale_b: Nested | MatrixRef | RandomOperand | None = Field(
+        None, description="The same of B: of a column, or of 128 columns.", examples=[[[0.25, 1.0]]]
+    )
 
 
 class MatmulReply(Strict):
@@ -74,8 +85,8 @@ class JobReply(Strict):
 
 OPTIONS_PART = {
     "allOf": [ref(MatmulOptions)],
-    "description": "How to multiply, as JSON. May hold `a`, `b`, `c` or `bias` in place of the file, as a reference or "
-    "random.",
+    "description": "How to multiply, as JSON. May hold an operand, such as `a`, in place of the file, as a reference "
+    "or random.",
 }
 BODY: Piece = {
     "required": True,
@@ -92,6 +103,15 @@ BODY: Piece = {
                 "within": {"value": {"a": {"matrix": MATRIX_ID}, "b": {"matrix": MATRIX_ID}, "tolerance": 1e-6}},
                 "sum": {"value": {"a": [[1, 2]], "b": [[3], [4]], "c": [[5]], "alpha": 0.5, "beta": -1}},
                 "layer": {"value": {"a": [[1, 2]], "b": [[3], [4]], "bias": [-20], "activation": "relu"}},
+                "scaled": {
+                    "value": {
+                        "a": [[1, 2], [3, 4]],
+                        "b": [[1, 0], [0, 1]],
+                        "scale_a": [[0.5], [2]],
+                        "scale_b": [[0.25]],
+                        "dtype": "float8_e4m3",
+                    }
+                },
                 "random": {
                     "value": {
                         "a": {"random": {"shape": [256, 512], "seed": 1}},
@@ -109,6 +129,10 @@ BODY: Piece = {
                     "b": {"type": "string", "format": "binary", "description": "Operand B as an .npy file."},
                     "c": {"type": "string", "format": "binary", "description": "Operand C as an .npy file, if any."},
                     "bias": {"type": "string", "format": "binary", "description": "A bias, 1×n or m×1, likewise."},
+                    **{
+                        name: {"type": "string", "format": "binary", "description": "Block scales, likewise."}
+                        for name in SCALES
+                    },
                     "options": OPTIONS_PART,
                 },
             },
@@ -118,8 +142,8 @@ BODY: Piece = {
             "schema": {
                 "type": "string",
                 "format": "binary",
-                "description": "A safetensors file with tensors `a` and `b`, `c` and `bias` if they are added; the "
-                "options may be JSON text in its metadata, under `options`.",
+                "description": "A safetensors file with tensors `a` and `b`, `c` and `bias` if they are added, and "
+                "`scale_a` and `scale_b`; the options may be JSON text in its metadata, under `options`.",
             }
         },
     },

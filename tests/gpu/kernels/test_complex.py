@@ -15,9 +15,9 @@ from jobs.matrices.digest import digest_of
 from kernels.model.numerics import COMPLEX_ACCURACY, DTYPES, DTypeName, Problem
 from tests.gpu.products import choice, multiply
 from tests.support.kernels.products import assert_right, matrix, operands
-from worker.check.as_real import real_view
 from worker.check.epilogue import wrong_elements
 from worker.check.verify import check
+from worker.check.views.as_real import real_view
 from worker.cpu import blas as cpu_blas
 from worker.device.runner import Epilogue, HostOperand, gathered
 

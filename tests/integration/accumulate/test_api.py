@@ -151,7 +151,9 @@ def test_what_is_refused(quiet: httpx.Client, fields: dict[str, Any], status: in
 def test_another_part_or_tensor_is_refused(quiet: httpx.Client) -> None:
     one = np.ones((2, 2), np.float32)
     reply = quiet.post("/v1/matmul", files=parts({}, a=one, b=one, d=one), headers=ASYNC)
-    assert "the parts are a, b, c, bias and options" in problem(reply, 422, "invalid_request")["detail"]
+    assert (
+        "the parts are a, b, c, bias, scale_a, scale_b and options" in problem(reply, 422, "invalid_request")["detail"]
+    )
     sent = {"content-type": "application/x-safetensors"} | ASYNC
     reply = quiet.post("/v1/matmul", content=save({"a": one, "b": one, "d": one}), headers=sent)
     assert "must hold the tensors a, b, and may hold c, bias" in problem(reply, 422, "invalid_matrix")["detail"]

@@ -85,7 +85,7 @@ def test_operands_that_do_not_fit_name_one(quiet: httpx.Client, a: Any, b: Any, 
 @pytest.mark.parametrize(
     ("parts", "status", "kind", "field", "words"),
     [
-        ({"d": npy(ONE)}, 422, "invalid_request", "d", "the parts are a, b, c, bias and options"),
+        ({"d": npy(ONE)}, 422, "invalid_request", "d", "the parts are a, b, c, bias, scale_a, scale_b and options"),
         ({"options": b"{"}, 400, "malformed_body", "options", "The part options is not JSON"),
         ({"options": b"[]"}, 422, "invalid_request", "options", "The part options must be a JSON object"),
         ({"options": b'{"c": [[1]]}'}, 422, "invalid_request", "c", "c must be a part c as .npy or, in options, {"),

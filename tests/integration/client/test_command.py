@@ -53,6 +53,9 @@ def test_multiply(stack: Stack) -> None:
     layer = ("--bias", "row.npy", "--activation", "relu", "--output-dtype", "float32")
     told = read(stack.url, "multiply", "a.npy", "b.npy", *layer)
     assert told["c"] == [[0, 4], [7, 13]] and told["job"]["product"]["dtype"] == "float32"
+    told = read(stack.url, "multiply", "a.npy", "a.npy", "--transpose-a", "--fp8-blocks")
+    np.testing.assert_allclose(told["c"], [[9, 12, 15], [12, 17, 22], [15, 22, 29]], rtol=0.1)
+    assert [told["job"]["request"][f"scale_{name}"]["shape"] for name in "ab"] == [[1, 3], [1, 1]]
     refused = run(stack.url, "multiply", "a.npy", "a.npy", "--json")
     assert refused.exit_code == 4 and json.loads(refused.stderr)["code"] == "shape_mismatch"
     Path("text.npy").write_text("no matrix")

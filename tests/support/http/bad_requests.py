@@ -117,7 +117,7 @@ OPTIONS = [
         "unknown field",
         422,
         "invalid_request",
-        "There is no field transpose_c; there are: a, b, c, bias, kernel,",
+        "There is no field transpose_c; there are: a, b, c, bias, scale_a, scale_b, kernel,",
         "transpose_c",
         **lists(ROW, COLUMN, transpose_c=True),
     ),

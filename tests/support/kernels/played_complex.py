@@ -13,7 +13,7 @@ from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import ComposedKernel
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
-from worker.check.as_real import in_blocks, real_view
+from worker.check.views.as_real import in_blocks, real_view
 
 
 def lying(address: int, dtype: Any, shape: tuple[int, int, int], strides: tuple[int, int, int]) -> Any:

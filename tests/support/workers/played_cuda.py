@@ -29,7 +29,7 @@ from tests.support.kernels.played_complex import (
 )
 from tests.support.played.driver import Compiler, calls, faults, install
 from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
-from worker.check.as_real import real_view
+from worker.check.views.as_real import real_view
 from worker.cpu.blas import multiply
 from worker.device.cancellable_lock import CancellableLock
 from worker.device.runner import Epilogue, StoredOperand
@@ -177,7 +177,7 @@ def main() -> None:
             """It fits."""
 
         def _multiplied_ms(
-            self, problem: Problem, choice: Any, matrices: Any, epilogue: Any = None, meanwhile: Any = None
+            self, problem: Problem, choice: Any, matrices: Any, epilogue: Any = None, *_: Any, **__: Any
         ) -> float:
             """There is no check here, so nothing is prepared for one meanwhile; but blocks that it would read are."""
             if way.is_by_library:

@@ -18,7 +18,7 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.random import BLOCK_ELEMENTS, generate, generate_chunks
 from jobs.models import Distribution, RandomSpec
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName
-from worker.check.as_real import real_view
+from worker.check.views.as_real import real_view
 
 FLOATS: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64")
 OVER_A_BLOCK = (3, 300, 300)

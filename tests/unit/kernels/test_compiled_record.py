@@ -6,7 +6,8 @@ import hashlib
 import json
 from dataclasses import fields
 
-from tests.support.kernels.compiled import RECORD, Figures, compile_now, key_of, programs, recorded
+from tests.support.kernels.compiled import RECORD, Figures, compile_now, key_of, recorded
+from tests.support.programs import programs
 
 SAMPLE = 12  # that the keys choose: another one after each change
 

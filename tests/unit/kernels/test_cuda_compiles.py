@@ -16,12 +16,12 @@ from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.sources import SOURCE_DIR, source_files
-from tests.support.kernels.compiled import (
+from tests.support.kernels.compiled import figures_of
+from tests.support.programs import (
     FUSED,
     KERNELS,
     TRANSPOSES,
     behind_others,
-    figures_of,
     of_a_gate,
     of_every_type,
     of_fused,

@@ -20,7 +20,8 @@ from kernels.model.numerics import DTYPES, Problem
 from kernels.resources import ConfigRecord, read, records_of
 from kernels.selection.defaults import default_configs, example, main_dtype
 from kernels.strict_json import DataError
-from tests.support.kernels.compiled import TRANSPOSES, figures_of, of_every_transposition
+from tests.support.kernels.compiled import figures_of
+from tests.support.programs import TRANSPOSES, of_every_transposition
 from tools.kernels.resources import (
     KERNELS,
     CompiledCase,

@@ -11,7 +11,7 @@ from functools import lru_cache
 from kernels.model.arrange import MAX_GRID_Z, tiles
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, Problem
-from worker.check.as_real import signs_of
+from worker.check.views.as_real import signs_of
 from worker.cuda.pitch import Layout, operand_layout
 
 SIDE, THREADS = 32, 256  # of a tile in elements, and of a block, as in src/complex_layout.cu

@@ -13,6 +13,7 @@ from worker.cuda.complex.arrangement import arranged_bytes
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.operand_cache import OperandCache
 from worker.cuda.pitch import operand_layout, product_layout
+from worker.cuda.scaled.arrangement import scaled_bytes
 from worker.device.runner import DoesNotFit, Epilogue, HostOperand
 
 SPARE_BYTES = 192 << 20  # left free beside the matrices: cuBLAS's workspace, the check's vectors and sums
@@ -38,6 +39,7 @@ def bytes_needed(
         need += operand_layout(delivered.dtype, delivered.shape).bytes
     if DTYPES[problem.dtype].is_complex:  # the check's own
         need += arranged_bytes(problem)
+    need += scaled_bytes(problem)  # likewise
     for operand, dtype in zip(operands, operand_types(problem), strict=False):
         if operand.id is None or cache.get(operand.id) is None:
             need += operand_layout(dtype, operand.shape).bytes

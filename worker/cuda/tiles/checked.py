@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kernels.model.numerics import DTYPES, Problem
-from worker.check.as_real import InBlocks, RealView, signs_of
 from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
+from worker.check.views.as_real import InBlocks, RealView, signs_of
 from worker.cuda.check.checked import DeviceProduct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.compile import Compiler

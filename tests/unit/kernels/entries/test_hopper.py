@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSORS
-from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
+from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, TileConfig
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from kernels.selection.choose import NoKernelError, choose
+from kernels.selection.choose import NoKernelError, choose, choose_again
 from service.catalogue import view
-from tests.support.kernels.compiled import (
+from tests.support.kernels.compiled import figures_of
+from tests.support.programs import (
     B_FROM_REGISTERS,
     HOPPER,
     PROMOTED_WIDTHS,
+    SCALED_WIDTHS,
     TRANSPOSES,
     cuda_kernel,
-    figures_of,
     of_every_width,
     promoted,
     with_b_from_registers,
+    with_scales,
 )
 from worker.cuda.sources import kernel_program
 
@@ -148,6 +151,37 @@ def test_bytes_whose_sums_are_promoted_lie_along_k() -> None:
     """Registers do not hold both."""
     kernel, problem = cuda_kernel("hopper_fp8"), Problem(129, 513, 90, "float8_e4m3")
     assert kernel.plan(problem, kernel.resolve_config({"promote": 1})).launched == replace(problem, transpose_b=True)
+
+
+@pytest.mark.parametrize("widths", SCALED_WIDTHS)
+def test_block_scales_find_registers(widths: tuple[int, int]) -> None:
+    (figures,) = figures_of([with_scales(*widths)])
+    assert (figures.local_bytes, figures.warnings) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("config", "columns", "words"),
+    [
+        ({"promote": 0}, 128, "Block scales are for sums that are promoted: take promote=1"),
+        ({"block_n": 192}, 128, "block_n=192 has no registers for these scales; take one of 64, 128, 256."),
+        ({"block_n": 256}, 1, "block_n=256 has no registers for these scales; take one of 64, 128."),
+    ],
+)
+def test_configs_that_scales_do_not_go_with_are_refused(config: TileConfig, columns: int, words: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        cuda_kernel("hopper_fp8").resolve_config(config, Problem(9, 9, 9, "float8_e4m3", scale_columns=columns))
+
+
+def test_auto_takes_tensor_cores_for_block_scales_where_there_are_some() -> None:
+    """The widest tiles that have registers, at sizes that fill them; elsewhere what dequantises first."""
+    for columns, width in ((128, 256), (1, 128)):
+        problem = Problem(4096, 7168, 2048, "float8_e4m3", scale_columns=columns)
+        choice = choose("auto", {}, problem, "fp8", H200.traits)
+        assert (choice.kernel.name, choice.config["block_n"], choice.config["promote"]) == ("hopper_fp8", width, 1)
+        newer = choose("auto", {}, problem, "fp8", ARCHITECTURES["sm_100"].traits)
+        assert newer.kernel.name == "cublas" == choose_again(problem, "fp8", H200.traits).kernel.name
+        with pytest.raises(NoKernelError, match="cublas_fp8_fast does not take operands with block scales"):
+            choose("cublas_fp8_fast", {}, problem, "fp8", H200.traits)
 
 
 def test_the_api_says_that_no_newer_device_runs_it() -> None:

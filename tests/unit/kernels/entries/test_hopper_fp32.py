@@ -13,7 +13,8 @@ from kernels.model.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSOR
 from kernels.model.kernel import NO_CONFIG, TileConfig
 from kernels.model.numerics import Problem
 from kernels.selection.choose import NoKernelError, choose
-from tests.support.kernels.compiled import figures_of, on_cuda_cores
+from tests.support.kernels.compiled import figures_of
+from tests.support.programs import on_cuda_cores
 from worker.cuda.sources import kernel_program
 
 (KERNEL,) = HOPPER_FP32

@@ -12,7 +12,8 @@ from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
 from kernels.model.numerics import Problem
 from kernels.selection.choose import NoKernelError, choose
 from kernels.selection.defaults import example
-from tests.support.kernels.compiled import TRANSPOSES, figures_of, of_float64
+from tests.support.kernels.compiled import figures_of
+from tests.support.programs import TRANSPOSES, of_float64
 from tools.nvrtc import CompileError, compile_program
 from worker.cuda.sources import Program, kernel_program
 

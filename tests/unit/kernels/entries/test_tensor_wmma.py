@@ -13,7 +13,8 @@ from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import NoKernelError, choose
 from kernels.selection.defaults import example
-from tests.support.kernels.compiled import TRANSPOSES, WMMA_BUCKETS, figures_of, of_wmma
+from tests.support.kernels.compiled import figures_of
+from tests.support.programs import TRANSPOSES, WMMA_BUCKETS, of_wmma
 from tools.nvrtc import CompileError, compile_program
 from worker.cuda.sources import Program, kernel_program
 

@@ -15,10 +15,10 @@ from kernels.model.accuracy import element_bound
 from kernels.model.numerics import COMPLEX_ACCURACY, DTYPES, DTypeName, Problem
 from tests.support.kernels.products import assert_right, operands
 from worker.check import verify
-from worker.check.as_real import in_blocks, real_matrices, real_view, signs_of
 from worker.check.elements import core
 from worker.check.epilogue import wrong_elements
 from worker.check.host_matrix import HostMatrix
+from worker.check.views.as_real import in_blocks, real_matrices, real_view, signs_of
 from worker.cpu.blas import multiply
 from worker.cpu.epilogue import add_epilogue
 from worker.device.runner import Epilogue, HostOperand, host_operands

@@ -23,3 +23,7 @@ def too_new(what: str, needed: tuple[int, int], had: tuple[int, int]) -> str:
 
 def _dotted(capability: tuple[int, int]) -> str:
     return ".".join(map(str, capability))
+
+
+def no_scales(kernel: str) -> str:
+    return f"{kernel} does not take operands with block scales; take another kernel, or leave kernel out."

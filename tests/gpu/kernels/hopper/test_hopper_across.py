@@ -12,7 +12,7 @@ import pytest
 from jobs.formats.elements import Array
 from kernels.model.kernel import TileConfig
 from kernels.model.numerics import DTypeName, Problem
-from tests.gpu.kernels.test_hopper import assert_exact, infinities
+from tests.gpu.kernels.hopper.test_hopper import assert_exact, infinities
 from tests.gpu.products import multiply
 from tests.support.kernels.products import Data, exact, in_float64, operands
 

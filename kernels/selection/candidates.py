@@ -1,0 +1,37 @@
+"""Kernels that may run a product on a device, and what a choice among them says."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from kernels.catalog import CATALOG
+from kernels.model.kernel import DeviceTraits, Kernel, TileConfig
+from kernels.model.numerics import AccuracyName, Problem
+
+
+class NoKernelError(ValueError):
+    """No kernel fits; the message is a sentence for the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What will run, and one sentence that says why."""
+
+    kernel: Kernel
+    config: TileConfig
+    why: str
+
+
+def candidates(
+    problem: Problem, accuracy: AccuracyName, device: DeviceTraits, served: Collection[str] | None = None
+) -> list[Kernel]:
+    """Kernels that run this product on this device to this accuracy, in ladder order."""
+    return [
+        kernel
+        for kernel in CATALOG
+        if kernel.takes(problem.dtype, accuracy)
+        and kernel.takes_scales_of(problem)
+        and kernel.unsupported_because(device, problem.dtype) is None
+        and (served is None or kernel.name in served)
+    ]

@@ -1,0 +1,68 @@
+"""`scale_a` and `scale_b` of a request: whether such operands may have such block scales."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from jobs.errors import InvalidRequest, ShapeMismatch, UnsupportedDType
+from kernels.model.scales import (
+    SCALE_DEPTH,
+    SCALE_DTYPE,
+    SCALE_WIDTHS,
+    SCALED_DTYPE,
+    block_of,
+    scale_shape,
+    width_of,
+)
+from service.bodies.options import MatmulOptions
+from service.submit.operand_type import OperandType
+
+NO_SCALES: Mapping[str, OperandType] = MappingProxyType({})
+
+
+def check_both(has_a: bool, has_b: bool) -> None:
+    """Raises InvalidRequest."""
+    if has_a != has_b:
+        there, missing = ("scale_a", "scale_b") if has_a else ("scale_b", "scale_a")
+        raise InvalidRequest(
+            f"{there} is given without {missing}; both operands have block scales, or neither has.", field=missing
+        )
+
+
+def check_scales(options: MatmulOptions, a: OperandType, b: OperandType, scales: Mapping[str, OperandType]) -> int:
+    """How many columns of B share a scale; 0 without scales. Operands fit each other. Raises UnsupportedDType,
+    ShapeMismatch, InvalidRequest."""
+    columns = 0
+    for name, operand, transposed in (("a", a, options.transpose_a), ("b", b, options.transpose_b)):
+        if (scale := scales.get(f"scale_{name}")) is not None:
+            columns = _lines_of(name, operand, scale, transposed=transposed)
+    if not scales:
+        return 0
+    for field in ("tolerance", "reproducible"):
+        if getattr(options, field):
+            raise InvalidRequest(f"Nothing is proven of a product with block scales; leave {field} out.", field=field)
+    return columns if "scale_b" in scales else SCALE_DEPTH
+
+
+def _lines_of(name: str, operand: OperandType, scale: OperandType, *, transposed: bool) -> int:
+    field = f"scale_{name}"
+    if operand.dtype != SCALED_DTYPE:
+        raise UnsupportedDType(
+            f"{field} is for {SCALED_DTYPE} operands, and {name} is {operand.dtype}; leave it out.", field=field
+        )
+    if scale.dtype != SCALE_DTYPE:
+        raise UnsupportedDType(f"{field} is {scale.dtype}; scales must be {SCALE_DTYPE}.", field=field)
+    width = width_of(name, operand.shape, scale.shape, transposed=transposed)
+    if width is not None:
+        return width
+    blocks = [block_of(name, each, transposed=transposed) for each in SCALE_WIDTHS]
+    one, other = (f"{_told(scale_shape(operand.shape, block))}, one for each {_told(block)} block" for block in blocks)
+    raise ShapeMismatch(
+        f"{field} is {_told(scale.shape)} but {name} is {_told(operand.shape)}: it must be {one}, or {other}.",
+        field=field,
+    )
+
+
+def _told(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape))

@@ -1,0 +1,58 @@
+"""How block scales lie for kernels, and launches that multiply operands by them. No device is needed to plan these."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobs.formats.elements import Array
+from kernels.model.arrange import tiles
+from kernels.model.launch_plan import Launch
+from kernels.model.numerics import Problem
+from worker.cuda.pitch import Layout, operand_layout, stored_shapes
+from worker.device.scaled import ScaledOperand, scales_by_stage
+
+ACROSS, DOWN = 32, 8  # threads of a block, as in dequantise.cu
+LARGEST_GRID = 65_535  # along y and z
+BEYOND = 256  # lines that a tile may reach beyond the last one; hopper_scales.cuh reads their scales, too
+LINES_OF_TILE = 128
+LARGEST_COUNT = 2**31 - 1  # of scales: kernels count them in 32 bits
+
+
+def by_stage(problem: Problem, operand: ScaledOperand, name: str) -> Array:
+    """Scales of A or B as kernels read them: (items, stages of k and one more, lines and some beyond them), zeros where
+    there are none. Rows of A have one each, columns of B as `problem.scale_columns` says."""
+    of_a = name == "a"
+    transposed = problem.transpose_a if of_a else problem.transpose_b
+    found = scales_by_stage(operand, along_rows=of_a, transposed=transposed, is_repeated=of_a)
+    items, stages, lines = found.shape
+    arranged = np.zeros((items, stages + 1, tiles(lines, LINES_OF_TILE) * LINES_OF_TILE + BEYOND), np.float32)
+    arranged[:, :stages, :lines] = found
+    return arranged
+
+
+def dequantised_layout(layout: Layout) -> Layout:
+    """Of an operand's numbers in float32, as any float32 operand lies."""
+    shape = (layout.rows, layout.columns)
+    return operand_layout("float32", (layout.batch, *shape) if layout.batch > 1 else shape)
+
+
+def scaled_bytes(problem: Problem) -> int:
+    """Of both operands so; 0 without scales."""
+    if not problem.scale_columns:
+        return 0
+    shapes = stored_shapes(problem)
+    return sum(operand_layout("float32", shape).bytes for shape in shapes)
+
+
+def launch_of(layout: Layout) -> Launch:
+    grid = (
+        max(tiles(layout.columns, ACROSS), 1),
+        max(min(tiles(layout.rows, DOWN), LARGEST_GRID), 1),
+        max(min(layout.batch, LARGEST_GRID), 1),
+    )
+    return Launch(grid, (ACROSS * DOWN, 1, 1))
+
+
+def sizes_of(layout: Layout, made: Layout) -> tuple[int, ...]:
+    """The numbers that both functions take first."""
+    return layout.rows, layout.columns, layout.batch, layout.pitch, made.pitch, layout.stride, made.stride

@@ -1,0 +1,90 @@
+"""Block scales on the device, and operands multiplied by them there: for a product and, by another function from
+scales as they were sent, for its check."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cupy
+import numpy as np
+
+from jobs.errors import KernelUnavailable
+from jobs.formats.elements import Array
+from kernels.model.numerics import Problem
+from worker.cuda.compile import Compiler
+from worker.cuda.memory import DeviceMatrix, allocate
+from worker.cuda.scaled.arrangement import LARGEST_COUNT, by_stage, dequantised_layout, launch_of, sizes_of
+from worker.cuda.sources import scales_program
+from worker.device.operands import HostOperand
+from worker.device.scaled import ScaledOperand
+
+_AS_ARGUMENT = struct.Struct("<QQiiii")  # `Scales` of hopper_scales.cuh
+
+
+@dataclass(frozen=True, slots=True)
+class ScalesOnDevice:
+    """Of A and B, stage by stage (`by_stage`)."""
+
+    a: Any  # cupy arrays
+    b: Any
+
+    @property
+    def argument(self) -> bytes:
+        """As a kernel takes it."""
+        pitches = [each.shape[2] for each in (self.a, self.b)]
+        strides = [each[0].size if len(each) > 1 else 0 for each in (self.a, self.b)]
+        return _AS_ARGUMENT.pack(self.a.data.ptr, self.b.data.ptr, *pitches, *strides)
+
+
+def scales_on_device(problem: Problem, operands: Sequence[HostOperand]) -> ScalesOnDevice | None:
+    """None of operands without scales. Raises KernelUnavailable, cupy's OutOfMemoryError."""
+    a, b = operands[:2]
+    if not (isinstance(a, ScaledOperand) and isinstance(b, ScaledOperand)):
+        return None
+    both = by_stage(problem, a, "a"), by_stage(problem, b, "b")
+    if max(each.size for each in both) > LARGEST_COUNT:
+        raise KernelUnavailable("There are more block scales than kernels here count; make the product smaller.")
+    return ScalesOnDevice(*map(cupy.asarray, both))
+
+
+class DequantisedForCheck:
+    """An operand as the check reads it, written by `make`."""
+
+    def __init__(self, compiler: Compiler, operand: ScaledOperand, matrix: DeviceMatrix, *, transposed: bool) -> None:
+        """Raises cupy's OutOfMemoryError."""
+        self.host = operand.matrix(transposed=transposed)  # the same numbers in this process's memory
+        self.matrix = allocate(dequantised_layout(matrix.layout))
+        self._function = compiler.function(scales_program(), "dequantise_check")
+        self._source, self._block = matrix, operand.block
+        sent: Array = np.ascontiguousarray(operand.scales.elements)
+        self._scales = cupy.asarray(sent)
+
+    def make(self) -> None:
+        """On the current stream."""
+        planned = launch_of(self._source.layout)
+        numbers = (*sizes_of(self._source.layout, self.matrix.layout), *self._block)
+        self._function(
+            planned.grid, planned.block, dequantise_arguments(self._source, self.matrix, self._scales, numbers)
+        )
+
+
+def dequantised_for_check(
+    compiler: Compiler, problem: Problem, operands: Sequence[HostOperand], matrices: Sequence[DeviceMatrix]
+) -> tuple[DequantisedForCheck, ...]:
+    """Of A and B with block scales; nothing of operands without. Raises cupy's OutOfMemoryError."""
+    transposes = problem.transpose_a, problem.transpose_b
+    return tuple(
+        DequantisedForCheck(compiler, operand, matrix, transposed=transposed)
+        for operand, matrix, transposed in zip(operands[:2], matrices, transposes, strict=False)
+        if isinstance(operand, ScaledOperand)
+    )
+
+
+def dequantise_arguments(
+    source: DeviceMatrix, made: DeviceMatrix, scales: Any, numbers: Sequence[int]
+) -> tuple[np.generic, ...]:
+    addresses = source.address, made.address, scales.data.ptr
+    return (*map(np.uint64, addresses), *map(np.int64, numbers))
