@@ -50,8 +50,9 @@ def publications() -> Iterator[tuple[str, str]]:
         if results.records and (results.complete or has_every_case(results)):
             name = f"{path.parent.name}_{name_of(path).replace('-', '_')}"
             yield f"{name}{PACKED}", text(publish(results, name, title=_title(results, titles)))
-    for path in files(RESULTS, "*_vs_cublas"):
-        yield f"{name_of(path)}{PACKED}", text(publish(beside_cublas(read(path)), name_of(path)))
+    for path in sorted(files(RESULTS, "*_vs_cublas"), reverse=True):  # the H200's first, as above
+        results = beside_cublas(read(path))
+        yield f"{name_of(path)}{PACKED}", text(publish(results, name_of(path), title=_title(results, titles)))
 
 
 def without_misfits(results: Results) -> Results:

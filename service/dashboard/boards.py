@@ -45,4 +45,4 @@ def name_of(row: LeaderboardRow) -> str:
 
 def panel() -> Mapping[str, Any]:
     """For `published_panel.html`, on whichever page it stands."""
-    return {"boards": headlines(), "link": link, "in_words": in_words, "kind_of": kind_of, "devices": devices()}
+    return {"boards": headlines(), "link": link, "in_words": in_words, "type_of": type_of, "devices": devices()}
