@@ -277,8 +277,9 @@ class ComposedKernel(Kernel):
     emulators: Mapping[DTypeName, CudaKernel] = field(default_factory=dict, repr=False)
 
     def misfit(self, config: TileConfig, dtype: DTypeName, device: DeviceTraits | None = None) -> str | None:
-        is_emulated = config.get("emulated") and device is not None
-        return self.emulators[dtype].unsupported_because(device) if is_emulated and device is not None else None
+        if device is None or not config.get("emulated"):
+            return None
+        return self.emulators[dtype].unsupported_because(device)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
