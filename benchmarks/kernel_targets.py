@@ -63,10 +63,21 @@ QUICK: Mapping[str, float] = {
 }
 ENERGY_S = 0.5  # of a steady loop
 
-LARGE: Mapping[Size, Bounds | None] = dict.fromkeys((4096, 8192, 16384), (1.02, 1.15))
-# cuBLAS is far slower there; the aim is no dip at all beside the size next to it.
-ODD: Mapping[Size, Bounds | None] = {2047: (2.0, 5.0), 2049: (2.5, 5.0), 4097: (3.0, 5.0), 8193: (3.5, 5.0)}
-
+# Over the library at its best, which pads odd sizes and takes the fastest of its own proposals.
+SIXTEEN_BITS: Mapping[Size, Bounds | None] = dict.fromkeys(
+    (2047, 2049, 3072, 4096, 4097, 5120, 8192, 8193, 16_384), (1.0, 1.05)
+)
+TF32: Mapping[Size, Bounds | None] = dict.fromkeys((4096, 4097, 8192, 8193), (1.0, 1.1))
+FLOAT64: Mapping[Size, Bounds | None] = dict.fromkeys((2047, 2048, 3000, 4096, 4097, 8192), (1.0, 1.03))
+INT8: Mapping[Size, Bounds | None] = {
+    **dict.fromkeys((2047, 2049, 4097, 8193), (1.3, 1.7)),
+    **dict.fromkeys((4096, 8192), (1.2, 1.3)),
+}
+FLOAT32: Mapping[Size, Bounds | None] = {
+    **dict.fromkeys((1025, 4097), (1.05, 1.3)),
+    **dict.fromkeys((1500, 3000, 6000), (1.05, 1.1)),
+    **dict.fromkeys((4096, 8192), (1.0, 1.12)),
+}
 FLOAT8: Mapping[Size, Bounds | None] = dict.fromkeys((4096, 8192), (1.0, 1.25))
 STRASSEN: Mapping[Size, Bounds | None] = dict.fromkeys((8192, 16384), (1.05, 1.1))
 
@@ -85,7 +96,9 @@ class Target:
     config: Mapping[str, int] = field(default_factory=dict)  # what is asked of the kernel
     baseline: str = "auto"  # what it is held against: the library, or a kernel by its name
     others: Sequence[Mapping[str, int]] = ()  # further configs measured beside it, for the tables that `auto` reads
-    beside: Sequence[str] = ()  # further kernels measured in the same rounds, for the same tables
+    beside: Sequence[
+        str
+    ] = ()  # further kernels in the same rounds: the library tuned, and what `auto` weighs it against
     timing: Mapping[str, float] = field(default_factory=lambda: CAREFUL)
 
     @property
@@ -109,13 +122,13 @@ class Target:
         """The benchmarks that measure it, by name: on padded rows, and then on dense ones where that is another thing.
 
         Each has its baseline in every round. Of shapes that a caller might pad for the library, the library
-        alone is measured at the padded ones too.
+        alone is measured at the padded ones too, where it is not tuned beside the kernel: then it pads them itself.
         """
         pitched, dense = list(self.by_shape), [shape for shape in self.by_shape if self._is_ragged(shape)]
         found = {self.name: self._spec(self.name, "padded", pitched)}
         if dense:
             found[self.dense_name] = self._spec(self.dense_name, "dense", dense)
-        if padded := self.padded_shapes:
+        if (padded := self.padded_shapes) and self.tuned_library is None:
             alone = {"kernels": [self.library], "baseline": "none", "title": f"{self.library} at padded sizes"}
             found[self.padded_name] = self._spec(self.padded_name, "padded", sorted(set(padded.values()))) | alone
         return found
@@ -138,6 +151,12 @@ class Target:
         """The library's kernel of the same element type and accuracy."""
         accuracy = DTYPES[self.dtype].accuracy if self.kernel == AUTO else BY_NAME[self.kernel].accuracy[self.dtype]
         return library_of(self.dtype, accuracy, promoted=self.config.get("promote") != 0)
+
+    @property
+    def tuned_library(self) -> str | None:
+        """The library tuned, on sizes as they are or zero-padded, where it is measured beside the kernel."""
+        tuned = f"{self.library}_tuned"
+        return tuned if tuned in self.beside else None
 
     def _is_ragged(self, shape: TargetShape) -> bool:
         """Whether rows that lie dense begin where wide loads do not."""
@@ -163,28 +182,24 @@ def _shape(size: Size) -> TargetShape:
 
 
 TARGETS = (
-    Target(kernel="hopper_bf16", dtype="bfloat16", bounds={**LARGE, **ODD}),
-    Target(kernel="hopper_fp16", dtype="float16", bounds={**LARGE, **ODD}),
-    Target(kernel="tensor_fp64", dtype="float64", bounds=dict.fromkeys((2047, 4097), (1.3, 1.45))),
-    Target(kernel="hopper_int8", dtype="int8", bounds=dict.fromkeys((2047, 2049, 4096, 4097, 8192, 8193), (1.3, 1.7))),
-    Target(
-        kernel="hopper_tf32",
-        dtype="float32",
-        bounds={**dict.fromkeys((4096, 8192), (0.97, 1.1)), **dict.fromkeys((4097, 8193), (2.0, 2.8))},
-    ),
+    Target(kernel="hopper_bf16", dtype="bfloat16", bounds=SIXTEEN_BITS, beside=("cublas_tuned",)),
+    Target(kernel="hopper_fp16", dtype="float16", bounds=SIXTEEN_BITS, beside=("cublas_tuned",)),
+    Target(kernel="tensor_fp64", dtype="float64", bounds=FLOAT64, beside=("cublas_tuned",)),
+    Target(kernel="hopper_int8", dtype="int8", bounds=INT8),
+    Target(kernel="hopper_tf32", dtype="float32", bounds=TF32, beside=("cublas_tf32_tuned",)),
     # Beside `cublas`, and unpromoted beside `cublas_fp8_fast`.
     Target(kernel="hopper_fp8", dtype="float8_e4m3", bounds=FLOAT8),
     Target(kernel="hopper_fp8", dtype="float8_e4m3", bounds=FLOAT8, products="fast", config={"promote": 0}),
-    Target(
-        kernel="hopper_fp32",
-        dtype="float32",
-        bounds={**dict.fromkeys((4096, 8192), (1.0, 1.12)), **dict.fromkeys((1025, 4097), (1.05, 1.3))},
-    ),
+    Target(kernel="hopper_fp32", dtype="float32", bounds=FLOAT32, beside=("cublas_tuned",)),
     # Over the kernel that makes its products, where it has to pay; and over the library, whose class is stricter.
     Target(kernel="strassen", dtype="float32", bounds=STRASSEN, products="over_pipelined", baseline="pipelined"),
     Target(kernel="strassen", dtype="float32", bounds=STRASSEN),
-    Target(kernel="fp32_emulated", dtype="float32", bounds={2048: (1.5, 2.5), 4096: (2.5, 4.0), 8192: (3.0, 5.0)}),
-    # `auto` weighs it against these too.
+    Target(
+        kernel="fp32_emulated",
+        dtype="float32",
+        bounds={2048: (1.5, 2.5), 4096: (2.5, 4.0), 8192: (3.0, 5.0)},
+        beside=("cublas_tuned",),
+    ),
     Target(
         kernel="fp64_emulated",
         dtype="float64",

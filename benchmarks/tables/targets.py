@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
 from pathlib import Path
+from statistics import median
 
 from analysis.result_models import CaseResult, Ratio, Results
 from benchmarks.kernel_targets import AUTO, PADDED_TO, TARGETS, Bounds, Target, TargetShape
@@ -23,6 +24,7 @@ COLUMNS = (
     "baseline",
     "baseline, dense rows",
     "baseline, zero-padded",
+    "baseline, tuned",
     "ratio",
     "interval",
 )
@@ -41,6 +43,7 @@ class Beside:
     """A target at a shape: our case and the library's, on padded rows and, where they were measured, on dense ones.
 
     `library_padded` is the library on operands that are padded with zeros to whole multiples: the same useful work.
+    `library_tuned` is the fastest of its ways, padded or not, in the rounds of our own case.
     """
 
     target: Target
@@ -50,6 +53,7 @@ class Beside:
     dense: CaseResult | None
     library_dense: CaseResult | None
     library_padded: CaseResult | None = None
+    library_tuned: CaseResult | None = None
 
     @property
     def named(self) -> str:
@@ -58,8 +62,9 @@ class Beside:
 
     @property
     def best(self) -> CaseResult | None:
-        """The library's fastest case of the three: all do the same useful work."""
-        known = [case for case in (self.library, self.library_dense, self.library_padded) if case and case.kernel_ms]
+        """The library's fastest case: all do the same useful work."""
+        cases = self.library, self.library_dense, self.library_padded, self.library_tuned
+        known = [case for case in cases if case and case.kernel_ms]
         return min(known, key=lambda case: case.kernel_ms or inf, default=None)
 
     @property
@@ -67,6 +72,8 @@ class Beside:
         """Our speed on padded rows over the library's best, both by the useful operations alone."""
         if self.best is None or self.best is self.library:
             return self.ours.fraction_of_baseline
+        if self.best is self.library_tuned:
+            return _paired(self.ours, self.best)
         return _unpaired(self.ours, self.best)
 
 
@@ -75,6 +82,13 @@ def _named(kernel: str, target: Target) -> str:
     over = "" if target.baseline == "auto" else f" over `{target.baseline}`"
     of = f" of {target.dtype}" if DTYPES[target.dtype].is_complex else ""
     return f"`{kernel}`{of}{asked}{over}"
+
+
+def _paired(ours: CaseResult, other: CaseResult) -> Ratio | None:
+    """Of cases of the same rounds: the median of the rounds' ratios, between the least and the largest of them."""
+    times = {each.round: each.kernel_ms for each in other.rounds if each.kernel_ms}
+    ratios = [times[each.round] / each.kernel_ms for each in ours.rounds if each.kernel_ms and each.round in times]
+    return Ratio(value=median(ratios), lo=min(ratios), hi=max(ratios)) if ratios else _unpaired(ours, other)
 
 
 def _unpaired(ours: CaseResult, other: CaseResult) -> Ratio | None:
@@ -103,8 +117,9 @@ def beside(target: Target, runs: Mapping[str, Results]) -> Iterator[Beside]:
             ours_dense = _case(target, shape, dense) if dense else None
             libraries = _library(ours, pitched), _library(ours_dense, dense)
             whole = target.padded_shapes.get(shape)
-            at_whole = _at(whole, padded)[:1] if whole and padded else ()
-            yield Beside(target, shape, ours, libraries[0], ours_dense, libraries[1], *at_whole)
+            at_whole = next(iter(_at(whole, padded)), None) if whole and padded else None
+            tuned = next((case for case in _at(shape, pitched) if case.kernel == target.tuned_library), None)
+            yield Beside(target, shape, ours, libraries[0], ours_dense, libraries[1], at_whole, tuned)
 
 
 def _at(shape: TargetShape, run: Results) -> list[CaseResult]:
@@ -147,10 +162,10 @@ def kernel_targets(runs: Mapping[str, Results], among: Sequence[Target] = TARGET
         "another is named. Rows begin at a padded pitch, as the service lands them. Sizes whose rows are no "
         "multiple of 16 bytes are measured on dense rows too, where our kernel first copies them to a pitch, in the "
         f"time shown. Zero-padded: the library on operands padded to multiples of {PADDED_TO} in m, n and k, copies "
-        "not counted, by the useful operations alone. Ratio: our speed on padded rows over the library's best in this "
-        "run: at its default heuristic, on padded rows, on dense rows or zero-padded, whichever is fastest; with its "
-        "95 % interval. Rounds are paired where both are on padded rows. Tuned choices of the library were not part "
-        "of this run; the first table of this page has them from another one."
+        "not counted, by the useful operations alone. Tuned: the fastest of what cublasLt proposes, for sizes as they "
+        "are and for padded ones; where it was not part of this run, the first table of this page has it from another "
+        "one. Ratio: our speed on padded rows over the fastest of these, with its 95 % interval. Rounds are paired "
+        "where both are on padded rows."
     )
     yield table(COLUMNS, [row for target in measured for row in _speeds(target, runs)]).rstrip()
     yield (
@@ -180,8 +195,7 @@ def target_bounds(runs: Mapping[str, Results], among: Sequence[Target] = TARGETS
         yield f"## What the kernels are to reach, on an {runs[measured[0].name].device['name']}"
         yield (
             "The project's own targets for the ratios of the section on fast kernels. A bound is reached where the "
-            "interval's lower end reaches it. Most bounds were set when the baseline was the library on the operands "
-            "as they lie."
+            "interval's lower end reaches it."
         )
         yield table(BOUND_COLUMNS, rows).rstrip()
 
@@ -220,12 +234,14 @@ def _speeds(target: Target, runs: Mapping[str, Results]) -> Iterator[tuple[str, 
 
 
 def _speed(measured: Beside) -> tuple[str, ...]:
-    unknown = NOT_RECORDED if measured.shape in measured.target.padded_shapes else ""
+    is_open = measured.shape in measured.target.padded_shapes and measured.library_tuned is None
+    unknown = NOT_RECORDED if is_open else ""
     return (
         measured.named,
         str(measured.shape),
         *(tflops(case) for case in (measured.ours, measured.dense, measured.library, measured.library_dense)),
         useful_tflops(measured) or unknown,
+        tflops(measured.library_tuned),
         *_ratio(measured.ratio),
     )
 

@@ -106,11 +106,16 @@ def _headline(one: Beside, tuning: Tuning) -> Headline | None:
 def _way(one: Beside) -> str:
     if one.best is one.library_padded:
         return "zero-padded"
+    if one.best is one.library_tuned:
+        return "tuned"
     return "dense rows" if one.best is one.library_dense else ""
 
 
 def _gain(one: Beside, tuning: Tuning) -> float:
-    """What tuning gained over the default, both in the library's own record: leases differ, their ratios do not."""
+    """What tuning gained over the default, both in the library's own record: leases differ, their ratios do not.
+    Nothing where the tuned library was in our own rounds."""
+    if one.library_tuned is not None:
+        return 1.0
     row = tuning.get((one.target.library, one.target.dtype, one.shape.n))
     times = (row or {}).get("padded" if one.best is one.library_padded else "as_it_lies")
     gain: float = times["default_ms"] / times["tuned_ms"] if times else 1.0

@@ -53,7 +53,7 @@ def test_a_target_is_of_a_kernel_that_takes_its_type_and_is_measured_by_valid_be
     assert bool(odd) == bool(dense)
     for spec in dense:
         assert spec.data.layout == "dense" and {(p.m, p.n, p.k, p.batch) for p in problems(spec)} == odd
-    assert (padded is not None) == (bool(odd) and target.baseline == "auto")
+    assert (padded is not None) == (bool(odd) and target.baseline == "auto" and target.tuned_library is None)
     if padded is not None:
         assert padded.baseline == "none" and padded.kernels == (target.library,)
         assert {(p.m, p.n, p.k) for p in problems(padded)} == {shape.padded[:3] for shape in odd}
@@ -69,7 +69,7 @@ def test_targets_have_bounds_and_energy_and_come_before_the_curves() -> None:
     assert len(set(names)) == len(names), "results would be kept under one name"
     first = [name for target in TARGETS for name in target.specs]
     assert names[: len(first)] == first
-    assert names[-1].endswith("curve_padded")
+    assert names[-1] == [name for curve in CURVES for name in curve.specs][-1]
     assert [name for name, _ in specs(["fp32_emulated"])][:2] == ["fp32_emulated", "fp32_emulated_curve"]
     measured = {"hopper_bf16": {"complete": True}, "hopper_fp16": {"complete": False}}
     assert [name for name, _ in specs(None, measured)] == [name for name in names if name != "hopper_bf16"]
@@ -80,7 +80,7 @@ def test_a_curve_has_every_config_that_auto_may_want_beside_the_library() -> Non
     for name, spec in curve.specs.items():
         if name == curve.padded_name:
             continue
-        ((asked,),) = (spec["kernels"],)
+        asked, *_ = spec["kernels"]
         emulated = BY_NAME[asked["kernel"]]
         assert [emulated.resolve_config(config)["min_products"] for config in asked["configs"]] == [6, 7, 8, 10]
         assert spec["baseline"] == "auto"
@@ -123,7 +123,7 @@ def test_the_ratio_is_over_the_librarys_better_rows(times: float, better: str) -
         assert one.ratio.lo <= one.ratio.value <= one.ratio.hi
     told = "\n".join(kernel_targets(runs, [target]))
     assert one.library_dense is not None and one.library_dense.gflops
-    assert f"| {one.library_dense.gflops / 1e3:.1f} | not recorded | {one.ratio.value:.3f} |" in told
+    assert f"| {one.library_dense.gflops / 1e3:.1f} | not recorded |  | {one.ratio.value:.3f} |" in told
 
 
 def test_a_bound_is_reached_by_the_intervals_lower_end() -> None:
@@ -149,6 +149,29 @@ def test_beside_the_library_on_padded_operands_only_useful_operations_count() ->
     told = "\n".join(kernel_targets(runs, [target]))
     assert f"| {2 * 4097**3 / 2.0 / 1e9:.1f} |" in told and f"| {ratio.value:.3f} |" in told
     assert "not recorded" in _table("pipelined", target) and "not recorded" not in told
+
+
+def test_the_library_tuned_in_the_same_rounds_is_its_best_where_it_is_fastest_and_rounds_are_paired() -> None:
+    target = Target(kernel="pipelined", dtype="float32", bounds={4097: (1.0, 2.0)}, beside=("cublas_tuned",))
+    assert target.padded_name not in target.specs and "cublas_tuned" in str(target.specs[target.name]["kernels"])
+    (plain,) = beside(target, {target.name: LARGE})
+    assert plain.library is not None and plain.library_tuned is None
+    for times, is_best in ((0.5, False), (3.0, True)):
+        rounds = [
+            each.model_copy(update={"kernel_ms": each.kernel_ms and each.kernel_ms / (times + 0.1 * each.round)})
+            for each in plain.ours.rounds
+        ]
+        assert plain.ours.kernel_ms
+        tuned = {"kernel": "cublas_tuned", "case": "tuned", "rounds": rounds, "kernel_ms": plain.ours.kernel_ms / times}
+        case = plain.library.model_copy(update=tuned)
+        (one,) = beside(target, {target.name: LARGE.model_copy(update={"records": (*LARGE.records, case)})})
+        assert (one.best is one.library_tuned) == is_best
+    assert one.ratio is not None and len(rounds) > 1
+    least, most = (1 / (3.0 + 0.1 * each.round) for each in (rounds[-1], rounds[0]))
+    assert one.ratio.lo == pytest.approx(least) and one.ratio.hi == pytest.approx(most)
+    assert least < one.ratio.value < most
+    told = _table("pipelined", replace(target, bounds={4097: (1.0, 2.0)}))
+    assert "not recorded" in told, "of a run without it"
 
 
 def test_a_size_that_was_not_measured_is_told_and_a_kernel_that_was_not_is_left_out() -> None:
