@@ -185,7 +185,7 @@ TARGETS = (
     Target(kernel="hopper_bf16", dtype="bfloat16", bounds=SIXTEEN_BITS, beside=("cublas_tuned",)),
     Target(kernel="hopper_fp16", dtype="float16", bounds=SIXTEEN_BITS, beside=("cublas_tuned",)),
     Target(kernel="tensor_fp64", dtype="float64", bounds=FLOAT64, beside=("cublas_tuned",)),
-    Target(kernel="hopper_int8", dtype="int8", bounds=INT8),
+    Target(kernel="hopper_int8", dtype="int8", bounds=INT8, beside=("cublas_tuned",)),
     Target(kernel="hopper_tf32", dtype="float32", bounds=TF32, beside=("cublas_tf32_tuned",)),
     # Beside `cublas`, and unpromoted beside `cublas_fp8_fast`.
     Target(kernel="hopper_fp8", dtype="float8_e4m3", bounds=FLOAT8),

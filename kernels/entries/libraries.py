@@ -7,7 +7,7 @@ from kernels.model.numerics import COMPLEX_ACCURACY, OWN_ACCURACY, AccuracyName,
 from kernels.model.scales import any_config
 
 FLOAT8 = (8, 9)  # the first compute capability whose tensor cores take 8-bit floats
-TUNED_TYPES: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64")
+TUNED_TYPES: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64", "int8")
 PAD = Parameter(
     name="pad",
     values=(1, 8, 16, 32, 64),
@@ -61,7 +61,7 @@ CUBLAS: tuple[Kernel, ...] = (
         "multiples of 8. The first product of a shape tries eight ways that cublasLt proposes for the sizes as they "
         "are, and eight for sizes padded with zeros. The fastest is kept for the next. Padding costs no copy: operands "
         "lie at a pitch, with room beside each row and below the last. Partial sums of 16-bit products stay in "
-        "float32.",
+        "float32. int8 operands are made K-major first, where they are not.",
         origin="cuBLAS (cublasLt) by ctypes; the zero padding of PyTorch's Inductor (pad_mm).",
         device_class="gpu",
         library="cuBLAS",

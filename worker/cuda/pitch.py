@@ -123,6 +123,11 @@ def padded_size(size: int, pad: int, itemsize: int) -> int:
     return _up(size, min(pad, ALIGNMENT_BYTES // itemsize, _power_of_two_below(size // WASTE)))
 
 
+def in_whole_groups(size: int) -> int:
+    """The next multiple of GROUP."""
+    return _up(size, GROUP)
+
+
 def operand_layout(dtype: DTypeName, shape: tuple[int, ...], *, dense: bool = False) -> Layout:
     return layout(dtype, shape, in_groups=dtype in IN_GROUPS, dense=dense)
 

@@ -86,12 +86,14 @@ class Cublas:
         """Whether nothing has to be tried for it first. For any thread."""
         if kernel not in TUNED or not problem.flops:
             return True
-        return self._tuned is not None and self._tuned.is_tuned(kernel, _pad(config), problem)
+        return self._tuned is not None and self._tuned.is_tuned(kernel, _pad(config), _depth_first(problem))
 
     def tune(self, kernel: str, config: TileConfig, problem: Problem, matrices: Matrices) -> None:
         """Tries what is to be tried at a product's first use. Raises KernelUnavailable, DeviceFault."""
         if kernel in TUNED and problem.flops:
-            self._tuned_handle().tune(kernel, _pad(config), problem, matrices)
+            a, b, c = matrices
+            operands = self._depth_first(problem, a, b)
+            self._tuned_handle().tune(kernel, _pad(config), _depth_first(problem), (*operands, c))
 
     def multiply(
         self,
@@ -109,12 +111,13 @@ class Cublas:
         if problem.k == 0:
             c.memory.memset_async(0, c.layout.bytes)
             return
-        if kernel in TUNED:
-            if problem.flops:
-                self._tuned_handle().multiply(kernel, _pad(config), problem, (a, b, c))
+        if kernel in TUNED and not problem.flops:
             return
-        if problem.dtype in IN_GROUPS:
-            problem, a, b = self._depth_first(problem, a, b)
+        a, b = self._depth_first(problem, a, b)
+        problem = _depth_first(problem)
+        if kernel in TUNED:
+            self._tuned_handle().multiply(kernel, _pad(config), problem, (a, b, c))
+            return
         if problem.conjugate_a and not problem.transpose_a:
             a = conjugated(self._compiler, conjugate(a.layout), a)
         if problem.conjugate_b and not problem.transpose_b:
@@ -161,23 +164,28 @@ class Cublas:
             self._lt = CublasLt()
         self._lt.multiply(product, a, b, c)
 
-    def _depth_first(
-        self, problem: Problem, a: DeviceMatrix, b: DeviceMatrix
-    ) -> tuple[Problem, DeviceMatrix, DeviceMatrix]:
-        """The same product with both operands contiguous along k, B transposed where it is not.
-
-        Only so do cuBLAS's tensor-core kernels for elements of a byte apply, and 8-bit floats have no others. On an
-        H200, 8192³ of int8 ran at 1471 TOPS that way and at 127 as A·B lies row-major, where some sizes were refused
-        besides (cuBLAS 13.1).
-        """
-        transposed_a = self._transposed(a) if problem.transpose_a else a
-        transposed_b = b if problem.transpose_b else self._transposed(b)
-        return replace(problem, transpose_a=False, transpose_b=True), transposed_a, transposed_b
+    def _depth_first(self, problem: Problem, a: DeviceMatrix, b: DeviceMatrix) -> tuple[DeviceMatrix, DeviceMatrix]:
+        """The operands of the function of this name: B transposed where it is not contiguous along k, A too."""
+        if problem.dtype not in IN_GROUPS:
+            return a, b
+        return (
+            self._transposed(a) if problem.transpose_a else a,
+            b if problem.transpose_b else self._transposed(b),
+        )
 
     def _transposed(self, matrix: DeviceMatrix) -> DeviceMatrix:
         copy = allocate(transposed_layout(matrix.layout, in_groups=True))
         transpose(self._transpose, matrix, copy)
         return copy
+
+
+def _depth_first(problem: Problem) -> Problem:
+    """The same product with both operands contiguous along k, where elements have a byte.
+
+    Only so do cuBLAS's tensor-core kernels for them apply, and 8-bit floats have no others. On an H200, 8192³ of int8
+    ran at 1471 TOPS that way and at 127 as A·B lies row-major, where some sizes were refused besides (cuBLAS 13.1).
+    """
+    return replace(problem, transpose_a=False, transpose_b=True) if problem.dtype in IN_GROUPS else problem
 
 
 def _padded(size: int, problem: Problem) -> int:

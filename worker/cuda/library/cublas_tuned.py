@@ -33,7 +33,7 @@ from worker.cuda.library.cublas_lt import (
     LtHandle,
 )
 from worker.cuda.memory import DeviceMatrix
-from worker.cuda.pitch import Layout
+from worker.cuda.pitch import Layout, in_whole_groups
 
 PROPOSED = 8  # ways, of the sizes as they are and of the padded ones
 TRIAL_MS = 30.0  # of the device's time, about, for all that is tried at a problem's first use
@@ -43,8 +43,8 @@ KEPT = 4096  # problems
 TRANSPOSE_FIRST, TRANSPOSE_SECOND, TRANSPOSED = 3, 4, 1  # attributes of a product
 # Of what is looked for: where partial sums may be kept. In place they have the product's type, which may be 16 bits.
 REDUCTIONS, IN_PLACE, IN_COMPUTE_TYPE = 3, 1, 2
-FLOAT64, FLOAT16, BFLOAT16 = 1, 2, 14  # cudaDataType_t
-COMPUTE_FLOAT64, COMPUTE_FAST_TF32 = 70, 77  # cublasComputeType_t
+FLOAT64, FLOAT16, INT8, INT32, BFLOAT16 = 1, 2, 3, 10, 14  # cudaDataType_t
+COMPUTE_FLOAT64, COMPUTE_INT32, COMPUTE_FAST_TF32 = 70, 72, 77  # cublasComputeType_t
 Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]  # A, B and C
 
 
@@ -55,11 +55,12 @@ class Arithmetic:
     element: int
     compute: int
     scalar: int
-    number: type[ctypes.c_float] | type[ctypes.c_double] = ctypes.c_float
+    number: type[ctypes.c_float] | type[ctypes.c_double] | type[ctypes.c_int32] = ctypes.c_float
+    result: int | None = None  # elements of the product, where they are others than those of the operands
 
     @property
     def reductions(self) -> int:
-        return IN_COMPUTE_TYPE | (IN_PLACE if self.element in (FLOAT32, FLOAT64) else 0)
+        return IN_COMPUTE_TYPE | (IN_PLACE if self.element in (FLOAT32, FLOAT64, INT8) else 0)
 
 
 ARITHMETIC: Mapping[tuple[str, DTypeName], Arithmetic] = {  # by kernel of the catalogue and element type
@@ -67,6 +68,7 @@ ARITHMETIC: Mapping[tuple[str, DTypeName], Arithmetic] = {  # by kernel of the c
     ("cublas_tuned", "float16"): Arithmetic(FLOAT16, COMPUTE_FLOAT32, FLOAT32),
     ("cublas_tuned", "float32"): Arithmetic(FLOAT32, COMPUTE_FLOAT32, FLOAT32),
     ("cublas_tuned", "float64"): Arithmetic(FLOAT64, COMPUTE_FLOAT64, FLOAT64, ctypes.c_double),
+    ("cublas_tuned", "int8"): Arithmetic(INT8, COMPUTE_INT32, INT32, ctypes.c_int32, INT32),
     ("cublas_tf32_tuned", "float32"): Arithmetic(FLOAT32, COMPUTE_FAST_TF32, FLOAT32),
 }
 TUNED: Mapping[str, str] = {"cublas_tuned": "cublas", "cublas_tf32_tuned": "cublas_tf32"}  # by the library's own choice
@@ -124,7 +126,7 @@ class TunedCublas(LtHandle):
         """Puts the product on the current stream. Raises KernelUnavailable where the library refuses."""
         a, b, c = (ctypes.c_void_p(each.address) for each in matrices)
         of_b, of_a, of_c = way.matrices
-        one, zero = way.arithmetic.number(1.0), way.arithmetic.number(0.0)
+        one, zero = way.arithmetic.number(1), way.arithmetic.number(0)
         workspace = cupy.cuda.alloc(max(way.found.workspace_bytes, 1))  # reused by what is next on this stream
         status = self.library.cublasLtMatmul(
             *(self.handle, way.product, ctypes.byref(one), b, of_b, a, of_a, ctypes.byref(zero), c, of_c, c, of_c),
@@ -136,11 +138,8 @@ class TunedCublas(LtHandle):
 
     def ways(self, kernel: str, pad: int, problem: Problem, matrices: Matrices) -> Iterator[Way]:
         """What the library proposes, best first by its own account, for the padded sizes, where there is room, and for
-        those as they are, by turns."""
-        stored = [(each.layout.rows, each.layout.columns) for each in matrices]
-        padded = [each.layout.padded(pad) for each in matrices]
-        sizes = [[each for each in padded if each is not None]] if all(padded) and padded != stored else []
-        sizes.append(stored)
+        those as they are, by turns. Elements of a byte have room for whole groups, and no other sizes."""
+        sizes = _sizes(pad, [each.layout for each in matrices])
         proposed = [self._proposed(ARITHMETIC[kernel, problem.dtype], problem, matrices, each) for each in sizes]
         return (way for way in chain.from_iterable(zip_longest(*proposed)) if way is not None)
 
@@ -177,9 +176,10 @@ class TunedCublas(LtHandle):
             self.set("MatmulDesc", product, TRANSPOSE_FIRST, ctypes.c_int32(TRANSPOSED))
         if problem.transpose_a:
             self.set("MatmulDesc", product, TRANSPOSE_SECOND, ctypes.c_int32(TRANSPOSED))
+        elements = arithmetic.element, arithmetic.element, arithmetic.result or arithmetic.element
         a, b, c = (
-            self._described(arithmetic, problem.batch, each.layout, size)
-            for each, size in zip(matrices, sizes, strict=True)
+            self._described(element, problem.batch, each.layout, size)
+            for element, each, size in zip(elements, matrices, sizes, strict=True)
         )
         wanted, found, count = ctypes.c_void_p(), (Found * PROPOSED)(), ctypes.c_int()
         self.call("cublasLtMatmulPreferenceCreate", ctypes.byref(wanted))
@@ -192,14 +192,24 @@ class TunedCublas(LtHandle):
         usable = [] if status else [each for each in found[: count.value] if each.state == 0]
         return [Way(arithmetic, product, (b, a, c), each) for each in usable]
 
-    def _described(self, arithmetic: Arithmetic, batch: int, layout: Layout, size: tuple[int, int]) -> Any:
+    def _described(self, element: int, batch: int, layout: Layout, size: tuple[int, int]) -> Any:
         """A matrix as the library sees it: its columns are our rows."""
         description, (rows, columns) = ctypes.c_void_p(), size
         sizes = ctypes.c_uint64(columns), ctypes.c_uint64(rows), ctypes.c_int64(layout.pitch)
-        self.call("cublasLtMatrixLayoutCreate", ctypes.byref(description), arithmetic.element, *sizes)
+        self.call("cublasLtMatrixLayoutCreate", ctypes.byref(description), element, *sizes)
         self.set("MatrixLayout", description, BATCH_COUNT, ctypes.c_int32(batch))
         self.set("MatrixLayout", description, BATCH_STRIDE, ctypes.c_int64(layout.stride))
         return description
+
+
+def _sizes(pad: int, layouts: Sequence[Layout]) -> list[list[tuple[int, int]]]:
+    """Rows and columns of A, B and C that the library may be told, those that are expected to be faster first."""
+    if any(each.in_groups for each in layouts):
+        return [[(each.kept_rows, in_whole_groups(each.columns)) for each in layouts]]
+    stored = [(each.rows, each.columns) for each in layouts]
+    padded = [each.padded(pad) for each in layouts]
+    known = [each for each in padded if each is not None]
+    return [known, stored] if len(known) == len(padded) and padded != stored else [stored]
 
 
 def flush() -> None:
