@@ -163,7 +163,7 @@ bench-kernels: $(if $(PYTHON),,env-dev) ## measure the fast kernels beside cuBLA
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.kernels $(ARGS)
 
 bench-library: $(if $(PYTHON),,env-dev) ## measure cuBLAS tuned and on zero-padded operands: ARGS="--out benchmarks/results/h200_library.json"
-	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.library $(ARGS)
+	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.interleaved.library $(ARGS)
 
 bench-accuracy: $(if $(PYTHON),,env-dev) ## record how far float32 kernels are off on operands of every kind: ARGS="--out benchmarks/results/h200_accuracy.json"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.accuracy $(ARGS)

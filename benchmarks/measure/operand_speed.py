@@ -17,7 +17,7 @@ from secrets import randbelow
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure.auto_sample import Shape, draw
-from benchmarks.measure.interleaved import Put, median_ms, sampler_of
+from benchmarks.measure.interleaved.timing import Put, median_ms, sampler_of
 from benchmarks.recorded import write_rows
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings

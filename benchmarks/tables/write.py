@@ -24,7 +24,9 @@ from benchmarks.tables.dashboard import dashboard, tasks
 from benchmarks.tables.gpu import benchmarks, cross_check
 from benchmarks.tables.headline import picture as headline_picture
 from benchmarks.tables.headline.rows import HeadlineRun, headline_of
-from benchmarks.tables.library import library
+from benchmarks.tables.interleaved.library import library
+from benchmarks.tables.interleaved.symmetric import symmetric
+from benchmarks.tables.interleaved.transposed import transposed
 from benchmarks.tables.operand_speed import operand_speed
 from benchmarks.tables.plot_targets import picture
 from benchmarks.tables.prove import prove
@@ -44,7 +46,6 @@ from benchmarks.tables.service.peers import peers
 from benchmarks.tables.service.products import end_to_end, service
 from benchmarks.tables.service.scale import beats, cells, objects, walls
 from benchmarks.tables.stress import stress
-from benchmarks.tables.symmetric import symmetric
 from benchmarks.tables.targets import kernel_targets, read, target_bounds
 from benchmarks.tables.where import where
 
@@ -84,6 +85,8 @@ def page() -> str:
         parts += operand_speed(path)
     for path in sorted(RESULTS.glob("*_symmetric.json")):
         parts += symmetric(path)
+    for path in sorted(RESULTS.glob("*_transposed.json")):
+        parts += transposed(path)
     parts += service_parts()
     for path in sorted(RESULTS.glob("check_*.json")):
         parts += check_cost(path)

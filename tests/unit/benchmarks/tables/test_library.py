@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmarks.tables.library import library
+from benchmarks.tables.interleaved.library import library
 
 
 def test_the_library_at_its_best_is_told_by_useful_operations(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Measures symmetric products X·Xᵀ on a GPU: one triangle of them, mirrored, beside the whole product by the same
 kernel, cuBLAS's product, and cuBLAS's `syrk` where it has one.
 
-    python -m benchmarks.measure.symmetric --out benchmarks/results/h200_symmetric.json
+    python -m benchmarks.measure.interleaved.symmetric --out benchmarks/results/h200_symmetric.json
 
 Times are medians of samples by turns, with a cold cache; launches are queued before they are timed. `syrk` leaves the
 other triangle as it was, which ours does not.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.measure.interleaved import Put, median_ms, sampler_of
+from benchmarks.measure.interleaved.timing import Put, median_ms, sampler_of
 from benchmarks.recorded import write_rows
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings

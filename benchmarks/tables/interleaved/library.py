@@ -1,4 +1,4 @@
-"""What docs/performance.md says of a recorded `python -m benchmarks.measure.library`: cuBLAS at its best."""
+"""cuBLAS at its best, for docs/performance.md: of a recorded `python -m benchmarks.measure.interleaved.library`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def library(path: Path) -> Iterator[str]:
     record = json.loads(path.read_bytes())
     yield f"## The library at its best, on an {record['device']}"
     yield (
-        f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.library`: TFLOPS of square "
+        f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.interleaved.library`: "
+        "TFLOPS of square "
         "products by their useful operations, cold cache, normal data. Default: cuBLAS's own choice on the operands as "
         "they lie, rows at the service's pitch. Tuned: the fastest of that and of the ways that cublasLt's heuristic "
         "proposes, eight at most. Zero-padded: m, n and k at the next multiples of 64, copies not counted."

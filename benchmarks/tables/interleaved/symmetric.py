@@ -1,5 +1,5 @@
-"""What docs/performance.md says of a recorded `python -m benchmarks.measure.symmetric`: one triangle of X·Xᵀ beside all
-of it."""
+"""One triangle of X·Xᵀ beside all of it, for docs/performance.md: of a recorded
+`python -m benchmarks.measure.interleaved.symmetric`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def symmetric(path: Path) -> Iterator[str]:
     rows: list[Row] = record["rows"]
     yield f"## Symmetric products, on an {record['device']}"
     yield (
-        f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.symmetric`: X·Xᵀ of n×n "
+        f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.interleaved.symmetric`: "
+        "X·Xᵀ of n×n "
         "matrices, by turns, cold cache. GFLOPS count n·(n+1)·k. Times in ms: one triangle and its mirror image; "
         "the whole product by the same kernel; cuBLAS's; and cuBLAS's `syrk`, which leaves the other triangle as it "
         "was and is for float32 and float64 alone."

@@ -1,6 +1,6 @@
 """Measures cuBLAS at its best, the baseline to beat: tuned, and on operands padded with zeros. For docs/performance.md.
 
-    python -m benchmarks.measure.library --out benchmarks/results/h200_library.json
+    python -m benchmarks.measure.interleaved.library --out benchmarks/results/h200_library.json
 
 Four times of each product: by the default heuristic, by the best of the ways that cublasLt's heuristic proposes, and
 both again with m, n and k padded to multiples of 64, copies not counted. Rows lie at the service's pitch. Normal data,
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.kernel_targets import TargetShape
-from benchmarks.measure.interleaved import Put, median_ms, sampler_of
+from benchmarks.measure.interleaved.timing import Put, median_ms, sampler_of
 from benchmarks.recorded import write_rows
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings

@@ -1,0 +1,93 @@
+"""Measures products with B transposed beforehand on a GPU: ours beside cuBLAS, by default and tuned.
+
+    python -m benchmarks.measure.interleaved.transposed --out benchmarks/results/h200_transposed.json
+
+Elements of a byte are multiplied fastest where both operands are contiguous along k, and cuBLAS has fast kernels for
+nothing else. As B usually lies, it is transposed within the time of a product. A caller who keeps B transposed, such as
+weights, saves that; here nobody pays for it. Times are medians of samples by turns, with a cold cache; launches are
+queued before they are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.measure.interleaved.timing import Put, median_ms, sampler_of
+from benchmarks.recorded import write_rows
+from jobs.benchmarks.spec import DataSpec
+from jobs.settings import Settings
+from kernels.catalog import BY_NAME
+from kernels.model.kernel import NO_CONFIG, CudaKernel
+from kernels.model.numerics import DTypeName, Problem
+from worker.cpu.environment import dated_environment
+
+if TYPE_CHECKING:
+    from worker.cuda.bench.operands import OperandSet
+    from worker.cuda.library.cublas import Cublas
+    from worker.cuda.runner import CudaRunner
+
+SIZES, SAMPLES = (2048, 4096, 8192, 16_384), 11
+KERNELS: tuple[tuple[str, DTypeName, Sequence[str]], ...] = (  # ours, and the library's
+    ("hopper_int8", "int8", ("cublas", "cublas_tuned")),
+    ("hopper_fp8", "float8_e4m3", ("cublas",)),
+    ("hopper_bf16", "bfloat16", ("cublas", "cublas_tuned")),
+)
+PACKAGES = ("cupy-cuda13x", "numpy")
+
+
+def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, libraries: Sequence[str]) -> dict[str, Put]:
+    """Ways to make the product, by their names in a row."""
+    from worker.cuda.launch import prepare
+
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    config = kernel.resolve_config(NO_CONFIG, problem, runner.device.traits)
+    prepared = prepare(runner.compiler, kernel, config, problem)
+
+    def by_library(library: str, at: OperandSet) -> None:
+        cublas.multiply(library, problem, at.a, at.b, at.c)
+
+    ways: dict[str, Put] = {name: lambda at: prepared.launch(at.a, at.b, at.c)}
+    return ways | {library: partial(by_library, library) for library in libraries}
+
+
+def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, Any]]:
+    """A row for each type and size: milliseconds with B transposed beforehand, and as it lies."""
+    from worker.cuda.bench.operands import random_set
+    from worker.cuda.library.cublas import Cublas
+
+    sampler, cublas = sampler_of(runner), Cublas(runner.compiler)
+    for name, dtype, libraries in KERNELS:
+        for n in sizes:
+            lying = Problem(n, n, n, dtype)
+            at = random_set(runner.compiler, lying, DataSpec())  # square: B serves both ways
+            times: dict[str, dict[str, float]] = {}
+            for layout, problem in (("transposed", replace(lying, transpose_b=True)), ("lying", lying)):
+                ways = puts(runner, cublas, problem, name, libraries)
+                ms = median_ms(sampler, list(ways.values()), at, SAMPLES)
+                times[layout] = {way: round(time, 5) for way, time in zip(ways, ms, strict=True)}
+            yield {"kernel": name, "dtype": dtype, "n": n, **times}
+
+
+def main() -> None:
+    from worker.cuda.runner import CudaRunner
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    asked = parser.parse_args()
+    runner, rows = CudaRunner(Settings(device="gpu:0")), []
+    about = {"environment": dated_environment(*PACKAGES), "device": runner.device.name}
+    for row in measured(runner, asked.sizes):
+        rows.append(row)
+        print(row, flush=True)
+        write_rows(asked.out, about, rows)
+
+
+if __name__ == "__main__":
+    main()

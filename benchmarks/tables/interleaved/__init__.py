@@ -1,0 +1,1 @@
+"""What docs/performance.md says of runs by `benchmarks.measure.interleaved`."""

@@ -1,0 +1,59 @@
+"""B transposed beforehand, for docs/performance.md: of a recorded
+`python -m benchmarks.measure.interleaved.transposed`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tools.markdown import table
+
+HEAD = (
+    "type",
+    "N",
+    "kernel",
+    "ours, TFLOPS",
+    "cuBLAS",
+    "cuBLAS, tuned",
+    "ratio",
+    "B as it lies: ours",
+    "cuBLAS",
+    "ratio",
+)
+
+
+def transposed(path: Path) -> Iterator[str]:
+    """A section."""
+    record = json.loads(path.read_bytes())
+    yield f"## B transposed beforehand, on an {record['device']}"
+    yield (
+        f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.interleaved.transposed`: "
+        "TFLOPS of "
+        "square products, by turns, cold cache. Elements of a byte multiply fastest where both operands are contiguous "
+        "along k. Where B is not, it is transposed within the time shown, by the library's line too; a caller who "
+        "keeps B transposed saves that. Ratio: ours over the library's fastest, default or tuned."
+    )
+    yield table(HEAD, map(_cells, record["rows"])).rstrip()
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    def tflops(ms: float | None) -> str:
+        return "" if ms is None else f"{2 * row['n'] ** 3 / ms / 1e9:,.0f}"
+
+    best = {layout: min(_of_library(row[layout])) for layout in ("transposed", "lying")}
+    ours = {layout: row[layout][row["kernel"]] for layout in best}
+    return (
+        row["dtype"],
+        f"{row['n']:,}",
+        f"`{row['kernel']}`",
+        *(tflops(row["transposed"].get(way)) for way in (row["kernel"], "cublas", "cublas_tuned")),
+        f"{best['transposed'] / ours['transposed']:.2f}",
+        *(tflops(ms) for ms in (ours["lying"], best["lying"])),
+        f"{best['lying'] / ours['lying']:.2f}",
+    )
+
+
+def _of_library(times: Mapping[str, float]) -> list[float]:
+    return [ms for way, ms in times.items() if way.startswith("cublas")]
