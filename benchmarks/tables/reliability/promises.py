@@ -60,13 +60,13 @@ def _mixed(path: Path) -> str:
 
 
 def _soak(path: Path) -> str:
-    """Of the longest run on each Python."""
+    """Of the last run on each Python."""
     runs = read(path)
-    longest = {run["python"]: run for run in sorted(runs, key=lambda run: float(run["seconds"]))}
+    last = {run["python"]: run for run in runs}
     grown = [
         f"{max(each['per_h'] for each in run['verdict']['memory'].values()):.2f} MiB/h in "
         f"{run['seconds'] / 60:,.0f} minutes on Python {python}"
-        for python, run in sorted(longest.items())
+        for python, run in sorted(last.items())
     ]
     jobs, lost = (total(runs, name) for name in ("jobs", "lost"))
     return f"{', '.join(grown)}; {lost} of {jobs:,} lost"
