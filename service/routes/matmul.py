@@ -170,6 +170,6 @@ async def answer(
     except JobNotFound:
         raise StoreUnavailable(LOST) from None
     if reply is None:
-        await context.check_written()  # a job that has ended is recorded: a later change of it was taken
+        await context.check_written(receipt.job)  # a job that has ended is recorded: a later change of it was taken
         return pending_reply(receipt.job.record, extra)
     return reply
