@@ -85,6 +85,7 @@ def test_so_say_the_tools(main: Callable[[], int], capsys: pytest.CaptureFixture
     [
         ("MATMUL_ALLOWED_HOSTS", "here", "MATMUL_ALLOWED_HOSTS is not JSON"),
         ("MATMUL_REDIS_URL", "localhost:6379", "MATMUL_REDIS_URL must begin with redis://"),
+        ("MATMUL_REDIS_URL", "sentinel://here:26379/0", "MATMUL_REDIS_URL must name Redis, not its Sentinels"),
         ("MATMUL_REDIS_URL_FILE", "/nowhere/url", "MATMUL_REDIS_URL_FILE: /nowhere/url cannot be read"),
         ("MATMUL_UNIX_SOCKET_MODE", "9", "MATMUL_UNIX_SOCKET_MODE is '9', which cannot be read"),
         ("MATMUL_SWEEP_S", "9", "MATMUL_SWEEP_S is 9: it must be 2 at most"),
