@@ -87,7 +87,7 @@ def _problem(options: MatmulOptions, dtype: DTypeName, a: tuple[int, ...], b: tu
     if k != inner:
         raise ShapeMismatch(
             f"{_told('a', a, options.transpose_a)} but {_told('b', b, options.transpose_b)}: "
-            "a's columns must equal b's rows.",
+            f"a's columns must equal b's rows.{_with_transposes(options, (m, k), (inner, n))}",
             field="b",
         )
     for name, size in (("a has no rows", m), ("b has no columns", n)):
@@ -97,11 +97,21 @@ def _problem(options: MatmulOptions, dtype: DTypeName, a: tuple[int, ...], b: tu
     return Problem.of_shapes(a, b, dtype, **{name: getattr(options, name) for name in OPERAND_FLAGS})
 
 
+def _with_transposes(options: MatmulOptions, a: tuple[int, int], b: tuple[int, int]) -> str:
+    """Which options would make them fit: the likeliest mistake. Empty where none does."""
+    (m, k), (inner, n) = a, b
+    fitting = {("transpose_b",): k == n, ("transpose_a",): m == inner, ("transpose_a", "transpose_b"): m == n}
+    named = next((names for names, fits in fitting.items() if fits), ())
+    wanted = (f"{name}: {str(not getattr(options, name)).lower()}" for name in named)
+    return f" They do with {' and '.join(wanted)}." if named else ""
+
+
 def _sizes(name: str, shape: tuple[int, ...], transposed: bool) -> tuple[int, int]:
     """Rows and columns as they are multiplied."""
     if len(shape) not in (2, 3):
         raise InvalidMatrix(
-            f"{name} is {len(shape)}-D; an operand has rows and columns, and may have a batch axis before them.",
+            f"{name} is {len(shape)}-D; an operand has rows and columns, as [[1, 2], [3, 4]] has, and may have a "
+            "batch axis before them.",
             field=name,
         )
     rows, columns = shape[-2:]
