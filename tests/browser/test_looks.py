@@ -159,8 +159,8 @@ def the_keyboard_reaches_everything(tab: Tab) -> None:
 
 
 def test_every_page_outlives_the_api(browser: Browser, stack: Stack, known: dict[str, str], http: httpx.Client) -> None:
-    """What is shown stays, pages that keep themselves fresh say since when they cannot, and all come back with it: those
-    in their tabs, the others as they are sent."""
+    """What is shown stays, pages that keep themselves fresh say since when they cannot, and all come back with it:
+    those in their tabs, the others as they are sent."""
     assert stack.api is not None
     with browser.new_context(locale="en-GB") as context:
         context.set_default_timeout(TIMEOUT_MS)
