@@ -87,7 +87,7 @@ def _problem(options: MatmulOptions, dtype: DTypeName, a: tuple[int, ...], b: tu
     if k != inner:
         raise ShapeMismatch(
             f"{_told('a', a, options.transpose_a)} but {_told('b', b, options.transpose_b)}: "
-            f"a's columns must equal b's rows.{_with_transposes(options, (m, k), (inner, n))}",
+            "a's columns must equal b's rows.",
             field="b",
         )
     for name, size in (("a has no rows", m), ("b has no columns", n)):
@@ -95,15 +95,6 @@ def _problem(options: MatmulOptions, dtype: DTypeName, a: tuple[int, ...], b: tu
             raise ShapeMismatch(f"The product would be empty: {name}.", field=name[0])
     _check_batch(a, b)
     return Problem.of_shapes(a, b, dtype, **{name: getattr(options, name) for name in OPERAND_FLAGS})
-
-
-def _with_transposes(options: MatmulOptions, a: tuple[int, int], b: tuple[int, int]) -> str:
-    """Which options would make them fit: the likeliest mistake. Empty where none does."""
-    (m, k), (inner, n) = a, b
-    fitting = {("transpose_b",): k == n, ("transpose_a",): m == inner, ("transpose_a", "transpose_b"): m == n}
-    named = next((names for names, fits in fitting.items() if fits), ())
-    wanted = (f"{name}: {str(not getattr(options, name)).lower()}" for name in named)
-    return f" They do with {' and '.join(wanted)}." if named else ""
 
 
 def _sizes(name: str, shape: tuple[int, ...], transposed: bool) -> tuple[int, int]:

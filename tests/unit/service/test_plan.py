@@ -54,26 +54,6 @@ def test_the_sentence_of_a_mismatch() -> None:
         plan(MatmulOptions(transpose_a=True), (3, 4), (4, 2))
 
 
-@pytest.mark.parametrize(
-    ("asked", "a", "b", "words"),
-    [
-        ({}, (3, 4), (5, 4), "They do with transpose_b: true."),
-        ({}, (3, 4), (3, 5), "They do with transpose_a: true."),
-        ({}, (3, 4), (5, 3), "They do with transpose_a: true and transpose_b: true."),
-        ({"transpose_b": True}, (3, 4), (4, 5), "They do with transpose_b: false."),
-    ],
-)
-def test_a_mismatch_names_the_transposes_that_mend_it(
-    asked: dict[str, bool], a: tuple[int, int], b: tuple[int, int], words: str
-) -> None:
-    with pytest.raises(ShapeMismatch) as refused:
-        plan(MatmulOptions(**asked), a, b)
-    assert refused.value.detail.endswith(f"a's columns must equal b's rows. {words}")
-    named = {part.partition(":")[0] for part in words.split() if part.startswith("transpose")}
-    mended = asked | {name: not asked.get(name, False) for name in named}
-    assert plan(MatmulOptions(**mended), a, b)
-
-
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
 def test_every_element_type_has_a_kernel(dtype: DTypeName) -> None:
     made = plan(MatmulOptions(), (2, 3), (3, 2), dtype)
