@@ -103,27 +103,49 @@ def _published(record: PublishedRecord, device: Device) -> Measurement | None:
 
 
 def recorded_device(device: Mapping[str, Any]) -> Device:
-    """Of a device as workers describe theirs, in a record of any age."""
-    capability = device.get("compute_capability")
+    """Of a device as workers describe theirs, in a record of any age or an imported file: what is not of its kind is
+    not known."""
+    multiprocessors, cores, bus_bits, l2_bytes = (
+        None if (count := _number(device.get(name))) is None else int(count)
+        for name in ("multiprocessors", "cores", "memory_bus_bits", "l2_bytes")
+    )
     return Device(
-        name=device.get("name"),
-        uuid=device.get("uuid"),
-        device_class=device.get("device_class", "gpu"),
-        compute_capability=(capability[0], capability[1]) if capability else None,
-        multiprocessors=device.get("multiprocessors"),
-        cores=device.get("cores"),
-        clock_mhz=device.get("max_clock_mhz"),
-        memory_bus_bits=device.get("memory_bus_bits"),
-        memory_clock_mhz=device.get("memory_clock_mhz"),
-        l2_bytes=device.get("l2_bytes"),
-        theoretical=_ceilings(device.get("theoretical") or {}),
-        measured=_ceilings(device.get("measured") or {}),
+        name=_text(device.get("name")),
+        uuid=_text(device.get("uuid")),
+        device_class="cpu" if device.get("device_class") == "cpu" else "gpu",
+        compute_capability=_capability(device.get("compute_capability")),
+        multiprocessors=multiprocessors,
+        cores=cores,
+        clock_mhz=_number(device.get("max_clock_mhz")),
+        memory_bus_bits=bus_bits,
+        memory_clock_mhz=_number(device.get("memory_clock_mhz")),
+        l2_bytes=l2_bytes,
+        theoretical=_ceilings(device.get("theoretical")),
+        measured=_ceilings(device.get("measured")),
     )
 
 
-def _ceilings(recorded: Mapping[str, Any]) -> Ceilings:
+def _ceilings(recorded: Any) -> Ceilings:
     """Not validated: a worker of another version may have written more."""
-    return Ceilings.model_construct(memory_gb_s=recorded.get("memory_gb_s"), gflops=recorded.get("gflops") or {})
+    found = recorded if isinstance(recorded, Mapping) else {}
+    speeds = found.get("gflops")
+    gflops = {name: speed for name, speed in speeds.items() if _number(speed)} if isinstance(speeds, Mapping) else {}
+    return Ceilings.model_construct(memory_gb_s=_number(found.get("memory_gb_s")), gflops=gflops)
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _capability(value: Any) -> tuple[int, int] | None:
+    match value:
+        case [int(major), int(minor), *_]:
+            return major, minor
+    return None
 
 
 def device_with_ceilings(device: Device, ceilings: Iterable[Ceiling]) -> Device:

@@ -82,7 +82,7 @@ class NotFound(MatmulError):
 
 
 class JobNotFound(NotFound):
-    """There is no job with that id."""
+    """There is no job with that id; it may have expired."""
 
     type = "job_not_found"
 

@@ -1,13 +1,14 @@
 """Published results, to lay over curves: what the reports measured that the kernels come from, and recorded runs of
-ours. One JSON file each in `published/`, ours packed; a file that breaks the schema stops the import.
+ours. One JSON file each in `published/`, ours packed; a file that breaks the schema is an error
+when they are first looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
+from kernels.lazily import LazyMapping
 from kernels.packed import read_text
 from kernels.published_records import Publication
 from kernels.strict_json import DataError, parse
@@ -31,7 +32,7 @@ def text_of(name: str) -> str:
 def _in_order(publications: Iterable[Publication]) -> Mapping[str, Publication]:
     """The reports by number, then ours by name."""
     ordered = sorted(publications, key=lambda p: (p.report is None, p.report or "", p.name))
-    return MappingProxyType({publication.name: publication for publication in ordered})
+    return {publication.name: publication for publication in ordered}
 
 
-PUBLISHED = _in_order(read(path) for path in DIRECTORY.glob("*.json*"))
+PUBLISHED: Mapping[str, Publication] = LazyMapping(lambda: _in_order(map(read, DIRECTORY.glob("*.json*"))))

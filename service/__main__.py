@@ -17,6 +17,7 @@ from jobs.errors import InvalidSettings
 from jobs.logs import configure_logs
 from jobs.matrices.factory import make_matrix_store
 from jobs.redis.layout import claim_layout
+from jobs.redis.replication import warn_of_missing_replicas
 from jobs.settings import Settings
 from jobs.starting.options import add_settings, apply_settings, cannot_start, make_parser
 from jobs.starting.wrong_settings import checked_settings
@@ -60,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         settings = checked_settings()
         configure_logs(settings)
+        warn_of_missing_replicas(settings)
         if process_count(settings) > 1:
             keep_serving(settings)
         else:

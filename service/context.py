@@ -21,12 +21,12 @@ from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
-from jobs.models import JobEvent, new_id
+from jobs.models import Job, JobEvent, new_id
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.line import ScriptLine
 from jobs.redis.persistence import SyncPolicy
-from jobs.redis.replicas import ReplicaLine
+from jobs.redis.replicas import Mark, ReplicaLine
 from jobs.settings import Settings
 from service.attempts import FailedAttempts
 from service.audit import Audit
@@ -127,13 +127,14 @@ class Context:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    async def check_written(self) -> None:
-        """Before a reply says that something is recorded. Raises StoreUnavailable where it may not outlive a crash."""
+    async def check_written(self, *jobs: Job) -> None:
+        """Before a reply says that something is recorded, of jobs that they are as here. Raises StoreUnavailable where
+        it may not outlive a crash."""
         if self.sync_policy.is_due:
             await self.call(self.sync_policy.check)
         with self.breaker.watching():
             await self.line.written()
-        await self.replicas.wait()
+        await self.replicas.wait(*(Mark(job.id, at_least=job.version) for job in jobs))
 
     async def call_anyway(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """As `call`, also while the breaker is open."""

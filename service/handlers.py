@@ -50,11 +50,21 @@ def _methods(request: Request) -> Iterator[str]:
             yield method
 
 
+def _meant(request: Request) -> str:
+    """A path that is there and differs by a slash at the end, or by the version before it."""
+    path = request.url.path.rstrip("/")
+    for other in (path, f"/v1{path}"):
+        scope = {**request.scope, "path": other}
+        if other and any(route.matches(scope)[0] is not Match.NONE for route in request.app.routes):
+            return f", but there is at {other}"
+    return ""
+
+
 def _translated(error: HTTPException, request: Request) -> MatmulError:
     headers = dict(error.headers or {})
     match error.status_code:
         case HTTPStatus.NOT_FOUND:
-            return NotFound("There is nothing at this path; /docs lists what there is.")
+            return NotFound(f"There is nothing at this path{_meant(request)}; /docs lists what there is.")
         case HTTPStatus.METHOD_NOT_ALLOWED:
             allowed = ", ".join(_methods(request))
             sentence = f"This path does not answer {request.method}; it answers {allowed}."

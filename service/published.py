@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cache
 
 from pydantic import Field
 
@@ -53,14 +54,18 @@ def _item(publication: Publication) -> PublishedItem:
     )
 
 
-LIST = _document(PublishedList(published=tuple(map(_item, PUBLISHED.values()))).model_dump_json().encode())
-_DOCUMENTS = {name: _document(text_of(name).encode()) for name in PUBLISHED}
+@cache
+def listed() -> Document:
+    return _document(PublishedList(published=tuple(map(_item, PUBLISHED.values()))).model_dump_json().encode())
 
 
 def find(name: str) -> Document:
     """The file of that name. Raises NotFound."""
-    if name not in _DOCUMENTS:
-        raise NotFound(
-            f"There are no published results of that name; there are: {', '.join(_DOCUMENTS)}.", field="name"
-        )
-    return _DOCUMENTS[name]
+    if name not in PUBLISHED:
+        raise NotFound(f"There are no published results of that name; there are: {', '.join(PUBLISHED)}.", field="name")
+    return _found(name)
+
+
+@cache
+def _found(name: str) -> Document:
+    return _document(text_of(name).encode())

@@ -24,8 +24,8 @@ STYLES = {
     "ours": (OURS, "-", "o"),
     "ours, odd N": (OURS, (0, (4, 1.5)), "s"),
     "cuBLAS": (INK, "-", "o"),
-    "cuBLAS as operands lie, odd N, padded rows": (DROP, (0, (4, 1.5)), "s"),
-    "cuBLAS as operands lie, odd N, dense rows": (FAINT, (0, (1.5, 1.2)), "^"),
+    "cuBLAS by default, odd N, padded rows": (DROP, (0, (4, 1.5)), "s"),
+    "cuBLAS by default, odd N, dense rows": (FAINT, (0, (1.5, 1.2)), "^"),
     "cuBLAS zero-padded or tuned, odd N": (COLOURS[2], (0, (4, 1.5)), "D"),
 }
 Line = tuple[tuple[int, float], ...]  # N and TFLOPS
@@ -40,8 +40,8 @@ def lines(kernel: str, runs: Mapping[str, Results], among: Sequence[Target]) -> 
         "ours": _line(pitched, kernel, odd=False),
         "ours, odd N": _line(pitched, kernel, odd=True),
         "cuBLAS": _line(pitched, None, odd=False),
-        "cuBLAS as operands lie, odd N, padded rows": _line(pitched, None, odd=True),
-        "cuBLAS as operands lie, odd N, dense rows": _line(dense, None, odd=True),
+        "cuBLAS by default, odd N, padded rows": _line(pitched, None, odd=True),
+        "cuBLAS by default, odd N, dense rows": _line(dense, None, odd=True),
         "cuBLAS zero-padded or tuned, odd N": _padded_line(mine, runs),
     }
     return {name: line for name, line in found.items() if len(line) > 1}

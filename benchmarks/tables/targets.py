@@ -159,7 +159,7 @@ def kernel_targets(runs: Mapping[str, Results], among: Sequence[Target] = TARGET
         f"Recorded by `make bench-kernels`, {_when([runs[target.name] for target in measured])}: kernel time, operands "
         "on the device; random normal operands, cold cache. "
         "The baseline, in every round, is the library's kernel of the same element type and accuracy, but where "
-        "another is named. Rows begin at a padded pitch, as the service lands them. Sizes whose rows are no "
+        "another is named. Rows begin at a padded pitch, as on the device of a worker. Sizes whose rows are no "
         "multiple of 16 bytes are measured on dense rows too, where our kernel first copies them to a pitch, in the "
         f"time shown. Zero-padded: the library on operands padded to multiples of {PADDED_TO} in m, n and k, copies "
         "not counted, by the useful operations alone. Tuned: the fastest of what cublasLt proposes, for sizes as they "

@@ -22,7 +22,12 @@ def read_factor(value: Any) -> float | tuple[float, float]:
 def _finite(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not _fits(value):
         raise ValueError("a finite number belongs here, or for complex products a pair of them, [re, im]")
-    return float(value)
+    if int(number := float(value)) != value and isinstance(value, int):
+        raise ValueError(
+            f"{value} is an integer that float64 does not hold exactly; write it with a point, as {value}.0, to have "
+            "it rounded"
+        )
+    return number
 
 
 def _fits(value: float) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from jobs.models import JobError
 from jobs.redis.clock import microseconds
-from jobs.redis.replicas import ReplicaWait
+from jobs.redis.replicas import Mark, ReplicaWait
 from jobs.states import JobState
 
 
@@ -24,9 +24,10 @@ class GivesBack(ABC):
         """
 
     @abstractmethod
-    def check_written(self) -> None:
+    def check_written(self, *marks: Mark) -> None:
         """Raises StoreUnavailable where a change that was answered before this call would not outlive a crash of the
-        store, or a failover to a replica that is to have it."""
+        store, or a failover to a replica that is to have it. A failover in between is noticed by `marks`, what the
+        changes left in their jobs."""
 
 
 class RedisGivesBack(GivesBack):
@@ -44,7 +45,7 @@ class RedisGivesBack(GivesBack):
         outcome: str = self._run_on("give_back", job_id, attempt, *about, *self._messages)[0].decode()
         return None if outcome == "stale" else JobState(outcome)
 
-    def check_written(self) -> None:
+    def check_written(self, *marks: Mark) -> None:
         self._run("written")
         if self._replicas is not None:
-            self._replicas.wait()
+            self._replicas.wait(*marks)

@@ -67,8 +67,9 @@ def _options(settings: Settings, timeout_s: float | None) -> dict[str, Any]:
 def connect(settings: Settings, *, timeout_s: float | None = None) -> redis.Redis:
     """A client for `settings.redis_url`, safe to share between threads. Nothing is sent yet.
 
-    Each command has `timeout_s` to connect and as long to answer (default: `settings.redis_timeout_s`), and is never
-    sent twice: a command that timed out may have been carried out, and only the caller knows whether that matters.
+    Each command has `timeout_s` to connect and as long to answer (default: `settings.redis_timeout_s`). It is sent
+    twice only where a replica refused it: a command that timed out may have been carried out, and only the caller knows
+    whether that matters.
     """
     url = settings.redis_url.get_secret_value()
     return client_of(url, **_options(settings, timeout_s))

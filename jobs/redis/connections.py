@@ -29,16 +29,23 @@ class Connections:
         self._pid = os.getpid()
 
     def ask(self, *command: str | bytes | int | float) -> Any:
-        """Its answer as it comes. Nothing is sent twice: a command that got no answer may have been carried out.
+        """Its answer as it comes. A command that a replica refused changed nothing, and is sent once more: the address
+        may lead to the primary by now. Nothing else is sent twice: what got no answer may have been carried out.
 
         Raises redis.RedisError."""
+        try:
+            return self._ask(*command)
+        except redis.exceptions.ReadOnlyError:
+            return self._ask(*command)
+
+    def _ask(self, *command: str | bytes | int | float) -> Any:
         connection = self._taken()
         try:
             connection.send_command(*command)  # type: ignore[no-untyped-call]
             answer = connection.read_response()
         except redis.exceptions.ReadOnlyError:
             connection.disconnect()  # type: ignore[no-untyped-call]
-            self.close()  # the address may lead to another server by now
+            self.close()  # the others lead to the same server
             raise
         except redis.ResponseError:
             self._free.append((connection, time.monotonic()))
@@ -101,11 +108,23 @@ def beside(client: redis.Redis) -> Connections:
     return pool.beside
 
 
+class _OnceMoreOfThePrimary(Retry):
+    """What a replica refused is sent once more over a new connection, as `Connections.ask` does; nothing else is."""
+
+    def __init__(self) -> None:
+        given_up = (redis.ConnectionError, redis.TimeoutError, TimeoutError, redis.exceptions.ReadOnlyError)
+        super().__init__(NoBackoff(), 0, given_up)
+
+    def call_with_retry(self, *about: Any, **options: Any) -> Any:
+        try:
+            return super().call_with_retry(*about, **options)
+        except redis.exceptions.ReadOnlyError:
+            return super().call_with_retry(*about, **options)
+
+
 def client_of(url: str, **options: Any) -> redis.Redis:
-    """With a pool of its own. Nothing is sent twice, and nothing is sent yet. A connection to what is a replica now is
-    given up, as one that broke: the address may lead to another server."""
-    given_up = (redis.ConnectionError, redis.TimeoutError, TimeoutError, redis.exceptions.ReadOnlyError)
-    return redis.Redis.from_pool(Pool.from_url(url, retry=Retry(NoBackoff(), 0, given_up), **options))
+    """With a pool of its own. Nothing is sent yet."""
+    return redis.Redis.from_pool(Pool.from_url(url, retry=_OnceMoreOfThePrimary(), **options))
 
 
 def _has_ended(connection: redis.Connection) -> bool:

@@ -45,7 +45,8 @@ class ScriptLine:
         self._sending: asyncio.Task[None] | None = None
 
     async def run(self, script: str, *arguments: str | bytes | int) -> Any:
-        """The script's reply. Nothing is sent twice: a call that got no answer may have been carried out.
+        """The script's reply. Only what a replica refused is sent twice: a call that got no answer may have
+        been carried out.
 
         Raises StoreUnavailable, StoreFull."""
         call = _Call(script, arguments, asyncio.get_running_loop().create_future())
@@ -82,13 +83,7 @@ class ScriptLine:
         try:
             async with asyncio.timeout(self._settings.redis_timeout_s):
                 joined = _joined(calls)
-                answers = await self._ask([self._scripts.command(*asked) for asked, _ in joined])
-                await self._load(answers)
-                for i, (asked, _) in enumerate(joined):
-                    if self._scripts.is_unknown(answers[i]):  # as after a restart
-                        (answers[i],) = await self._ask([self._scripts.command(*asked, whole=True)])
-                if any(isinstance(answer, redis.exceptions.ReadOnlyError) for answer in answers):
-                    await self.close()  # the address may lead to another server by now
+                answers = await self._of_primary([asked for asked, _ in joined])
                 parted = (_parted(answer, *each) for answer, each in zip(answers, joined, strict=True))
                 replies = [reply for each in parted for reply in each]
         except CONNECTION_LOST as error:
@@ -101,6 +96,27 @@ class ScriptLine:
                 call.reply.set_exception(reply)
             else:
                 call.reply.set_result(reply)
+
+    async def _of_primary(self, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Their answers. What a replica refused changed nothing, and is asked once more over another connection: the
+        address may lead to the primary by now."""
+        answers = await self._answers(asked)
+        refused = [i for i, answer in enumerate(answers) if isinstance(answer, redis.exceptions.ReadOnlyError)]
+        if refused:
+            await self.close()
+            for i, answer in zip(refused, await self._answers([asked[i] for i in refused]), strict=True):
+                answers[i] = answer
+            if any(isinstance(answers[i], redis.exceptions.ReadOnlyError) for i in refused):
+                await self.close()
+        return answers
+
+    async def _answers(self, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
+        answers = await self._ask([self._scripts.command(*each) for each in asked])
+        await self._load(answers)
+        for i, each in enumerate(asked):
+            if self._scripts.is_unknown(answers[i]):  # as after a restart
+                (answers[i],) = await self._ask([self._scripts.command(*each, whole=True)])
+        return answers
 
     async def _load(self, replies: Sequence[Any]) -> None:
         """The library of functions, where one was not found."""

@@ -2,13 +2,18 @@
 
 WAIT asks about the last change of its own connection, and replicas get all changes in one order. So a change of no
 effect goes out first: once a replica has that one, it has all that was answered before, to anyone.
+
+By the server that answers it, that is. Where another took its place in between, its replicas may have all of its own,
+and the change is gone. So whoever waits shows what the change left in its job, and that is looked for first.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import redis
 
@@ -22,16 +27,38 @@ TOO_FEW = (
     "Too few replicas of the job store have what it recorded; it may be recorded all the same. Try again with the same "
     "Idempotency-Key."
 )
-
+FAILED_OVER = (
+    "Another server became the job store before it had all that was recorded, so this may be lost. Try again with the "
+    "same Idempotency-Key."
+)
 NOT_THE_PRIMARY = "WAIT cannot be used"  # its refusal, which has no code
 
 Command = tuple[str | int, ...]
 
 
-def _commands(settings: Settings) -> tuple[Command, Command]:
-    """A message that nobody hears is a change that leaves no key behind."""
-    for_ms = max(1, round(settings.redis_timeout_s * SHARE_OF_TIMEOUT * 1000))
-    return ("PUBLISH", f"{settings.key_prefix}replicated", ""), ("WAIT", settings.redis_replicas, for_ms)
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a change leaves in its job: a number in this field of its hash, at least so high."""
+
+    job_id: str
+    field: str = "version"
+    at_least: int = 0
+
+    def is_in(self, found: bytes | None) -> bool:
+        return found is not None and int(found) >= self.at_least
+
+
+def _commands(settings: Settings, marks: Sequence[Mark]) -> list[Command]:
+    """The marks first: what has been read when the change goes out is before it. A message that nobody hears is a
+    change that leaves no key behind."""
+    prefix, for_ms = settings.key_prefix, max(1, round(settings.redis_timeout_s * SHARE_OF_TIMEOUT * 1000))
+    looks: list[Command] = [("HGET", f"{prefix}job:{mark.job_id}", mark.field) for mark in marks]
+    return [*looks, ("PUBLISH", f"{prefix}replicated", ""), ("WAIT", settings.redis_replicas, for_ms)]
+
+
+def _is_replicas(refused: redis.ResponseError) -> bool:
+    """Whether it is what a replica says to WAIT, or to a change."""
+    return NOT_THE_PRIMARY in str(refused) or isinstance(refused, redis.exceptions.ReadOnlyError)
 
 
 @contextmanager
@@ -40,35 +67,51 @@ def _translated() -> Iterator[None]:
         try:
             yield
         except redis.ResponseError as refused:
-            if NOT_THE_PRIMARY not in str(refused):
+            if not _is_replicas(refused):
                 raise
             raise redis.exceptions.ReadOnlyError(f"READONLY {refused}") from refused
 
 
-def _too_few(count: int) -> StoreUnavailable:
-    """As a refusal of Redis, which may still be read."""
-    error = StoreUnavailable(TOO_FEW)
-    error.__cause__ = redis.ResponseError(f"{count} replicas have it")
+def _refusal(sentence: str, cause: str) -> StoreUnavailable:
+    """As one of Redis, which may still be read."""
+    error = StoreUnavailable(sentence)
+    error.__cause__ = redis.ResponseError(cause)
     return error
+
+
+def _check(settings: Settings, marks: Sequence[Mark], answers: Sequence[Any]) -> None:
+    """Raises StoreUnavailable. `answers` are those of the marks, and how many replicas have it."""
+    *found, has_it = answers
+    if has_it < settings.redis_replicas:
+        raise _refusal(TOO_FEW, f"{has_it} replicas have it")
+    if not all(mark.is_in(each) for mark, each in zip(marks, found, strict=True)):
+        raise _refusal(FAILED_OVER, "the job is not as it was left")
 
 
 class ReplicaWait:
     """For threads."""
 
     def __init__(self, connections: Connections, settings: Settings) -> None:
-        self._connections = connections
-        self._replicas = settings.redis_replicas
-        self._commands = _commands(settings)
+        self._connections, self._settings = connections, settings
 
-    def wait(self) -> None:
-        """Returns once so many replicas as the setting says have all that was answered before. Raises
-        StoreUnavailable."""
-        if not self._replicas:
+    def wait(self, *marks: Mark) -> None:
+        """Returns once so many replicas as the setting says have all that was answered before, if the server that
+        answers now has it. Raises StoreUnavailable."""
+        if not self._settings.redis_replicas:
             return
         with _translated():
-            has_it = self._connections.ask_together(*self._commands)[-1]
-        if has_it < self._replicas:
-            raise _too_few(has_it)
+            answers = self._ask_primary(_commands(self._settings, marks), len(marks))
+        _check(self._settings, marks, [*answers[: len(marks)], answers[-1]])
+
+    def _ask_primary(self, commands: Sequence[Command], marks: int) -> Sequence[Any]:
+        """As `ReplicaLine._ask_primary`."""
+        try:
+            return self._connections.ask_together(*commands)
+        except redis.ResponseError as refused:
+            if not (marks and _is_replicas(refused)):
+                raise
+            self._connections.close()
+            return self._connections.ask_together(*commands)
 
 
 class ReplicaLine:
@@ -79,43 +122,57 @@ class ReplicaLine:
         self._settings = settings
         self._connection: redis.asyncio.Connection | None = None
         self._turn = asyncio.Lock()
-        self._next: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[Sequence[Any]] | None = None
+        self._marks: list[Mark] = []  # of all who share it
 
-    async def wait(self) -> None:
+    async def wait(self, *marks: Mark) -> None:
         """As `ReplicaWait.wait`."""
         if not self._settings.redis_replicas:
             return
         if self._next is None:
-            self._next = asyncio.create_task(self._ask_next())
-        await asyncio.shield(self._next)
+            self._marks = []
+            self._next = asyncio.create_task(self._ask_next(self._marks))
+        first = len(self._marks)
+        self._marks += marks
+        *found, has_it = await asyncio.shield(self._next)
+        _check(self._settings, marks, [*found[first : first + len(marks)], has_it])
 
     async def close(self) -> None:
         if self._connection is not None:
             await self._connection.disconnect(nowait=True)
 
-    async def _ask_next(self) -> None:
+    async def _ask_next(self, marks: Sequence[Mark]) -> Sequence[Any]:
+        """What is found of each, and how many replicas have it."""
         async with self._turn:
             self._next = None  # what others change from now on is not in the answer
             with _translated():
                 try:
                     async with asyncio.timeout(self._settings.redis_timeout_s):
-                        has_it = await self._ask()
+                        return await self._ask_primary(_commands(self._settings, marks), len(marks))
                 except redis.ResponseError:
                     await self.close()
                     raise
                 except CONNECTION_LOST as error:
                     await self.close()
                     raise unavailable(error) from error
-            if has_it < self._settings.redis_replicas:
-                raise _too_few(has_it)
 
-    async def _ask(self) -> int:
+    async def _ask_primary(self, commands: Sequence[Command], marks: int) -> Sequence[Any]:
+        """Asks once more where what answers is a replica: the address may lead to the primary by now, and the marks
+        show whether that has the changes. Who shows none would be told of a server that never had its change."""
+        try:
+            return await self._ask(commands)
+        except redis.ResponseError as refused:
+            if not (marks and _is_replicas(refused)):
+                raise
+            await self.close()
+            return await self._ask(commands)
+
+    async def _ask(self, commands: Sequence[Command]) -> Sequence[Any]:
         connection = self._connection = self._connection or connect_alone(self._settings)
         if connection.is_connected and await connection.can_read():  # nothing was asked, so it is the end
             await connection.disconnect(nowait=True)
         if not connection.is_connected:
             await connection.connect()  # type: ignore[no-untyped-call]
-        commands = _commands(self._settings)
         await connection.send_packed_command(connection.pack_commands(commands))
         answers = [await connection.read_response() for _ in commands]
-        return int(answers[-1])
+        return [*answers[:-2], int(answers[-1])]

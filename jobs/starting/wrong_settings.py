@@ -13,6 +13,10 @@ from jobs.settings import Settings, get_settings
 from jobs.starting.settings_text import variable
 
 REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+OF_SENTINEL = (
+    "MATMUL_REDIS_URL must name Redis, not its Sentinels: give it one redis:// address that leads to the primary, as a "
+    "proxy or a virtual address does. docs/operations.md#replicas-of-redis has an example."
+)
 
 
 def checked_settings() -> Settings:
@@ -25,6 +29,8 @@ def checked_settings() -> Settings:
         raise InvalidSettings(_not_json(str(error))) from None
     except OSError as error:
         raise InvalidSettings(f"MATMUL_REDIS_URL_FILE: {error.filename} cannot be read ({error.strerror}).") from None
+    if "sentinel" in settings.redis_url.get_secret_value().partition("://")[0]:
+        raise InvalidSettings(OF_SENTINEL)
     if not settings.redis_url.get_secret_value().startswith(REDIS_SCHEMES):
         raise InvalidSettings(
             f"MATMUL_REDIS_URL must begin with {', '.join(REDIS_SCHEMES[:-1])} or {REDIS_SCHEMES[-1]}, as in "

@@ -1,7 +1,8 @@
 """What was measured fastest, device by device and shape by shape: the tables that `auto` reads.
 
-One file a device model in `tuned/`, which `make recorded` writes from results; one that breaks the schema stops the
-import. A row is a kernel's best config at a shape, so a table also says how fast every kernel was there.
+One file a device model in `tuned/`, which `make recorded` writes from results; one that breaks the schema is an error
+when they are first looked at. A row is a kernel's best config at a shape, so a table also says how fast every kernel
+was there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from kernels.catalog import BY_NAME
+from kernels.lazily import LazySequence
 from kernels.model.kernel import DeviceClass, DeviceTraits, LibraryKernel
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 from kernels.packed import read_text
@@ -190,7 +192,8 @@ def _with_configs(value: Any, where: str) -> Any:
     return value
 
 
-TABLES = tuple(read(path) for path in sorted(DIRECTORY.glob(f"*{SUFFIX}")))
+TABLES: Sequence[TunedTable] = LazySequence(lambda: [read(path) for path in sorted(DIRECTORY.glob(f"*{SUFFIX}"))])
+DEVICE_CLASS: DeviceClass = "gpu"  # of all that ship, which are not read for others
 
 
 def table_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> TunedTable | None:
@@ -204,6 +207,8 @@ def tables_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> S
 
     A device that nobody named has none: nothing says that it is one of them.
     """
+    if tables is TABLES and device.device_class != DEVICE_CLASS:
+        return []
     alike = [table for table in tables if table.device_class == device.device_class and device.name]
     own = [table for table in alike if table.device == device.name]
     family = [table for table in alike if table.compute_capability == device.compute_capability and table not in own]

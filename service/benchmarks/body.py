@@ -8,12 +8,15 @@ from typing import Any, get_args
 
 from jobs.benchmarks.presets import find_preset
 from jobs.benchmarks.spec import BenchmarkSpec, KernelAxis, KernelSet
+from jobs.errors import InvalidRequest
 from kernels.model.kernel import DeviceClass
 from service.bodies.options import parse_model
 from service.bodies.reader import json_object
 
 SPEC_BYTES = 256 << 10  # largest body: a spec is kept in its job's record, and listed with it
 KINDS = frozenset({"square", "shape", "range", "rectangles", "set", "grid", "list", "name", "axis"})
+
+SHAPE, RANGE = '{"m": 64, "n": 64, "k": 512}', '{"start": 256, "stop": 2048, "step": 256}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,9 @@ def _lists(document: Mapping[str, Any]) -> dict[str, Any]:
     fields = dict(document)
     if isinstance(fields.get("shapes"), int | dict):
         fields["shapes"] = [fields["shapes"]]
+    for i, shape in enumerate(fields["shapes"] if isinstance(fields.get("shapes"), list) else ()):
+        if isinstance(shape, list):
+            raise InvalidRequest(f"shapes.{i} is a list; a shape is N, {SHAPE} or {RANGE}.", field=f"shapes.{i}")
     if isinstance(fields.get("dtypes"), str):
         fields["dtypes"] = [fields["dtypes"]]
     kernels = fields.get("kernels")

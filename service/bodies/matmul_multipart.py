@@ -101,6 +101,11 @@ class MultipartReader(Reader[MatmulInput]):
 
     def _open_part(self, name: str, media_type: str | None) -> Part:
         if name not in (*INPUTS, OPTIONS):
+            if name in MatmulOptions.model_fields:
+                raise InvalidRequest(
+                    f'{name} is an option; send all options as JSON in one part, such as options={{"{name}": …}}.',
+                    field=name,
+                )
             allowed = f"the parts are {', '.join(INPUTS)} and {OPTIONS}"
             raise InvalidRequest(f"There is no part {name[:40]!a}; {allowed}.", field=name[:40])
         if name in self._names:

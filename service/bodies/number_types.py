@@ -83,11 +83,14 @@ def _changed(numbers: Numbers, dtype: DTypeName) -> int | None:
 def _type_that_multiplies(options: MatmulOptions, lists: Mapping[str, Numbers], holds: DTypeName) -> DTypeName:
     """The first type in which no sum of the product is rounded, of those that hold all numbers."""
     product = _largest_sum(options, lists["a"], lists["b"])
-    if holds == USUAL and _with_factors(options, lists, product) <= LARGEST[USUAL] and not _may_emulate(options, lists):
+    total = _with_factors(options, lists, product)
+    if holds == USUAL and total <= LARGEST[USUAL] and not _may_emulate(options, lists):
         return USUAL
-    if product >= LARGEST[WIDER]:
+    # Factors that are no integers round whatever the type is.
+    is_whole = all(abs(factor) < LARGEST[WIDER] and factor == round(factor.real) for factor in _factors(options))
+    if (total if is_whole else product) >= LARGEST[WIDER]:
         raise InvalidMatrix(
-            f'The operands are integers whose sums may pass 2^53, where float64 begins to round; send "dtype": '
+            f'The operands are integers whose sums may reach 2^53, where float64 begins to round; send "dtype": '
             f'"{WIDER}" to have them rounded, or "int32" for sums modulo 2^32.'
         )
     return WIDER
@@ -107,8 +110,13 @@ def _largest_sum(options: MatmulOptions, a: Numbers, b: Numbers) -> float:
 def _with_factors(options: MatmulOptions, lists: Mapping[str, Numbers], product: float) -> float:
     """The same of alpha·A·B + beta·C + bias."""
     added, bias = (lists[name].largest if name in lists else 0.0 for name in ("c", "bias"))
-    beta = 1.0 if options.beta is None else options.beta
-    return max(product, abs(as_number(options.alpha)) * product + abs(as_number(beta)) * added + bias)
+    alpha, beta = map(abs, _factors(options))
+    return max(product, alpha * product + beta * added + bias)
+
+
+def _factors(options: MatmulOptions) -> tuple[complex, complex]:
+    """alpha and beta."""
+    return as_number(options.alpha), as_number(1.0 if options.beta is None else options.beta)
 
 
 def _accuracy(options: MatmulOptions) -> AccuracyName:

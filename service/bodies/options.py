@@ -184,8 +184,11 @@ def parse_model_json(model: type[M], text: bytes, at: str = "", *, kinds: frozen
 def options_error(
     error: ValidationError, model: type[BaseModel], at: str, kinds: frozenset[str] = frozenset()
 ) -> MatmulError:
-    """The first of pydantic's complaints, as one of our errors."""
-    first = error.errors(include_url=False, include_input=False)[0]
+    """One of pydantic's complaints as one of our errors: of a field that there is not, which may be why another is
+    missing, or the first."""
+    complaints = error.errors(include_url=False, include_input=False)
+    unknown = (each for each in complaints if each["type"] == "extra_forbidden" and len(each["loc"]) == 1)
+    first = next(unknown, complaints[0])
     place = _place(first["loc"], kinds)
     field = ".".join([*([at] if at else []), *map(str, place)])
     sentence = _sentence(first, field, model)

@@ -22,6 +22,7 @@ from jobs.errors import InvalidSettings
 from jobs.redis.embedded import EmbeddedServer, EmbeddedServerError
 from jobs.redis.memory import memory_options
 from jobs.redis.persistence import server_options
+from jobs.redis.replication import warn_of_missing_replicas
 from jobs.settings import Settings
 from jobs.starting.options import add_settings, apply_settings, cannot_start, make_parser
 from jobs.starting.wrong_settings import checked_settings
@@ -37,6 +38,11 @@ EXAMPLES = """\
   python -m service.local
   python -m service.local --port 9000 --state-dir /var/tmp/matmul
 """
+
+NO_REPLICAS = (
+    "MATMUL_REDIS_REPLICAS is {}, but the Redis that this starts has no replicas, so each 202 would be a 503. Unset "
+    "it, or name a Redis that has them in MATMUL_REDIS_URL."
+)
 
 
 class CannotStartError(RuntimeError):
@@ -128,10 +134,14 @@ def compiling_ahead(gpus: int, environment: Mapping[str, str]) -> ServicePart | 
 def serve(settings: Settings) -> int:
     """Runs until a signal; the exit status. Raises CannotStartError, EmbeddedServerError, InvalidSettings."""
     state = settings.state_dir.absolute()
+    has_own_redis = settings.model_fields_set & {"redis_url", "redis_url_file"}
+    if has_own_redis:
+        warn_of_missing_replicas(settings)
+    elif settings.redis_replicas:
+        raise InvalidSettings(NO_REPLICAS.format(settings.redis_replicas))
     with lock(state):
         key = local_key(settings, state)
         api = ApiProcesses(settings, metrics_dir(state))
-        has_own_redis = settings.model_fields_set & {"redis_url", "redis_url_file"}
         options = (*server_options(settings.durability), *memory_options(settings))
         redis = (
             None if has_own_redis else EmbeddedServer(state / "valkey", options=options, key_prefix=settings.key_prefix)

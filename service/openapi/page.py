@@ -15,7 +15,8 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 code, pre { font: 14px/1.45 ui-monospace, monospace; }
 pre { background: var(--soft); padding: .75rem; overflow-x: auto; border-radius: 4px; }
-table { border-collapse: collapse; width: 100%; margin: .5rem 0 1rem; }
+table { border-collapse: collapse; display: block; overflow-x: auto; margin: .5rem 0 1rem; }
+h1, h2, h3, p, li { overflow-wrap: anywhere; } td * { overflow-wrap: normal; } td:last-child { min-width: 12rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bottom: 1px solid var(--line); }
 h2 { margin-top: 3rem; border-bottom: 2px solid var(--line); } h3 { margin-top: 2rem; }
 .method { font-weight: 700; text-transform: uppercase; }

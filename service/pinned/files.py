@@ -19,6 +19,7 @@ from jobs.benchmarks.findings import attempt_name, ceiling_name, record_name, sa
 from jobs.benchmarks.records import AttemptInfo, BenchmarkSummary, CaseRecord, Ceiling, Samples
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidRequest, WrongState
+from jobs.fleet.workers import DeviceInfo
 from jobs.models import BenchmarkOutcome, Job, Progress, label_of, new_id
 from jobs.redis.clock import microseconds
 from jobs.states import JobState
@@ -34,6 +35,7 @@ MAX_FILE_BYTES = 16 << 20
 MAX_FINDINGS = 40_000
 MAX_DEPTH = 12  # of what a device or an environment says of itself
 MAX_NUMBER = 1e19  # bytes, operations and nanoseconds stay below
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)  # that a job can be of
 MIN_FIGURE, MAX_EXTENT, MAX_NAME, MAX_ROUNDS = 1e-9, 1 << 24, 1000, 10_000
 IMPORTED = "Imported from a file on {at:%Y-%m-%d}: another service measured it, and this one has not checked it."
 
@@ -133,6 +135,8 @@ def _check_whole(file: ResultsFile) -> None:
     for record in file.records:
         if reason := _wrong(record):
             raise InvalidRequest(f"The record of case {record.case[:100]!a} cannot be: {reason}.", field="records")
+    for attempt in file.attempts:
+        _check_attempt(attempt)
     names = {record_name(record.round, record.case) for record in file.records}
     if len(names) < len(file.records):
         raise InvalidRequest("A case is there twice in one round.", field="records")
@@ -143,8 +147,23 @@ def _check_whole(file: ResultsFile) -> None:
     roofs = (one.value for one in file.ceilings if one.value is not None)
     if not all(value >= MIN_FIGURE for value in (*times, *roofs)):
         raise InvalidRequest("Times of samples and values of ceilings must be positive.", field="samples")
-    if not file.job.created_at <= file.job.started_at <= file.job.finished_at <= datetime.now(UTC):
+    if not EARLIEST <= file.job.created_at <= file.job.started_at <= file.job.finished_at <= datetime.now(UTC):
         raise InvalidRequest("The job's times must be in their order, and none to come.", field="job")
+
+
+def _check_attempt(attempt: AttemptInfo) -> None:
+    """Pages and reports read its device as workers describe theirs, and versions by name. Raises InvalidRequest."""
+    if attempt.device:
+        try:
+            DeviceInfo.model_validate_json(orjson.dumps(attempt.device), extra="ignore")
+        except ValidationError as error:
+            place = ".".join(map(str, error.errors()[0]["loc"]))
+            raise InvalidRequest(
+                f"What attempt {attempt.attempt} says of its device is not as workers describe theirs: {place[:100]}.",
+                field="attempts",
+            ) from None
+    if not isinstance(attempt.environment.get("versions", {}), dict):
+        raise InvalidRequest("The versions in an attempt's environment must be an object.", field="attempts")
 
 
 def _wrong(record: CaseRecord) -> str | None:

@@ -5,22 +5,32 @@ most. For worker threads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
+
+import structlog
 
 from jobs.errors import JobNotFound, QuotaExceeded, StoreFull, WrongState
 from jobs.matrices.factory import bounds_of as matrix_bounds
 from jobs.models import Job
 from jobs.redis.client import translated
+from jobs.stored import RecordUnreadable
 from service.context import Context
+
+log = structlog.get_logger(__name__)
 
 
 def pinned_of(context: Context, owner: str) -> Sequence[Job]:
-    """The owner's, the last that were pinned first. Raises StoreUnavailable."""
+    """The owner's, the last that were pinned first, but those that this version cannot read. Raises
+    StoreUnavailable."""
     found: list[Job] = []
     for job_id in _ids(context, owner):
-        with suppress(JobNotFound):  # one that a service of the version before deleted
+        try:
             found.append(context.ledger.get(job_id, owner=owner))
+        except JobNotFound:
+            continue  # one that a service of the version before deleted
+        except RecordUnreadable as error:
+            context.metrics.unreadable.inc()
+            log.warning("a job cannot be read", job=job_id, reason=repr(error.__cause__))
     return found
 
 

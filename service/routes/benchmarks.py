@@ -68,7 +68,7 @@ async def submit_benchmark(request: Request, query: Annotated[NewBenchmarkQuery,
         body = await _body(request)
         async with context.plans:
             receipt = await context.call(submit, context, owner_of(request), key, body)
-        await context.check_written()
+        await context.check_written(receipt.job)
     extra = {"idempotent-replayed": "true"} if receipt.replayed else {}
     return pending_reply(receipt.job.record, extra)
 

@@ -8,10 +8,11 @@ import orjson
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from jobs.errors import NoWorkers
+from jobs.errors import NoWorkers, StoreUnavailable
 from jobs.fleet.workers import WorkerInfo
 from jobs.redis.layout import check_layout
 from jobs.redis.persistence import persistence_of
+from jobs.redis.replication import missing_replicas
 from service.context import Context, context_of
 from service.http.negotiation import JSON
 from service.ledger_metrics import LedgerCollector
@@ -46,6 +47,8 @@ def _checked(context: Context) -> tuple[Sequence[WorkerInfo], Sequence[str]]:
     """The live workers, and what Redis warns of. Raises StoreUnavailable, also where no matrix could be stored;
     WrongLayout."""
     context.store.check_ready()
+    if missing := missing_replicas(context.client, context.settings.redis_replicas):
+        raise StoreUnavailable(missing)
     context.ledger.check_written()
     context.sync_policy.check()
     check_layout(context.client, context.settings.key_prefix)

@@ -135,16 +135,20 @@ def _file_offers(context: Context, record: JobRecord) -> Sequence[str]:
 async def cancel_job(request: Request, job_id: manual.JobId) -> Response:
     context, owner = context_of(request), whose_jobs(request)
 
+    cancelled: list[Job] = []
+
     def cancel() -> tuple[Response, str]:
         job, outcome = context.ledger.cancel(job_id, owner=owner)
+        cancelled.append(job)
         return _cancelled_reply(job, 202 if outcome == "cancelled" else 200), job_id
 
     def again(first: str) -> Response:
-        return _cancelled_reply(context.ledger.get(first, owner=owner), 200)
+        cancelled.append(context.ledger.get(first, owner=owner))
+        return _cancelled_reply(cancelled[-1], 200)
 
     async with holding_key(request) as key:
         reply = await context.call(once, request, key, "", cancel, again)
-        await context.check_written()
+        await context.check_written(*cancelled)
     return reply
 
 
@@ -158,7 +162,7 @@ async def retry_job(request: Request, job_id: manual.JobId) -> Response:
 
     async with holding_key(request) as key:
         job, is_replay = await context.call(redrive, context, job_id, owner, bound_as(request, key))
-        await context.check_written()
+        await context.check_written(job)
     reply = pending_reply(job.record)
     return as_replay(reply) if is_replay else reply
 

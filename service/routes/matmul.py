@@ -65,7 +65,9 @@ def _check_query(request: Request) -> None:
     InvalidRequest."""
     for name in request.query_params:
         if name != "dry_run":
-            raise InvalidRequest(f"There is no query parameter {name}.", field=name)
+            raise InvalidRequest(
+                f"There is no query parameter {name}; there is dry_run, and options are sent in the body.", field=name
+            )
 
 
 async def _submit(request: Request, context: Context, job_id: str, key: str | None, wait: Wait) -> Receipt:
@@ -170,6 +172,6 @@ async def answer(
     except JobNotFound:
         raise StoreUnavailable(LOST) from None
     if reply is None:
-        await context.check_written()  # a job that has ended is recorded: a later change of it was taken
+        await context.check_written(receipt.job)  # a job that has ended is recorded: a later change of it was taken
         return pending_reply(receipt.job.record, extra)
     return reply

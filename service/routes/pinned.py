@@ -39,16 +39,20 @@ async def import_results(request: Request) -> Response:
     async with holding_key(request) as key:
         body = await Body(request.scope, request.receive, limit_bytes=MAX_FILE_BYTES).read()
 
+        imported: list[Job] = []
+
         def act() -> tuple[Response, str]:
             job = import_file(context, owner, body)
+            imported.append(job)
             return _imported(job), job.id
 
         def again(first: str) -> Response:
-            return _imported(context.ledger.get(first, owner=owner))
+            imported.append(context.ledger.get(first, owner=owner))
+            return _imported(imported[-1])
 
         contents = "" if key is None else hashlib.sha256(body).hexdigest()
         reply = await context.call(once, request, key, contents, act, again)
-        await context.check_written()
+        await context.check_written(*imported)
     return reply
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -18,12 +19,12 @@ router = APIRouter(prefix="/v1/published")
 
 @router.get("", **manual.LIST)
 async def list_published(request: Request) -> Response:
-    return _reply(request, published.LIST)
+    return _reply(request, await asyncio.to_thread(published.listed))  # which reads them, the first time
 
 
 @router.get("/{name}", **manual.GET)
 async def get_published(request: Request, name: manual.PublishedName) -> Response:
-    return _reply(request, published.find(name))
+    return _reply(request, await asyncio.to_thread(published.find, name))
 
 
 @router.get("/{name}/report", **manual.REPORT)

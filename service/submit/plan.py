@@ -101,7 +101,8 @@ def _sizes(name: str, shape: tuple[int, ...], transposed: bool) -> tuple[int, in
     """Rows and columns as they are multiplied."""
     if len(shape) not in (2, 3):
         raise InvalidMatrix(
-            f"{name} is {len(shape)}-D; an operand has rows and columns, and may have a batch axis before them.",
+            f"{name} is {len(shape)}-D; an operand has rows and columns, as [[1, 2], [3, 4]] has, and may have a "
+            "batch axis before them.",
             field=name,
         )
     rows, columns = shape[-2:]

@@ -36,3 +36,10 @@ def test_an_update_of_a_thousand_points_leaves_a_frame_its_time(tab: Tab, http: 
             expect(tab.page.locator("#facts-now")).to_contain_text(done, use_inner_text=True)
         finally:
             http.post(f"/v1/jobs/{benchmark.job.id}/cancel").raise_for_status()
+
+
+def test_the_manual_fits_a_phone(tab: Tab) -> None:
+    """What is wider scrolls within itself."""
+    tab.page.set_viewport_size({"width": 380, "height": 800})
+    tab.open(PLAIN)
+    assert tab.overflow() == 0

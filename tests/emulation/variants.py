@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTypeName, Problem
-from kernels.selection.defaults import default_configs, main_dtype
+from kernels.selection.defaults import DefaultConfig, default_configs, main_dtype
 from worker.cuda.sources import Program, kernel_program
 
 Settings = tuple[tuple[str, int], ...]  # a config that can be looked up by
@@ -96,7 +96,14 @@ def _whole(config: TileConfig) -> TileConfig:
 
 def defaults_of(kernel: CudaKernel, dtype: DTypeName) -> list[TileConfig]:
     """What runs where no config is asked for, on any device that we know."""
-    return [default.config for default in default_configs(kernel) if default.dtype == dtype]
+    return [default.config for default in _defaults(kernel.name) if default.dtype == dtype]
+
+
+@cache
+def _defaults(name: str) -> list[DefaultConfig]:
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    return list(default_configs(kernel))
 
 
 def _spread(kernel: CudaKernel, dtype: DTypeName) -> list[TileConfig]:

@@ -12,6 +12,7 @@ from jobs.ledger.chains import Taken
 from jobs.ledger.interface import Claimed, Ledger, Success
 from jobs.matrices.interface import MatrixStore
 from jobs.models import BenchmarkOutcome, JobError, Outcome, StoredOperand, product_id
+from jobs.redis.replicas import Mark
 from jobs.settings import Settings
 from worker.device.retry import pause, retry_until
 from worker.device.runner import Runner
@@ -99,7 +100,7 @@ class JobEnds:
         if not (operands := [operand for claimed in ended for operand in _inline(claimed)]):
             return
         try:
-            self._ledger.check_written()
+            self._ledger.check_written(*(Mark(claimed.job.id, "finished", at_least=1) for claimed in ended))
         except (StoreUnavailable, StoreFull) as error:
             log.warning("operands of jobs that are done are kept: their end may not be on the disk", reason=error.type)
             return

@@ -18,6 +18,7 @@ from jobs.queue import WORKER_ARGUMENTS, make_celery
 from jobs.redis.layout import claim_layout
 from jobs.starting.options import cannot_start, make_parser
 from jobs.starting.wrong_settings import checked_settings
+from kernels.selection.tuned import TABLES
 from worker.device.there import check_device
 from worker.queues.device_name import offer_bench_queue
 
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         claim_layout(settings)
     except InvalidSettings as error:
         cannot_start(f"the worker for {device}", error)
+    if device != "cpu":
+        len(TABLES)  # read before children are forked, so that each has them
     # Celery warns of root on many lines. Containers run as another user; on one's own machine it is one's own choice.
     warnings.simplefilter("ignore", SecurityWarning)
     app = make_celery(settings)

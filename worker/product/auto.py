@@ -82,7 +82,7 @@ class AutoChoices:
         while len(self._measured) > KEPT:
             self._measured.pop(next(iter(self._measured)))
 
-    def _tables(self, asked: AskedShape) -> tuple[TunedTable, ...]:
+    def _tables(self, asked: AskedShape) -> Sequence[TunedTable]:
         text = self._measured.get(asked.name)
         measured = read_measured(text, asked.name) if text is not None else None
         return TABLES if measured is None else (table_of(measured.entries, self._runner.device),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from urllib.parse import urlsplit
 
 from matmul_client.core.errors import MatmulError
@@ -31,6 +32,8 @@ class Service:
             raise MatmulError(_no_url(self.url)) from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise MatmulError(_no_url(self.url))
+        if parts.path.endswith(("/v1", "/v2")):
+            raise MatmulError(f"The service's URL {self.url!r} has a version; leave out {parts.path[-3:]}.")
         self.host, self.is_secure, self._prefix = parts.hostname, parts.scheme == "https", parts.path
         key = api_key or os.environ.get("MATMUL_API_KEY")
         self._headers = {"host": parts.netloc.rpartition("@")[2], "user-agent": f"matmul-client/{__version__}"}
@@ -53,7 +56,8 @@ def _no_url(url: str) -> str:
 
 def unreachable(url: str, error: Exception) -> Cut:
     """No connection was made: the service has seen nothing of the request."""
-    return Cut(f"The service at {url} cannot be reached: {_words(error)}. Is it running?", may_have_arrived=False)
+    what_to_do = "Does it speak plain http://?" if isinstance(error, ssl.SSLError) else "Is it running?"
+    return Cut(f"The service at {url} cannot be reached: {_words(error)}. {what_to_do}", may_have_arrived=False)
 
 
 def broken(url: str, error: Exception) -> Cut:

@@ -11,12 +11,13 @@ import pytest
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.catalog import BY_NAME
 from kernels.model import triangle
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.kernel import TileConfig
 from kernels.model.launch_plan import Mirror
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.emulation import boxed
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator
+from tests.emulation.variants import Variant
 from tests.support.kernels.products import matrix
 from worker.check.elements import as_float64
 from worker.cuda.sources import kernel_program, mirror_program
@@ -27,39 +28,34 @@ SIZES = ((1, 1, 2), (37, 65, 2), (128, 31, 2), (129, 200, 3), (300, 97, 2), (385
 FEW = SIZES[:1] + SIZES[3:5]
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """A kernel, and how its function finds the operands, which are one matrix."""
+@dataclass(frozen=True)
+class Symmetric(Variant):
+    """A kernel whose function finds its operands in one matrix."""
 
-    name: str
-    dtype: DTypeName
-    asked: TileConfig
-    transposes: tuple[bool, bool]
     sizes: Sequence[tuple[int, int, int]] = SIZES
 
     def __str__(self) -> str:
         return f"{self.name}-{''.join('nt'[flag] for flag in self.transposes)}"
 
-    @property
-    def kernel(self) -> CudaKernel:
-        kernel = BY_NAME[self.name]
-        assert isinstance(kernel, CudaKernel)
-        return kernel
-
-    @property
-    def config(self) -> TileConfig:
-        return self.kernel.resolve_config(self.asked)
-
     def problem(self, n: int, k: int) -> Problem:
-        return Problem(
-            n, n, k, self.dtype, transpose_a=self.transposes[0], transpose_b=self.transposes[1], symmetric=True
-        )
+        return replace(self.kind, m=n, n=n, k=k, symmetric=True)
+
+
+def symmetric(
+    name: str,
+    dtype: DTypeName,
+    asked: TileConfig,
+    transposes: tuple[bool, bool],
+    sizes: Sequence[tuple[int, int, int]] = SIZES,
+) -> Symmetric:
+    """With a config of what is asked for and defaults."""
+    return Symmetric(name, tuple(BY_NAME[name].resolve_config(asked).items()), dtype, transposes, sizes)
 
 
 VARIANTS = (
-    Variant("hopper_int8", "int8", {"block_n": 64, "stages": 3, "cluster": 1}, (False, False), FEW),
-    Variant("hopper_fp32", "float32", {"block_m": 128, "block_n": 128, "stages": 3}, (True, False)),
-    Variant("tensor_fp64", "float64", {"resident": 1, "stages": 3}, (False, True), FEW),
+    symmetric("hopper_int8", "int8", {"block_n": 64, "stages": 3, "cluster": 1}, (False, False), FEW),
+    symmetric("hopper_fp32", "float32", {"block_m": 128, "block_n": 128, "stages": 3}, (True, False)),
+    symmetric("tensor_fp64", "float64", {"resident": 1, "stages": 3}, (False, True), FEW),
 )
 
 
@@ -69,18 +65,18 @@ def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triangle, "mirror_clocks", lambda _: -np.inf)
 
 
-def operands(variant: Variant, n: int, k: int, number: int) -> tuple[Array, Array]:
+def operands(variant: Symmetric, n: int, k: int, number: int) -> tuple[Array, Array]:
     x = matrix((n, k), variant.dtype, np.random.default_rng(number), "integers")
     (of_a, of_b), turned = variant.transposes, np.ascontiguousarray(x.T)
     return (turned if of_a else x), (x if of_b else turned)
 
 
-def expected_of(variant: Variant, pair: tuple[Array, Array]) -> Array:
+def expected_of(variant: Symmetric, pair: tuple[Array, Array]) -> Array:
     a = as_float64(pair[0].T if variant.transposes[0] else pair[0], variant.dtype)
     return (a @ a.T).astype(STORAGE_DTYPES[DTYPES[variant.dtype].product])
 
 
-def run_of(variant: Variant, size: tuple[int, int, int], pair: tuple[Array, Array], order: int) -> Run:
+def run_of(variant: Symmetric, size: tuple[int, int, int], pair: tuple[Array, Array], order: int) -> Run:
     (n, k, multiprocessors), kernel, config = size, variant.kernel, variant.config
     problem = variant.problem(n, k)
     if kernel.boxes is not None:
@@ -110,7 +106,7 @@ def mirrored(c: Array, mirror: Mirror, emulator: Emulator, gap: int) -> Array:
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_symmetric_products_to_the_last_bit(variant: Variant, emulator: Emulator) -> None:
+def test_symmetric_products_to_the_last_bit(variant: Symmetric, emulator: Emulator) -> None:
     pairs = [operands(variant, n, k, number) for number, (n, k, _) in enumerate(variant.sizes)]
     runs = [
         run_of(variant, size, pair, order) for order, (size, pair) in enumerate(zip(variant.sizes, pairs, strict=True))

@@ -205,6 +205,8 @@ def test_without_workers_nothing_is_taken(valkey: EmbeddedServer, key_prefix: st
         ({"preset": 7}, "unknown_preset", "preset", "quick, grade"),
         ({"preset": "quick", "timing": {"round": 1}}, "invalid_request", "timing.round", "timing.round"),
         ({"preset": "quick", "timing": 3}, "invalid_request", "timing", "timing"),
+        ({"sizes": [64]}, "invalid_request", "sizes", "There is no field sizes"),
+        ({"shapes": [[64, 64, 8]]}, "invalid_request", "shapes.0", 'a shape is N, {"m": 64'),
         ({"shapes": [True]}, "invalid_request", "shapes.0", "integer"),
         ({"shapes": ["64"]}, "invalid_request", "shapes.0", "integer"),
         ({"shapes": [0]}, "invalid_request", "shapes.0", "greater"),

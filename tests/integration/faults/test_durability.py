@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from jobs.ledger.chains import Taken
 from jobs.ledger.interface import Success
 from jobs.models import product_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.redis.persistence import server_options
+from jobs.redis.replication import warn_of_missing_replicas
 from jobs.states import JobState
 from tests.integration.api.test_jobs import ASYNC, SEEDED, problem
 from tests.support.workers.workers import WorkerBench
@@ -114,6 +116,18 @@ def test_a_redis_that_does_not_sync_gets_no_202(own_server: EmbeddedServer, key_
             until(lambda: client.get("/readyz").status_code == 200)
             reply = client.post("/v1/matmul", files={"a": npy(A), "b": npy(A.T.copy())}, headers=ASYNC)
             assert reply.status_code == 202
+
+
+def test_a_redis_without_the_replicas_that_a_202_waits_for_is_told_of(
+    own_server: EmbeddedServer, key_prefix: str, tmp_path: Path
+) -> None:
+    """Its first 202 would be a 503: that is told before anyone asks for one."""
+    with running_api(own_server, key_prefix, tmp_path, redis_replicas=1) as api, api.client() as client:
+        told = problem(client.get("/readyz"), 503, "store_unavailable")["detail"]
+        assert told.startswith("MATMUL_REDIS_REPLICAS is 1, but Redis has 0 connected replicas"), told
+        with capture_logs() as logged:
+            warn_of_missing_replicas(api.settings)
+    assert [each["reason"] for each in logged] == [told]
 
 
 def test_a_redis_without_a_file_is_told_of(own_server: EmbeddedServer, key_prefix: str, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from jobs.models import new_id
+from jobs.redis.client import connect
 from jobs.states import JobState
 from tests.integration.api.test_benchmark_results import new
 from tests.integration.api.test_jobs import problem
@@ -103,6 +104,8 @@ def test_a_file_that_is_none_is_refused_in_a_sentence(quiet: httpx.Client, expor
         {**exported, "records": [{**record, "dtype": "float7"}]},
         {**exported, "samples": {"samples:9:nothing": {}}},
         {**exported, "job": {**exported["job"], "finished_at": "2999-01-01T00:00:00Z"}},
+        {**exported, "job": {**exported["job"], "created_at": -1}},
+        {**exported, "job": {**exported["job"], "created_at": "1815-12-10T00:00:00Z"}},
         {**exported, "spec": {**exported["spec"], "kernels": ["nope"]}},
     ]
     deep: Any = {}
@@ -116,6 +119,38 @@ def test_a_file_that_is_none_is_refused_in_a_sentence(quiet: httpx.Client, expor
         assert reply.status_code in (400, 422), reply.text
         assert reply.json()["detail"].endswith(".")
     assert not quiet.get("/v1/benchmarks/pinned").json()["jobs"]
+
+
+def test_a_record_that_cannot_be_read_hides_no_other(api: Api, quiet: httpx.Client, exported: dict[str, Any]) -> None:
+    """Of another version, or damaged: the list has the others, and it can still be unpinned."""
+    good, bad = (sent(quiet, exported).json()["id"] for _ in range(2))
+    with connect(api.settings) as client:
+        client.hset(f"{api.settings.key_prefix}job:{bad}", "created", "-1")
+    assert [job["id"] for job in quiet.get("/v1/benchmarks/pinned").json()["jobs"]] == [good]
+    assert f"/ui/benchmarks/{good}" in quiet.get("/ui/pinned").text
+    for copy in (good, bad):
+        with connect(api.settings) as client:
+            client.hset(f"{api.settings.key_prefix}job:{copy}", "created", "1")
+        assert quiet.delete(f"/v1/jobs/{copy}").status_code == 204
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        {"theoretical": "fast", "measured": 3},
+        {"theoretical": {"gflops": "x", "memory_gb_s": [1]}, "measured": {"gflops": {"float32": "x"}}},
+        {"compute_capability": "9.0", "multiprocessors": "many", "cores": -1, "max_clock_mhz": [], "l2_bytes": {}},
+        {"compute_capability": [9], "name": 7, "uuid": {}, "device_class": "tpu", "memory_clock_mhz": True},
+    ],
+)
+def test_a_device_that_no_worker_describes_is_refused(
+    quiet: httpx.Client, exported: dict[str, Any], device: dict[str, Any]
+) -> None:
+    attempt = {"attempt": 1, "worker": "w", "started_at": "2026-01-01T00:00:00Z", "found": 0}
+    document = problem(sent(quiet, {**exported, "attempts": [{**attempt, "device": device}]}), 422, "invalid_request")
+    assert document["field"] == "attempts" and "attempt 1 says of its device" in document["detail"]
+    wrong = {**attempt, "device": {}, "environment": {"versions": "1"}}
+    assert problem(sent(quiet, {**exported, "attempts": [wrong]}), 422, "invalid_request")["field"] == "attempts"
 
 
 def test_a_form_sends_the_file(quiet: httpx.Client, exported: dict[str, Any]) -> None:

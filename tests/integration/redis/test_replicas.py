@@ -12,16 +12,19 @@ import pytest
 from pydantic import SecretStr
 
 from jobs.errors import JobNotFound, StoreUnavailable
-from jobs.ledger.interface import JobFilter
+from jobs.ledger.interface import IdempotencyKey, JobFilter
 from jobs.ledger.redis import RedisLedger
+from jobs.models import Job
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
-from jobs.redis.replicas import ReplicaLine
+from jobs.redis.line import ScriptLine
+from jobs.redis.replicas import Mark, ReplicaLine
 from jobs.settings import Settings
 from service.context import Breaker
 from tests.support.ledger.ledgers import new_job
-from tests.support.replicas.servers import Servers, frozen, promote
+from tests.support.replicas.endpoint import Endpoint
+from tests.support.replicas.servers import Servers, demote, frozen, hand_over, promote
 
 PREFIX = "matmul:"
 
@@ -85,6 +88,83 @@ def test_no_answer_says_that_a_job_is_recorded_before_a_replica_has_it(servers: 
     promote(replica)
     with ledger_at(replica) as ledger:
         assert ledger.get(job).id == job
+
+
+def test_a_primary_that_never_had_the_job_does_not_say_that_it_is_recorded(tmp_path: Path) -> None:
+    """The old one answered, died, and another took its place, all before anyone asked whether replicas have it."""
+    servers = Servers(tmp_path, 2)
+    servers.primary.start()
+    servers.start_replicas()
+    new, other = servers.replicas
+    try:
+        with ledger_at(servers.primary, replicas=1) as ledger:
+            had = submitted(ledger)
+            with servers.primary.client() as root:
+                root.publish("follow", "")
+                assert root.wait(2, 10_000) == 2
+            with frozen(*servers.replicas):
+                lost = submitted(ledger)
+                for server in servers.all:
+                    server.kill()
+        for replica in servers.replicas:
+            replica.start()
+        promote(new)
+        demote(other, new)
+        with ledger_at(new, replicas=1) as ledger:
+            ledger.check_written(Mark(had, at_least=ledger.get(had).version))
+            for mark in Mark(lost), Mark(had, at_least=ledger.get(had).version + 1), Mark(had, "finished", at_least=1):
+                with pytest.raises(StoreUnavailable, match="Another server became the job store"):
+                    ledger.check_written(mark)
+        asyncio.run(line_tells_apart(settings_of(new, 1), had, lost))
+    finally:
+        servers.stop()
+
+
+async def line_tells_apart(settings: Settings, had: str, lost: str) -> None:
+    """Among those who share an answer, each hears of its own."""
+    line = ReplicaLine(settings)
+    asked = (line.wait(Mark(had)), line.wait(Mark(lost)), line.wait(), line.wait(Mark(had), Mark(lost)))
+    told = await asyncio.gather(*asked, return_exceptions=True)
+    assert [isinstance(each, StoreUnavailable) for each in told] == [False, True, False, True]
+    await line.close()
+
+
+def test_what_a_replica_refused_is_asked_of_the_primary(servers: Servers) -> None:
+    """Whoever is connected to a server that handed over hears nothing of it where the address leads to the new one."""
+    replica = servers.replicas[0]
+    with Endpoint(servers.primary.port) as endpoint:
+        url = servers.primary.url_of("api").replace(f":{servers.primary.port}", f":{endpoint.port}")
+        settings = Settings(redis_url=SecretStr(url), redis_replicas=1, redis_timeout_s=5.0)
+        with connect(settings) as client:
+            ledger = make_ledger(settings, client)
+
+            async def on_a_loop() -> None:
+                script_line, replica_line = ScriptLine(settings, ledger.scripts), ReplicaLine(settings)
+
+                async def submits() -> Job:
+                    job, _ = await ledger.submit_on(script_line, new_job(), max_queued=9, max_queued_per_owner=9)
+                    await replica_line.wait(Mark(job.id, at_least=job.version))
+                    return job
+
+                await submits()
+                hand_over(servers.primary, replica)
+                endpoint.target = replica.port
+                job = await submits()
+                assert ledger.get(job.id).version == job.version
+                await script_line.close()
+                await replica_line.close()
+
+            key = IdempotencyKey("a key", "of a request")
+            with servers.primary.client() as root:
+                before = submitted(ledger)
+                ledger.check_written(Mark(before))
+                ledger.bind_key("someone", key, before)  # by the client's own pool
+                asyncio.run(on_a_loop())
+            ledger.bind_key("someone", key, before)
+            after = submitted(ledger)
+            ledger.check_written(Mark(after))
+            with replica.client() as root:
+                assert root.exists(*(f"{PREFIX}job:{job}" for job in (before, after))) == 2
 
 
 def test_so_it_is_on_an_event_loop_where_many_share_an_answer(servers: Servers) -> None:

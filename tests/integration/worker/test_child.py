@@ -16,6 +16,7 @@ from jobs.matrices.factory import bounds_of
 from jobs.models import ANONYMOUS, JobError, product_id
 from jobs.queue import make_celery, message_format
 from jobs.redis.embedded import EmbeddedServer
+from jobs.redis.replicas import Mark
 from jobs.states import JobState
 from tests.support.workers.workers import WorkerBench
 from worker.cpu.runner import CpuRunner
@@ -109,7 +110,7 @@ def test_a_stale_message_is_a_no_op(bench: WorkerBench) -> None:
 def test_operands_stay_where_a_crash_of_redis_would_take_the_success_back(
     bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(_: RedisLedger) -> None:
+    def refused(_: RedisLedger, *marks: Mark) -> None:
         raise StoreUnavailable
 
     monkeypatch.setattr(RedisLedger, "check_written", refused)

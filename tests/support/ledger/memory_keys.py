@@ -8,6 +8,7 @@ from threading import RLock
 from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused
 from jobs.ledger.interface import IdempotencyKey, Ledger
 from jobs.redis.clock import microseconds
+from jobs.redis.replicas import Mark
 from tests.support.ledger.memory_table import Binding, JobTable
 
 
@@ -47,5 +48,5 @@ class MemoryKeys(Ledger):
             until = self._clock() + self._idempotency_ttl_us
             self._table.bindings[owner, idempotency.key] = Binding(subject, idempotency.fingerprint, until)
 
-    def check_written(self) -> None:
+    def check_written(self, *marks: Mark) -> None:
         """It writes nothing."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.measurement import Interval, row_alignment
+from analysis.measurement import Device, Interval, row_alignment
+from analysis.sources import recorded_device
 from kernels.published import PUBLISHED
 from tests.support.recorded import h200, made, report, timed
 
@@ -76,3 +77,12 @@ def test_size_of_a_rectangle_is_that_of_a_square_of_as_many_operations() -> None
 @pytest.mark.parametrize(("row_bytes", "alignment"), [(4096, 16), (4100, 4), (4104, 8), (4112, 16), (2050, 2), (0, 16)])
 def test_alignment_of_rows(row_bytes: int, alignment: int) -> None:
     assert row_alignment(row_bytes) == alignment
+
+
+def test_what_is_not_of_its_kind_is_not_known_of_a_device() -> None:
+    """A record of another version, or a damaged one: its figures are still shown."""
+    odd = {"name": 7, "uuid": {}, "device_class": "tpu", "compute_capability": "9.0", "multiprocessors": "many"}
+    odd |= {"cores": -1, "max_clock_mhz": [], "l2_bytes": True, "theoretical": "fast", "measured": {"gflops": 3}}
+    assert recorded_device(odd) == recorded_device({}) == Device()
+    partly = recorded_device({"theoretical": {"gflops": {"float32": 5.0, "float64": "x"}, "memory_gb_s": "y"}})
+    assert partly.theoretical.gflops == {"float32": 5.0} and partly.theoretical.memory_gb_s is None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jobs.errors import InvalidMatrix, MatmulError, UnsupportedDType
+from jobs.errors import InvalidMatrix, InvalidRequest, MatmulError, UnsupportedDType
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.formats.parser import MatrixHeader
 from kernels.model.numerics import Problem
@@ -136,6 +136,8 @@ def test_an_integer_among_floats_is_held_or_refused(operands: tuple[list[Any], l
         ({"a": [[3000]], "b": [[3000]], "alpha": 2}, "float64"),
         ({"a": [[3000]], "b": [[3000]], "alpha": 1e300}, "float64"),
         ({"a": [[1]], "b": [[1]], "c": [[16777216]]}, "float64"),
+        ({"a": [[1]], "b": [[1]], "c": [[2**53 - 2]]}, "float64"),
+        ({"a": [[1]], "b": [[1]], "c": [[2**53]], "beta": 0.5}, "float64"),  # which rounds whatever the type
         ({"a": [[1] * 64] * 64, "b": [[1] * 64] * 64}, "float64"),  # fp32_emulated might round it
         ({"a": [[1] * 64] * 64, "b": [[1] * 64] * 64, "kernel": "naive"}, None),
         ({"a": [[2] * 5, [3] * 5], "b": [[1] * 5, [1] * 5], "transpose_a": True}, None),
@@ -156,7 +158,11 @@ def test_the_type_that_numbers_get(document: dict[str, Any], dtype: str | None) 
             "a[0][0]",
         ),
         ({"a": [[0.5], [2**64 + 1]], "b": [[1]]}, "a[1][0] is 18446744073709551617, an integer", "a[1][0]"),
-        ({"a": [[2**53]], "b": [[1]]}, "sums may pass 2^53", None),
+        ({"a": [[2**53]], "b": [[1]]}, "sums may reach 2^53", None),
+        ({"a": [[1]], "b": [[1]], "c": [[2**53]]}, "sums may reach 2^53", None),
+        ({"a": [[1]], "b": [[1]], "bias": [2**53]}, "sums may reach 2^53", None),
+        ({"a": [[94906265]], "b": [[94906265]], "alpha": 3}, "sums may reach 2^53", None),
+        ({"a": [[1]], "b": [[1]], "c": [[2**53 - 1]], "beta": -2}, "sums may reach 2^53", None),
         ({"a": [[16777217]], "b": [[1]], "kernel": "hopper_fp32"}, "hopper_fp32 does not take float64", "dtype"),
         ({"a": {"matrix": "m"}, "b": {"matrix": "m"}, "c": [[16777217]]}, "c[0][0] is 16777217", "c[0][0]"),
     ],
@@ -185,3 +191,13 @@ def test_a_stored_matrix_keeps_its_integers(document: dict[str, Any], dtype: str
     else:
         upload: Any = reader.finish()
         assert upload.header.dtype == dtype
+
+
+@pytest.mark.parametrize("name", ["alpha", "beta"])
+@pytest.mark.parametrize(("value", "rounded"), [(2**53 + 1, 2.0**53), ([1, 2**53 + 1], [1, 2.0**53])])
+def test_a_factor_that_no_type_keeps_is_refused(name: str, value: Any, rounded: Any) -> None:
+    """Written with a point it asks to be rounded."""
+    document = {"a": [[[1, 0]]], "b": [[[1, 0]]], "c": [[[1, 0]]], "dtype": "complex128"}
+    with pytest.raises(InvalidRequest, match=f"{name}: -?[0-9]+ is an integer that float64 does not hold exactly"):
+        read(**document, **{name: value})
+    assert read(**document, **{name: rounded})

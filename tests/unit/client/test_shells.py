@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from matmul_client import AsyncClient, Client, DeadlineExceeded, Unreachable
+from matmul_client import AsyncClient, Client, DeadlineExceeded, MatmulError, Unreachable
 from matmul_client.core.retrying import STRANGER_RETRIES
 from tests.unit.client.scripted import ACCEPTED, CANCELLED, HALF, SILENCE, WHOLE, keys, scripted
 
@@ -79,6 +79,9 @@ def test_pauses_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("time.sleep", blocking.append)
     monkeypatch.setattr("anyio.sleep", sleep)
+    for ending in ("/v1", "/v2/"):
+        with pytest.raises(MatmulError, match=f"has a version; leave out {ending.rstrip('/')}"):
+            Client(NOBODY + ending)
     with Client(NOBODY) as mm, pytest.raises(Unreachable, match="Is it running"):
         mm.kernels()
     with pytest.raises(Unreachable):

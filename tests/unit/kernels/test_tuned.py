@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.packed import read_text, write_text
 from kernels.selection.tuned import (
+    DEVICE_CLASS,
     DIRECTORY,
     TABLES,
     TunedTable,
@@ -198,3 +201,16 @@ def test_shipped_tables_name_kernels_and_configs_that_there_are(shipped: TunedTa
             resolved = kernel.resolve_config(ranked.config, one.problem)
             assert resolved == {**resolved, **ranked.config}, "what came later has its default"
             assert ranked.gflops > 0
+
+
+def test_what_ships_is_read_when_it_is_looked_at_and_not_for_a_cpu() -> None:
+    """Most processes start without it; a worker of a CPU, and an API that takes products, never read it."""
+    looks = (
+        "import service.app, worker.process.tasks\n"
+        "from kernels.selection import choose, tuned\nfrom kernels.published import PUBLISHED\n"
+        "from kernels.model.kernel import DeviceTraits\nfrom kernels.model.numerics import Problem\n"
+        "choose.choose('auto', {}, Problem(8, 8, 8, 'float32'), 'fp32', DeviceTraits('cpu', name='CPU'))\n"
+        "assert not any('_made' in vars(each) for each in (tuned.TABLES, PUBLISHED))\n"
+    )
+    subprocess.run([sys.executable, "-c", looks], check=True)
+    assert {table.device_class for table in TABLES} == {DEVICE_CLASS}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import service.local.run
 import worker.process.main
 from jobs.errors import InvalidSettings
 from jobs.redis import acl
+from jobs.redis.embedded import free_port
 from jobs.settings import get_settings
 from jobs.starting.options import CANNOT_START
 from jobs.starting.wrong_settings import checked_settings
@@ -83,6 +85,7 @@ def test_so_say_the_tools(main: Callable[[], int], capsys: pytest.CaptureFixture
     [
         ("MATMUL_ALLOWED_HOSTS", "here", "MATMUL_ALLOWED_HOSTS is not JSON"),
         ("MATMUL_REDIS_URL", "localhost:6379", "MATMUL_REDIS_URL must begin with redis://"),
+        ("MATMUL_REDIS_URL", "sentinel://here:26379/0", "MATMUL_REDIS_URL must name Redis, not its Sentinels"),
         ("MATMUL_REDIS_URL_FILE", "/nowhere/url", "MATMUL_REDIS_URL_FILE: /nowhere/url cannot be read"),
         ("MATMUL_UNIX_SOCKET_MODE", "9", "MATMUL_UNIX_SOCKET_MODE is '9', which cannot be read"),
         ("MATMUL_SWEEP_S", "9", "MATMUL_SWEEP_S is 9: it must be 2 at most"),
@@ -101,6 +104,14 @@ def test_a_gpu_that_is_hidden_is_told(capsys: pytest.CaptureFixture[str]) -> Non
         worker.process.main.main(["--device", "gpu:7"])
     assert ended.value.code == CANNOT_START
     assert "the worker for gpu:7 cannot start: CUDA_VISIBLE_DEVICES leaves 2 GPUs" in capsys.readouterr().err
+
+
+def test_replicas_of_the_embedded_redis_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """It has none, so every 202 would be a 503."""
+    os.environ |= {"MATMUL_REDIS_REPLICAS": "1", "MATMUL_PORT": str(free_port())}
+    with pytest.raises(SystemExit):
+        service.local.run.main(["--state-dir", str(tmp_path)])
+    assert "MATMUL_REDIS_REPLICAS is 1, but the Redis that this starts has no replicas" in capsys.readouterr().err
 
 
 def test_options_stand_for_settings(monkeypatch: pytest.MonkeyPatch) -> None:

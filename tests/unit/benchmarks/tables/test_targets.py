@@ -250,7 +250,7 @@ def test_lines_join_target_and_curve_and_keep_odd_sizes_apart(two_sizes_are_enou
         "ours": [4096, 8192],
         "ours, odd N": [4097, 8193],
         "cuBLAS": [4096, 8192],
-        "cuBLAS as operands lie, odd N, padded rows": [4097, 8193],
+        "cuBLAS by default, odd N, padded rows": [4097, 8193],
     }
     (panel, spare) = draw(made_up()).axes
     assert panel.get_title() == "hopper_bf16, bfloat16 operands"
@@ -283,7 +283,7 @@ def test_the_picture_follows_the_record_and_the_readme_shows_it(tmp_path: Path, 
     (tmp_path / "h200_vs_cublas.json").write_text(json.dumps(record))
     drawn = pictures(tmp_path)
     assert sorted(drawn) == ["h200_headline.svg", "h200_vs_cublas.svg"]
-    assert b"cuBLAS as operands lie, odd N, padded rows" in drawn["h200_vs_cublas.svg"]
+    assert b"cuBLAS by default, odd N, padded rows" in drawn["h200_vs_cublas.svg"]
     assert pictures(tmp_path) == drawn, "the same record gives the same bytes"
     shown = readme(MARKED, readme_part(tmp_path))
     assert "](docs/images/h200_headline.svg)" in shown and "times cuBLAS at its best" in shown
