@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kernels.model.arrange import tiles
 from kernels.model.edge import EDGE, core, edge_clocks
 from kernels.model.entry.boxes import Boxes
+from kernels.model.groups import Grouped, tile_rows
 from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
@@ -62,6 +65,10 @@ def _cluster_tile(problem: Problem, config: TileConfig) -> tuple[int, int]:
     return (columns, rows) if _as_it_lies(problem, config) else (rows, columns)
 
 
+def _cluster_rows(config: Mapping[str, int]) -> int:
+    return BLOCK_M * config["cluster"]
+
+
 def _inner(problem: Problem, config: TileConfig) -> Problem:
     return core(problem, config, _cluster_tile(problem, config))
 
@@ -102,6 +109,8 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     count = tiles(m, BLOCK_M) * tiles(n, config["block_n"]) * problem.batch
     if problem.symmetric:
         count = triangle_tiles(problem, BLOCK_M * config["cluster"], config["block_n"])
+    if problem.group_sizes:
+        count = tile_rows(problem, _cluster_rows(config)) * tiles(n, config["block_n"])
     grid = (count, 1, 1)
     shared_bytes = _shared_bytes(config, problem.dtype)
     return Launch(grid, ((CONSUMERS + 1) * WARPGROUP, 1, 1), shared_bytes, resident=True, cluster=config["cluster"])
@@ -116,6 +125,7 @@ def _boxes(problem: Problem, config: TileConfig) -> Boxes:
         a=(BOX, depth),
         b=(depth, depth) if as_it_lies else (BOX, depth),
         c=(OUT_ROWS, columns),
+        c_row=(1, columns) if problem.group_sizes else None,
         wanted=(False, not as_it_lies) if DTYPES[problem.dtype].itemsize != 2 else None,
         to_tf32=problem.dtype == "float32",
     )
@@ -195,6 +205,7 @@ def _warp_specialised(
         supports_dependent_launch=True,
         fused_outputs=FUSED_OUTPUTS.get(dtype, {}),
         scales=_scales if dtype == "float8_e4m3" else None,
+        groups=Grouped((dtype,), _cluster_rows) if DTYPES[dtype].itemsize == 2 else None,
     )
 
 

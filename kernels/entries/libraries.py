@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernels.model.groups import Grouped
 from kernels.model.kernel import Kernel, LibraryKernel, Parameter
 from kernels.model.numerics import COMPLEX_ACCURACY, OWN_ACCURACY, AccuracyName, DTypeName
 from kernels.model.scales import any_config
@@ -30,6 +31,7 @@ CPU: tuple[Kernel, ...] = (
         accuracy={**OWN_ACCURACY, "float8_e4m3": "fp32", **COMPLEX_ACCURACY},
         triangles=("float32", "float64"),
         scales=any_config,
+        groups=Grouped((*OWN_ACCURACY, "float8_e4m3", *COMPLEX_ACCURACY)),
     ),
 )
 
@@ -53,6 +55,7 @@ CUBLAS: tuple[Kernel, ...] = (
         arithmetic={"float16": "unproven", "bfloat16": "unproven", "float64": "tensor", "float8_e4m3": "tensor"},
         dtype_compute_capability={"float8_e4m3": FLOAT8},
         scales=any_config,
+        groups=Grouped(TUNED_TYPES),
     ),
     LibraryKernel(
         name="cublas_tuned",
@@ -83,6 +86,7 @@ CUBLAS: tuple[Kernel, ...] = (
         accuracy={"float32": "tf32"},
         arithmetic={"float32": "tensor"},
         min_compute_capability=(8, 0),
+        groups=Grouped(("float32",)),
     ),
     LibraryKernel(
         name="cublas_tf32_tuned",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kernels.entries.register_tiles import RUN_BYTES
 from kernels.model.arrange import tile_grid, tiles
 from kernels.model.buckets import SKINNY
+from kernels.model.groups import Grouped
 from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
 from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
@@ -34,6 +37,10 @@ def _pair_bytes(config: TileConfig, dtype: DTypeName) -> int:
     """A tile of each operand in shared memory: block_k rows, padded by a run."""
     itemsize = DTYPES[dtype].accumulator_bytes
     return config["block_k"] * ((config["block_m"] + config["block_n"]) * itemsize + 2 * RUN_BYTES)
+
+
+def _block_rows(config: Mapping[str, int]) -> int:
+    return config["block_m"]
 
 
 def _two_pairs(config: TileConfig, dtype: DTypeName) -> int:
@@ -134,6 +141,7 @@ WARP_TILED: tuple[Kernel, ...] = (
         arrange=lambda problem, config: _launch(problem, config, _two_pairs(config, problem.dtype)),
         shared_bytes=_two_pairs,
         accumulators=_accumulators,
+        groups=Grouped((*OWN_ACCURACY, "float8_e4m3"), _block_rows),
     ),
 )
 
@@ -168,6 +176,7 @@ PIPELINED: tuple[Kernel, ...] = (
         arrange=lambda problem, config: _launch(problem, config, _stages(config, problem.dtype)),
         shared_bytes=_stages,
         accumulators=_accumulators,
+        groups=Grouped(("float32", "float64", "int32"), _block_rows),
     ),
 )
 

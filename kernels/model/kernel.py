@@ -21,6 +21,7 @@ from kernels.model.entry.config import TileConfig as TileConfig
 from kernels.model.entry.fallback import Fallback
 from kernels.model.entry.sentences import describe_config, too_new, too_old
 from kernels.model.fused import FusedEpilogue
+from kernels.model.groups import Grouped, group_table
 from kernels.model.launch_plan import Launch, LaunchPlan, Pass, Workspace
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 from kernels.model.sources import source_files
@@ -88,6 +89,7 @@ class Kernel:
     arithmetic: Mapping[DTypeName, Arithmetic] = field(default_factory=dict)  # of floats, where it is not conventional
     # Where operands may have block scales: why a config cannot take those of a problem, as a sentence; None: it can.
     scales: Callable[[Problem, TileConfig], str | None] | None = field(default=None, repr=False)
+    groups: Grouped | None = field(default=None, repr=False)  # where rows of A may have groups
 
     @property
     def dtypes(self) -> tuple[DTypeName, ...]:
@@ -146,6 +148,9 @@ class Kernel:
 
     def takes_scales_of(self, problem: Problem) -> bool:
         return not problem.scale_columns or self.scales is not None
+
+    def takes_groups_of(self, problem: Problem) -> bool:
+        return not problem.group_sizes or (self.groups is not None and problem.dtype in self.groups.dtypes)
 
     def _scales_misfit(self, problem: Problem, config: TileConfig) -> str | None:
         return self.scales(problem, config) if problem.scale_columns and self.scales is not None else None
@@ -246,6 +251,7 @@ class CudaKernel(Kernel):
         boxes = self.boxes(problem, config) if self.boxes else None
         if boxes is not None and fused is not None:
             boxes = boxes.delivering(problem.product_dtype, fused.output)
+        rows_of = self.groups.rows if problem.group_sizes and self.groups is not None else None
         return LaunchPlan(
             problem=problem,
             inner=inner,
@@ -255,6 +261,7 @@ class CudaKernel(Kernel):
             workspace=self.workspace(inner, config) if self.workspace else None,
             boxes=boxes,
             mirrored=mirrored,
+            groups=() if rows_of is None else group_table(problem, rows_of(config)),
         )
 
     def _ranked(self, suits: list[Default], problem: Problem, device: DeviceTraits) -> list[Default]:

@@ -27,6 +27,7 @@ from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands
 from worker.cuda.epilogue.fused import FusedOnDevice
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
+from worker.cuda.grouped.check import GroupedOnDevice, grouped_on_device
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, download, upload
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
@@ -161,6 +162,7 @@ class ProductOnDevice(CudaProduct):
         delivered = matrices[2] if epilogue is None else epilogue.d
         super().__init__(problem, operands, copies, delivered, offered, device_lock)
         self._epilogue, self._staging, self._compiler, self._place = epilogue, staging, compiler, place
+        self._check: DeviceProduct | GroupedOnDevice
         host_a: HostMatrix = _OperandOnHost(operands[0], problem.dtype, transposed=problem.transpose_a)
         host_b: HostMatrix = _OperandOnHost(operands[1], problem.dtype, transposed=problem.transpose_b)
         self._real: RealOperands | None = None
@@ -169,6 +171,10 @@ class ProductOnDevice(CudaProduct):
             self._real = RealOperands(compiler, problem, *matrices[:2], for_check=True)
             on_device = self._real.on_device(problem, matrices[2])
             host_a, host_b = RealView(host_a), InBlocks(host_b, signs_of(problem))
+        elif problem.group_sizes:
+            self._digests = ProductDigests(compiler, matrices, staging, NO_DIGESTS)
+            self.matrices = self._check = grouped_on_device(compiler, problem, (host_a, host_b), matrices)
+            return
         else:
             self._scaled = dequantised_for_check(compiler, problem, operands, matrices)
             host_a, host_b = (each.host for each in self._scaled) if self._scaled else (host_a, host_b)

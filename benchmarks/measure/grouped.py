@@ -1,0 +1,181 @@
+"""Measures grouped products on a GPU: rows of A in groups of random sizes, each times a matrix of its own, in one
+launch, beside a cuBLAS call for each group and cuBLAS's own grouped product (cublasGemmGroupedBatchedEx).
+
+    python -m benchmarks.measure.grouped --out benchmarks/results/h100_grouped.json
+
+Times are medians of samples by turns, with a cold cache; launches are queued before they are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.measure.interleaved import Put, median_ms, sampler_of
+from benchmarks.recorded import write_rows
+from jobs.benchmarks.spec import DataSpec
+from jobs.settings import Settings
+from kernels.catalog import BY_NAME
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.numerics import DTypeName, Problem
+from kernels.selection.choose import Choice, choose
+from worker.cpu.environment import dated_environment
+
+if TYPE_CHECKING:
+    from worker.cuda.bench.operands import OperandSet
+    from worker.cuda.library.cublas import Cublas
+    from worker.cuda.runner import CudaRunner
+
+SEED, SAMPLES = 24, 9
+PACKAGES = ("cupy-cuda13x", "numpy")
+LIBRARY = "cublas"
+PUBLISHED = "cublasGemmGroupedBatchedEx"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Groups of `least` to `most` rows."""
+
+    dtype: DTypeName
+    groups: int
+    least: int
+    most: int
+    n: int
+    k: int
+    transposed: bool = False  # B, so that it is K-major
+
+    @property
+    def problem(self) -> Problem:
+        rows = np.random.default_rng(SEED).integers(self.least, self.most, self.groups, endpoint=True)
+        sizes = tuple(map(int, rows))
+        return Problem(sum(sizes), self.n, self.k, self.dtype, transpose_b=self.transposed, group_sizes=sizes)
+
+
+# Layers of experts, as in Mixtral 8×7B (n 14336, k 4096) and with more, smaller groups; then many small products.
+SHAPES: tuple[Shape, ...] = (
+    Shape("bfloat16", 8, 0, 512, 14336, 4096),
+    Shape("bfloat16", 8, 0, 512, 14336, 4096, transposed=True),
+    Shape("bfloat16", 8, 0, 512, 4096, 4096),
+    Shape("bfloat16", 16, 0, 512, 4096, 4096),
+    Shape("bfloat16", 64, 0, 512, 4096, 4096, transposed=True),
+    Shape("bfloat16", 64, 0, 64, 4096, 4096),
+    Shape("float16", 64, 16, 256, 256, 256),
+    Shape("float32", 64, 16, 256, 128, 128),
+    Shape("float32", 64, 16, 256, 256, 256),
+    Shape("float32", 8, 0, 512, 4096, 4096),
+    Shape("float64", 64, 16, 256, 256, 256),
+)
+# Of one kernel, configs beside the one that is taken: rows of a tile go with the blocks of a cluster.
+OTHERS: Mapping[str, tuple[TileConfig, ...]] = {
+    name: tuple({"block_n": n, "stages": s, "cluster": c} for n, s, c in ((256, 4, 1), (256, 4, 2), (128, 6, 1)))
+    for name in ("hopper_bf16", "hopper_fp16")
+}
+
+
+def configs(runner: CudaRunner, problem: Problem) -> Iterator[Choice]:
+    """Of our fastest kernel: the config that is taken, then others."""
+    traits = runner.device.traits
+    names = ("hopper_bf16", "hopper_fp16", "pipelined", "warp_tiled")
+    name = next(each for each in names if problem.dtype in BY_NAME[each].accuracy and _runs(each, runner))
+    own = choose(name, {}, problem, BY_NAME[name].accuracy[problem.dtype], traits)
+    yield own
+    for config in OTHERS.get(name, ()):
+        if config.items() - own.config.items():
+            yield Choice(own.kernel, own.kernel.resolve_config(config, problem, traits), "")
+
+
+def _runs(name: str, runner: CudaRunner) -> bool:
+    return BY_NAME[name].unsupported_because(runner.device.traits) is None
+
+
+def library_grouped(problem: Problem) -> Callable[[], Put]:
+    """cuBLAS's own. Its sizes are on the host, its addresses on the device."""
+    import cupy
+
+    from kernels.model.groups import groups_of
+    from worker.cuda.grouped.library import Published
+    from worker.cuda.grouped.slices import matrices_of
+
+    def made() -> Put:
+        published: dict[int, Published] = {}
+
+        def put(at: OperandSet) -> None:
+            if id(at) not in published:
+                own = [(group.problem, *matrices_of(group, (at.a, at.b, at.c))) for group in groups_of(problem)]
+                published[id(at)] = Published(own)
+            published[id(at)].put(cupy.cuda.get_current_stream().ptr)
+
+        return put
+
+    return made
+
+
+def puts(runner: CudaRunner, cublas: Cublas, problem: Problem) -> dict[str, Put]:
+    """Ways to make the product, by what they are called in a row; the one that is taken first."""
+    from worker.cuda.grouped.library import grouped_multiplication
+    from worker.cuda.launch import prepare
+
+    def ours(choice: Choice) -> Put:
+        assert isinstance(choice.kernel, CudaKernel)
+        prepared = prepare(runner.compiler, choice.kernel, choice.config, problem)
+        return lambda at: prepared.launch(at.a, at.b, at.c)
+
+    def calls(at: OperandSet) -> None:
+        grouped_multiplication(cublas, LIBRARY, problem, (at.a, at.b, at.c))()
+
+    found = {_named(choice): ours(choice) for choice in configs(runner, problem)}
+    return {**found, LIBRARY: calls, PUBLISHED: library_grouped(problem)()}
+
+
+def _named(choice: Choice) -> str:
+    sizes = (str(choice.config[each]) for each in ("block_m", "block_n", "cluster") if each in choice.config)
+    return f"{choice.kernel.name} {'x'.join(sizes)}"
+
+
+def measured(runner: CudaRunner, shapes: Sequence[Shape]) -> Iterator[Mapping[str, Any]]:
+    """A row for each shape: times in milliseconds."""
+    from worker.cuda.bench.operands import random_set
+    from worker.cuda.library.cublas import Cublas
+
+    sampler, cublas = sampler_of(runner), Cublas(runner.compiler)
+    for shape in shapes:
+        problem = shape.problem
+        at = random_set(runner.compiler, problem, DataSpec())
+        ways = puts(runner, cublas, problem)
+        times = dict(zip(ways, median_ms(sampler, list(ways.values()), at, SAMPLES), strict=True))
+        first = next(iter(times.values()))
+        library = min(times[LIBRARY], times[PUBLISHED])
+        about = {"dtype": shape.dtype, "groups": shape.groups, "rows": problem.m, "n": shape.n, "k": shape.k}
+        figures = {"gflops": round(problem.flops / first / 1e6, 1), "of_library": round(library / first, 3)}
+        yield {
+            **about,
+            "transposed": shape.transposed,
+            **figures,
+            "ms": {way: round(time, 5) for way, time in times.items()},
+        }
+
+
+def main() -> None:
+    from worker.cuda.runner import CudaRunner
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--dtypes", nargs="*", default=sorted({shape.dtype for shape in SHAPES}))
+    asked = parser.parse_args()
+    runner = CudaRunner(Settings(device="gpu:0"))
+    shapes = [shape for shape in SHAPES if shape.dtype in asked.dtypes]
+    runner.compile_ahead((choice, shape.problem) for shape in shapes for choice in configs(runner, shape.problem))
+    rows = []
+    for row in measured(runner, shapes):
+        rows.append(row)
+        print(row, flush=True)
+    write_rows(asked.out, {"environment": dated_environment(*PACKAGES), "device": runner.device.name}, rows)
+
+
+if __name__ == "__main__":
+    main()

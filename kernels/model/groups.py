@@ -1,0 +1,63 @@
+"""Grouped products: rows of A in groups, of unequal sizes, each multiplied by a matrix of its own.
+
+    C[rows of group g] = A[rows of group g]·B[g],  g = 0 … G − 1
+
+A is (m, k), B (G, k, n), C (m, n); the sizes of all groups add up to m, and any may be 0. It is what
+`jax.lax.ragged_dot` and `torch._grouped_mm` compute for layers of experts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from kernels.model.numerics import DTypeName, Problem
+
+MAX_GROUPS = 1024  # they are part of a job's record
+# For each group the tiles of C, counted by rows of tiles, and the rows before its own; at last how many there are.
+GroupTable = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One product of a grouped one."""
+
+    index: int  # of its matrix in B
+    first_row: int
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """That a kernel takes groups, of operands of these types. `rows`: of C in its tiles, of which none crosses from a
+    group into the next; None of a library, which is called for each group."""
+
+    dtypes: tuple[DTypeName, ...]
+    rows: Callable[[Mapping[str, int]], int] | None = None
+
+
+def tiles(extent: int, tile: int) -> int:
+    return -(-extent // tile)
+
+
+def tile_rows(problem: Problem, rows: int) -> int:
+    """Rows of tiles that C is cut into."""
+    return sum(tiles(size, rows) for size in problem.group_sizes or (problem.m,))
+
+
+def group_table(problem: Problem, rows: int) -> GroupTable:
+    """Of a kernel whose tiles have so many rows."""
+    entries, first_tile, first_row = [], 0, 0
+    for size in problem.group_sizes:
+        entries.append((first_tile, first_row))
+        first_tile, first_row = first_tile + tiles(size, rows), first_row + size
+    return (*entries, (first_tile, first_row))
+
+
+def groups_of(problem: Problem) -> Iterator[Group]:
+    """Those that have rows."""
+    first_row = 0
+    for index, size in enumerate(problem.group_sizes):
+        if size:
+            yield Group(index, first_row, replace(problem, m=size, group_sizes=()))
+        first_row += size
