@@ -54,6 +54,11 @@ def group_table(problem: Problem, rows: int) -> GroupTable:
     return (*entries, (first_tile, first_row))
 
 
+def with_groups(problem: Problem, sizes: tuple[int, ...]) -> Problem:
+    """The grouped product of a plain A and a batch of matrices, in place of the product of each with all of A."""
+    return replace(problem, batch=1, b_batched=False, group_sizes=sizes)
+
+
 def groups_of(problem: Problem) -> Iterator[Group]:
     """Those that have rows."""
     first_row = 0
