@@ -33,5 +33,5 @@ class Options(TypedDict, total=False):
     output_dtype: OutputDType  # float32 of 16-bit operands, or 16 bits of longer ones
     scale_a: Any  # block scales of 8-bit operands: quantize with per_token_cast_to_fp8 and per_block_cast_to_fp8
     scale_b: Any
-    group_sizes: Iterable[SupportsIndex]  # rows of A for each matrix of B in turn: a grouped product, as jax.lax.ragged_dot
+    group_sizes: Iterable[SupportsIndex]  # rows of A for each matrix of B in turn, as of jax.lax.ragged_dot
     verify: Literal["freivalds", "off"]

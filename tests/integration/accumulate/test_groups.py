@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +10,11 @@ import httpx
 import ml_dtypes
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from jobs.formats.elements import Array
 from matmul_client import Client
+from matmul_client.cli.commands import matmul
 from tests.integration.accumulate.test_api import ASYNC, stored
 from tools.played.api import from_npy, npy
 from tools.stack import Stack
@@ -72,11 +72,13 @@ def test_the_command(stack: Stack, tmp_path: Path) -> None:
     a, b = operands()
     for name, array in {"a": a, "b": b}.items():
         np.save(tmp_path / f"{name}.npy", array)
-    command = [sys.executable, "-m", "matmul_client.cli.main", "--url", stack.url, "multiply", "a.npy", "b.npy"]
-    sizes = ["--group-sizes", "3,0,5,1", "-o", "c.npy"]
-    done = subprocess.run([*command, *sizes], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    np.testing.assert_array_equal(np.load(tmp_path / "c.npy"), by_groups(a, b))
+    files = [str(tmp_path / f"{name}.npy") for name in "abc"]
+    asked = ["multiply", *files[:2], "--group-sizes", "3,0,5,1", "-o", files[2]]
+    done = CliRunner().invoke(matmul, asked, env={"MATMUL_URL": stack.url})
+    assert done.exit_code == 0, done.output
+    np.testing.assert_array_equal(np.load(files[2]), by_groups(a, b))
+    refused = CliRunner().invoke(matmul, [*asked[:3], "--group-sizes", "3,x"], env={"MATMUL_URL": stack.url})
+    assert refused.exit_code == 2 and "3,x is not a list of whole numbers, such as 3,0,5." in refused.output
 
 
 def test_jobs_with_other_groups_are_other_jobs(client: httpx.Client) -> None:
