@@ -223,7 +223,10 @@ def _half(name: str, dtype: DTypeName) -> CudaKernel:
         "that the producer gave up. Blocks stay on their multiprocessor and go from tile to tile, so the next tile's "
         "boxes arrive while the last one's sums are stored. The two blocks of a cluster need the same columns of B: "
         "each copies half of them for both. Edge tiles that hold little of C come last and are cut short. float32 sums "
-        "are rounded once; before that, alpha, C and a bias are added to them where a product has these.",
+        "are rounded once; before that, alpha, C and a bias are added to them where a product has these. Rows of A may "
+        "have groups, each with a matrix of its own: resident blocks find the group of a tile in a table. A box of A "
+        "may reach into the next group, whose rows are then multiplied and not stored: where a group ends within a box "
+        "of C, its rows are stored one by one.",
         f"{DESIGN} (fast.cu, 2024).",
         (dtype, OWN_ACCURACY[dtype]),
     )

@@ -24,7 +24,7 @@ CPU: tuple[Kernel, ...] = (
         idea="The baseline without a GPU. NumPy hands float32, float64 and complex products to the BLAS it was "
         "built with. Floats of 16 and 8 bits are widened to float32; 16-bit ones are rounded once at the end; integers "
         "are summed exactly. 8-bit operands with block scales are multiplied 128 steps of k at a time, and those sums "
-        "by both scales.",
+        "by both scales. Groups of rows are multiplied one after the other.",
         origin="NumPy and its BLAS; the CPU column of reports 000 and 002.",
         device_class="cpu",
         library="NumPy BLAS",
@@ -42,7 +42,8 @@ CUBLAS: tuple[Kernel, ...] = (
         idea="The baseline: cuBLAS picks among hundreds of prebuilt kernels. float32 is not lowered to TF32; 16-bit "
         "floats accumulate in float32; int8 goes through its integer path. 8-bit floats go through cublasLt, operands "
         "made K-major first, and their partial sums are promoted to float32 at intervals. With block scales they are "
-        "multiplied by these first and go through the float32 path: its own block-scaled kernels are not called.",
+        "multiplied by these first and go through the float32 path: its own block-scaled kernels are not called. It is "
+        "called once for each group of rows.",
         origin="cuBLAS through CuPy; the library column of report 003.",
         device_class="gpu",
         library="cuBLAS",

@@ -121,7 +121,9 @@ WARP_TILED: tuple[Kernel, ...] = (
         idea="The lanes of a warp share a compact part of the block's tile, so a warp reads few words of shared memory "
         "for many multiply-adds: at 16×8 a thread, 160 for 4096. Tiles are double-buffered: the next ones are in "
         "flight from memory to registers while these are multiplied, and the block waits once per tile. Multiply-adds "
-        "go along a row of the thread's tile and back along the next, which halves register bank conflicts.",
+        "go along a row of the thread's tile and back along the next, which halves register bank conflicts. Rows of A "
+        "may have groups, each with a matrix of its own: tiles do not cross from one into the next, and a block finds "
+        "the group of its tile in a table, so one launch multiplies all.",
         origin="Report 003 (warp-level tiling); the order of multiply-adds is known from CUTLASS.",
         accuracy={**OWN_ACCURACY, "float8_e4m3": "fp32"},
         parameters=_parameters(SHAPES, BLOCKS, (16, 8)),
@@ -152,7 +154,8 @@ PIPELINED: tuple[Kernel, ...] = (
         idea="Copies go from memory straight into shared memory, stages - 1 tiles ahead, without passing through "
         "registers. A thread reads the operands of its next step while it multiplies those of this one. In the "
         "interior a tile is one stretch of code without a branch, so copies and reads spread among the multiply-adds. "
-        "A copy moves 4 bytes at least: 16-bit and 8-bit types are left to `warp_tiled`.",
+        "A copy moves 4 bytes at least: 16-bit and 8-bit types are left to `warp_tiled`. Rows of A may have groups, as "
+        "there.",
         origin="Future work of report 000 (double-buffered shared memory pipelines).",
         accuracy={name: cls for name, cls in OWN_ACCURACY.items() if name in ("float32", "float64", "int32")},
         parameters=(

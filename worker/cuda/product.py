@@ -142,6 +142,8 @@ class ProductOnDevice(CudaProduct):
     """Checked where it lies, and copied back piece by piece: this process never holds it whole. It is made before the
     device multiplies: `prepare_check` is for while it does, and `computed` is called once it has."""
 
+    _check: DeviceProduct | GroupedOnDevice
+
     def __init__(
         self,
         problem: Problem,
@@ -162,7 +164,6 @@ class ProductOnDevice(CudaProduct):
         delivered = matrices[2] if epilogue is None else epilogue.d
         super().__init__(problem, operands, copies, delivered, offered, device_lock)
         self._epilogue, self._staging, self._compiler, self._place = epilogue, staging, compiler, place
-        self._check: DeviceProduct | GroupedOnDevice
         host_a: HostMatrix = _OperandOnHost(operands[0], problem.dtype, transposed=problem.transpose_a)
         host_b: HostMatrix = _OperandOnHost(operands[1], problem.dtype, transposed=problem.transpose_b)
         self._real: RealOperands | None = None
@@ -172,8 +173,7 @@ class ProductOnDevice(CudaProduct):
             on_device = self._real.on_device(problem, matrices[2])
             host_a, host_b = RealView(host_a), InBlocks(host_b, signs_of(problem))
         elif problem.group_sizes:
-            self._digests = ProductDigests(compiler, matrices, staging, NO_DIGESTS)
-            self.matrices = self._check = grouped_on_device(compiler, problem, (host_a, host_b), matrices)
+            self._check_groups(problem, (host_a, host_b), matrices)
             return
         else:
             self._scaled = dequantised_for_check(compiler, problem, operands, matrices)
@@ -195,6 +195,16 @@ class ProductOnDevice(CudaProduct):
         self._digests = ProductDigests(compiler, digested, staging, left)
         of_sums = None if fused is None else fused.check(compiler, on_device)
         self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), self._digests, of_sums)
+
+    def _check_groups(
+        self,
+        problem: Problem,
+        hosts: tuple[HostMatrix, HostMatrix],
+        matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
+    ) -> None:
+        """Digests are of all three matrices, and by themselves: no sketch reads one of them as a whole."""
+        self._digests = ProductDigests(self._compiler, matrices, self._staging, NO_DIGESTS)
+        self.matrices = self._check = grouped_on_device(self._compiler, problem, hosts, matrices)
 
     def prepare_check(self) -> None:
         """All of the check that can be done before the product is there."""

@@ -36,7 +36,6 @@ from worker.cuda.device.telemetry import GpuTelemetry
 from worker.cuda.epilogue.fusable import Fusable
 from worker.cuda.epilogue.fused import FusedKernels
 from worker.cuda.epilogue.on_device import EpilogueOnDevice, epilogue_on_device
-from worker.cuda.grouped.library import grouped_multiplication
 from worker.cuda.launch import PreparedKernels, kernel_bytes
 from worker.cuda.library.cublas import Cublas
 from worker.cuda.library.scaled import multiplication
@@ -261,8 +260,6 @@ class CudaRunner(TilingRunner):
         elif isinstance(kernel, CudaKernel):
             argument = None if scales is None else scales.argument
             multiply = partial(self._prepared.get(kernel, choice.config, problem).launch, *matrices, scales=argument)
-        elif problem.group_sizes:
-            multiply, is_loaded = grouped_multiplication(self._cublas, kernel.name, problem, matrices), False
         elif scales is not None:
             multiply = multiplication(self.compiler, self._cublas, problem, scales, matrices)
         else:

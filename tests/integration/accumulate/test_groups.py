@@ -59,6 +59,8 @@ def test_lists_seeds_files_and_jobs(client: httpx.Client) -> None:
     seeds = {"a": {"random": {"shape": [9, 300]}}, "b": {"random": {"shape": [4, 300, 200]}}, "group_sizes": SIZES}
     job = client.post("/v1/matmul", json=seeds, headers=JSON).json()["job"]
     assert job["verification"]["passed"] and job["gflops"] > 0
+    page = client.get(f"/ui/jobs/{job['id']}")
+    assert page.status_code == 200 and "group_sizes" in page.text and "/ui/multiply?" not in page.text
     chained = {"a": {"job": job["id"]}, "b": {"random": {"shape": [2, 200, 3]}}, "group_sizes": [0, 9]}
     assert client.post("/v1/matmul", json=chained, headers=JSON).json()["job"]["verification"]["passed"]
     a, b = operands()

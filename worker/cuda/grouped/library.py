@@ -1,5 +1,5 @@
-"""Grouped products by cuBLAS: a call for each group, or one for all of them, cublasGemmGroupedBatchedEx, which CuPy has
-no binding for (cuBLAS documentation, "cublas<t>GemmGroupedBatchedEx").
+"""cuBLAS's own grouped product, cublasGemmGroupedBatchedEx, by ctypes: CuPy has no binding for it (cuBLAS documentation,
+"cublas<t>GemmGroupedBatchedEx"). It is measured beside ours.
 
 The library is column-major, so C = A·B is asked for as Cᵀ = Bᵀ·Aᵀ: operands change places, and nothing is copied.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -16,25 +16,12 @@ import cupy
 import numpy as np
 
 from jobs.errors import DeviceFault, KernelUnavailable
-from kernels.model.groups import groups_of
 from kernels.model.numerics import Problem
-from worker.cuda.grouped.slices import Matrices, matrices_of
-from worker.cuda.library.cublas import OWN_PRECISION, Cublas
+from worker.cuda.library.cublas import OWN_PRECISION
 from worker.cuda.memory import DeviceMatrix
 
 LIBRARIES = ("libcublas.so.13", "libcublas.so.12")
 Own = tuple[Problem, DeviceMatrix, DeviceMatrix, DeviceMatrix]  # a group's product and its matrices
-
-
-def grouped_multiplication(cublas: Cublas, name: str, problem: Problem, matrices: Matrices) -> Callable[[], None]:
-    """Puts the product on the current stream, a call for each group."""
-    groups = [(group.problem, *matrices_of(group, matrices)) for group in groups_of(problem)]
-
-    def multiply() -> None:
-        for own, a, b, c in groups:
-            cublas.multiply(name, own, a, b, c)
-
-    return multiply
 
 
 class Published:

@@ -14,11 +14,13 @@ import numpy as np
 from cupy_backends.cuda.libs import cublas
 
 from jobs.errors import KernelUnavailable
+from kernels.model.groups import groups_of
 from kernels.model.kernel import NO_CONFIG, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.arrangement import conjugate
 from worker.cuda.complex.matrices import conjugated
+from worker.cuda.grouped.slices import matrices_of
 from worker.cuda.library.cublas_lt import CublasLt, LtProduct
 from worker.cuda.library.cublas_tuned import TUNED, Matrices, TunedCublas
 from worker.cuda.memory import DeviceMatrix, allocate
@@ -108,6 +110,10 @@ class Cublas:
             self._seen.popitem(last=False)
         if problem.k == 0:
             c.memory.memset_async(0, c.layout.bytes)
+            return
+        if problem.group_sizes:
+            for group in groups_of(problem):
+                self.multiply(kernel, group.problem, *matrices_of(group, (a, b, c)))
             return
         if kernel in TUNED:
             if problem.flops:

@@ -39,19 +39,19 @@ PUBLISHED = "cublasGemmGroupedBatchedEx"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Groups of `least` to `most` rows."""
+    """Groups of `min_rows` to `max_rows`."""
 
     dtype: DTypeName
     groups: int
-    least: int
-    most: int
+    min_rows: int
+    max_rows: int
     n: int
     k: int
     transposed: bool = False  # B, so that it is K-major
 
     @property
     def problem(self) -> Problem:
-        rows = np.random.default_rng(SEED).integers(self.least, self.most, self.groups, endpoint=True)
+        rows = np.random.default_rng(SEED).integers(self.min_rows, self.max_rows, self.groups, endpoint=True)
         sizes = tuple(map(int, rows))
         return Problem(sum(sizes), self.n, self.k, self.dtype, transpose_b=self.transposed, group_sizes=sizes)
 
@@ -117,7 +117,6 @@ def library_grouped(problem: Problem) -> Callable[[], Put]:
 
 def puts(runner: CudaRunner, cublas: Cublas, problem: Problem) -> dict[str, Put]:
     """Ways to make the product, by what they are called in a row; the one that is taken first."""
-    from worker.cuda.grouped.library import grouped_multiplication
     from worker.cuda.launch import prepare
 
     def ours(choice: Choice) -> Put:
@@ -126,7 +125,7 @@ def puts(runner: CudaRunner, cublas: Cublas, problem: Problem) -> dict[str, Put]
         return lambda at: prepared.launch(at.a, at.b, at.c)
 
     def calls(at: OperandSet) -> None:
-        grouped_multiplication(cublas, LIBRARY, problem, (at.a, at.b, at.c))()
+        cublas.multiply(LIBRARY, problem, at.a, at.b, at.c)
 
     found = {_named(choice): ours(choice) for choice in configs(runner, problem)}
     return {**found, LIBRARY: calls, PUBLISHED: library_grouped(problem)()}
