@@ -1,5 +1,5 @@
-"""cuBLAS's own grouped product, cublasGemmGroupedBatchedEx, by ctypes: CuPy has no binding for it (cuBLAS documentation,
-"cublas<t>GemmGroupedBatchedEx"). It is measured beside ours.
+"""cuBLAS's own grouped product, cublasGemmGroupedBatchedEx, by ctypes, as CuPy has no binding for it (cuBLAS
+documentation, "cublas<t>GemmGroupedBatchedEx"). It is measured beside ours.
 
 The library is column-major, so C = A·B is asked for as Cᵀ = Bᵀ·Aᵀ: operands change places, and nothing is copied.
 """
@@ -71,7 +71,7 @@ def _library() -> ctypes.CDLL:
     """That of CuPy, which has loaded it."""
     for name in LIBRARIES:
         try:
-            return ctypes.CDLL(name, mode=os.RTLD_NOLOAD)
+            return ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
         except OSError:
             continue
     raise KernelUnavailable("cuBLAS is not loaded; install CuPy with its libraries.")
