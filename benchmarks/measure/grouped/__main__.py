@@ -9,7 +9,7 @@ Times are medians of samples by turns, with a cold cache; launches are queued be
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from benchmarks.recorded import write_rows
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
+from kernels.model.groups import groups_of
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import Choice, choose
@@ -93,29 +94,18 @@ def _runs(name: str, runner: CudaRunner) -> bool:
     return BY_NAME[name].unsupported_because(runner.device.traits) is None
 
 
-def library_grouped(problem: Problem) -> Callable[[], Put]:
-    """cuBLAS's own. Its sizes are on the host, its addresses on the device."""
+def published(problem: Problem, at: OperandSet) -> Put:
+    """cuBLAS's own grouped product."""
     import cupy
 
-    from kernels.model.groups import groups_of
     from worker.cuda.grouped.library import Published
     from worker.cuda.grouped.slices import matrices_of
 
-    def made() -> Put:
-        published: dict[int, Published] = {}
-
-        def put(at: OperandSet) -> None:
-            if id(at) not in published:
-                own = [(group.problem, *matrices_of(group, (at.a, at.b, at.c))) for group in groups_of(problem)]
-                published[id(at)] = Published(own)
-            published[id(at)].put(cupy.cuda.get_current_stream().ptr)
-
-        return put
-
-    return made
+    call = Published([(group.problem, *matrices_of(group, (at.a, at.b, at.c))) for group in groups_of(problem)])
+    return lambda _: call.put(cupy.cuda.get_current_stream().ptr)
 
 
-def puts(runner: CudaRunner, cublas: Cublas, problem: Problem) -> dict[str, Put]:
+def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, at: OperandSet) -> dict[str, Put]:
     """Ways to make the product, by what they are called in a row; the one that is taken first."""
     from worker.cuda.launch import prepare
 
@@ -128,7 +118,7 @@ def puts(runner: CudaRunner, cublas: Cublas, problem: Problem) -> dict[str, Put]
         cublas.multiply(LIBRARY, problem, at.a, at.b, at.c)
 
     found = {_named(choice): ours(choice) for choice in configs(runner, problem)}
-    return {**found, LIBRARY: calls, PUBLISHED: library_grouped(problem)()}
+    return {**found, LIBRARY: calls, PUBLISHED: published(problem, at)}
 
 
 def _named(choice: Choice) -> str:
@@ -145,7 +135,7 @@ def measured(runner: CudaRunner, shapes: Sequence[Shape]) -> Iterator[Mapping[st
     for shape in shapes:
         problem = shape.problem
         at = random_set(runner.compiler, problem, DataSpec())
-        ways = puts(runner, cublas, problem)
+        ways = puts(runner, cublas, problem, at)
         times = dict(zip(ways, median_ms(sampler, list(ways.values()), at, SAMPLES), strict=True))
         first = next(iter(times.values()))
         library = min(times[LIBRARY], times[PUBLISHED])
