@@ -31,6 +31,10 @@ STAGE_CLOCKS = {64: 490, 128: 560, 192: 810, 256: 1024}
 STAGE_CLOCKS_OF_WORDS = {64: 610, 128: 740, 192: 850, 256: 1024}  # out of registers
 END_CLOCKS = 20  # for each column
 WIDTHS = ((256, 4, 2), (192, 4, 2), (128, 6, 2), (64, 6, 1))  # columns, stages and blocks of a cluster
+# Of products with groups: blocks of a cluster have rows of one group, so where groups are small, each is alone.
+GROUP_CONFIGS: tuple[Mapping[str, int], ...] = tuple(
+    {"block_n": n, "stages": stages, "cluster": blocks} for n, stages, _ in WIDTHS for blocks in (1, 2)
+)
 GROUP = 8  # rows of clusters whose tiles are computed at about the same time, and cut into one more column of tiles
 # Of sums that are float32: of operands of 16 bits, in their own type or as they are.
 FUSED_OUTPUTS: dict[DTypeName, dict[DTypeName, tuple[DTypeName, ...]]] = {
@@ -82,6 +86,8 @@ def _waves(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
     (hopper_schedule.cuh). A thin tile takes as long as another: it has as many stages."""
     (m, n), rows, columns = _sides(_inner(problem, config), config), BLOCK_M * config["cluster"], config["block_n"]
     clusters = multiprocessors // config["cluster"]
+    if problem.group_sizes:
+        return tiles(tile_rows(problem, rows) * tiles(n, columns), clusters)
     if problem.symmetric:
         return tiles(triangle_tiles(problem, rows, columns), clusters)
     down, across = m // rows + (m % rows > BLOCK_M // 2), n // columns + (n % columns > columns // 2)
@@ -205,7 +211,7 @@ def _warp_specialised(
         supports_dependent_launch=True,
         fused_outputs=FUSED_OUTPUTS.get(dtype, {}),
         scales=_scales if dtype == "float8_e4m3" else None,
-        groups=Grouped((dtype,), _cluster_rows) if DTYPES[dtype].itemsize == 2 else None,
+        groups=Grouped((dtype,), _cluster_rows, GROUP_CONFIGS) if DTYPES[dtype].itemsize == 2 else None,
     )
 
 

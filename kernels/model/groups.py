@@ -30,10 +30,12 @@ class Group:
 @dataclass(frozen=True, slots=True)
 class Grouped:
     """That a kernel takes groups, of operands of these types. `rows`: of C in its tiles, of which none crosses from a
-    group into the next; None of a library, which is called for each group."""
+    group into the next; None of a library, which is called for each group. `configs`: to start from, where those of
+    plain products are not what groups are for."""
 
     dtypes: tuple[DTypeName, ...]
     rows: Callable[[Mapping[str, int]], int] | None = None
+    configs: tuple[Mapping[str, int], ...] = ()
 
 
 def tiles(extent: int, tile: int) -> int:
@@ -52,6 +54,13 @@ def group_table(problem: Problem, rows: int) -> GroupTable:
         entries.append((first_tile, first_row))
         first_tile, first_row = first_tile + tiles(size, rows), first_row + size
     return (*entries, (first_tile, first_row))
+
+
+def table_of(grouped: Grouped | None, problem: Problem, config: Mapping[str, int]) -> GroupTable:
+    """Empty without groups, and of a library."""
+    if not problem.group_sizes or grouped is None or grouped.rows is None:
+        return ()
+    return group_table(problem, grouped.rows(config))
 
 
 def with_groups(problem: Problem, sizes: tuple[int, ...]) -> Problem:

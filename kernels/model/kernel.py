@@ -21,7 +21,7 @@ from kernels.model.entry.config import TileConfig as TileConfig
 from kernels.model.entry.fallback import Fallback
 from kernels.model.entry.sentences import describe_config, too_new, too_old
 from kernels.model.fused import FusedEpilogue
-from kernels.model.groups import Grouped, group_table
+from kernels.model.groups import Grouped, table_of
 from kernels.model.launch_plan import Launch, LaunchPlan, Pass, Workspace
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 from kernels.model.sources import source_files
@@ -172,7 +172,9 @@ class Kernel:
     def _starts(self, problem: Problem | None, device: DeviceTraits | None) -> Iterator[TileConfig]:
         """Configs to fill up from: those that suit first, then the parameters' defaults, then all others."""
         if problem is not None and device is not None:
-            suits = [default for default in self.defaults if default.suits(problem, device)]
+            of_groups = self.groups.configs if problem.group_sizes and self.groups is not None else ()
+            defaults = tuple(Default(config=config) for config in of_groups) or self.defaults
+            suits = [default for default in defaults if default.suits(problem, device)]
             yield from (default.config for default in self._ranked(suits, problem, device))
         yield NO_CONFIG
         yield from (default.config for default in self.defaults)
@@ -251,7 +253,6 @@ class CudaKernel(Kernel):
         boxes = self.boxes(problem, config) if self.boxes else None
         if boxes is not None and fused is not None:
             boxes = boxes.delivering(problem.product_dtype, fused.output)
-        rows_of = self.groups.rows if problem.group_sizes and self.groups is not None else None
         return LaunchPlan(
             problem=problem,
             inner=inner,
@@ -261,7 +262,7 @@ class CudaKernel(Kernel):
             workspace=self.workspace(inner, config) if self.workspace else None,
             boxes=boxes,
             mirrored=mirrored,
-            groups=() if rows_of is None else group_table(problem, rows_of(config)),
+            groups=table_of(self.groups, problem, config),
         )
 
     def _ranked(self, suits: list[Default], problem: Problem, device: DeviceTraits) -> list[Default]:

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
-from kernels.model import kernel as kernel_model
+from kernels.model import groups as groups_model
 from kernels.model.accuracy import element_bound
 from kernels.model.groups import GroupTable, group_table, groups_of
 from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
@@ -136,7 +136,7 @@ def test_a_row_times_the_neighbours_matrix_is_found(
             return group_table(grouped_problem(moved, 600, 500, "bfloat16"), rows)
 
         with monkeypatch.context() as patch:
-            patch.setattr(kernel_model, "group_table", another)
+            patch.setattr(groups_model, "group_table", another)
             fresh = grouped_problem(sizes, 600, 500 + off, "bfloat16")  # not a launch that is kept
             pair = grouped_operands(fresh, rng)
             _, found, _ = multiply(runner, name, fresh, *pair, rng)
