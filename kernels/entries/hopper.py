@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from kernels.model.arrange import tiles
 from kernels.model.edge import EDGE, core, edge_clocks
 from kernels.model.entry.boxes import Boxes
-from kernels.model.groups import Grouped, tile_rows
+from kernels.model.groups import Grouped, tile_count
 from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
@@ -69,8 +70,14 @@ def _cluster_tile(problem: Problem, config: TileConfig) -> tuple[int, int]:
     return (columns, rows) if _as_it_lies(problem, config) else (rows, columns)
 
 
-def _cluster_rows(config: Mapping[str, int]) -> int:
-    return BLOCK_M * config["cluster"]
+def _group_tiles(problem: Problem, config: Mapping[str, int]) -> int:
+    """Of one group's product: tiles of clusters, of which the last rows may need but one block, and then two tiles next
+    to each other are one (hopper_grouped.cuh)."""
+    rows, across = BLOCK_M * config["cluster"], tiles(problem.n, config["block_n"])
+    tall, rest = divmod(problem.m, rows)
+    if rest > rows - BLOCK_M:
+        return (tall + 1) * across
+    return tall * across + (tiles(across, config["cluster"]) if rest else 0)
 
 
 def _inner(problem: Problem, config: TileConfig) -> Problem:
@@ -87,7 +94,7 @@ def _waves(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
     (m, n), rows, columns = _sides(_inner(problem, config), config), BLOCK_M * config["cluster"], config["block_n"]
     clusters = multiprocessors // config["cluster"]
     if problem.group_sizes:
-        return tiles(tile_rows(problem, rows) * tiles(n, columns), clusters)
+        return tiles(tile_count(problem, partial(_group_tiles, config=config)), clusters)
     if problem.symmetric:
         return tiles(triangle_tiles(problem, rows, columns), clusters)
     down, across = m // rows + (m % rows > BLOCK_M // 2), n // columns + (n % columns > columns // 2)
@@ -116,7 +123,7 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     if problem.symmetric:
         count = triangle_tiles(problem, BLOCK_M * config["cluster"], config["block_n"])
     if problem.group_sizes:
-        count = tile_rows(problem, _cluster_rows(config)) * tiles(n, config["block_n"])
+        count = tile_count(problem, partial(_group_tiles, config=config))
     grid = (count, 1, 1)
     shared_bytes = _shared_bytes(config, problem.dtype)
     return Launch(grid, ((CONSUMERS + 1) * WARPGROUP, 1, 1), shared_bytes, resident=True, cluster=config["cluster"])
@@ -211,7 +218,7 @@ def _warp_specialised(
         supports_dependent_launch=True,
         fused_outputs=FUSED_OUTPUTS.get(dtype, {}),
         scales=_scales if dtype == "float8_e4m3" else None,
-        groups=Grouped((dtype,), _cluster_rows, GROUP_CONFIGS) if DTYPES[dtype].itemsize == 2 else None,
+        groups=Grouped((dtype,), _group_tiles, GROUP_CONFIGS) if DTYPES[dtype].itemsize == 2 else None,
     )
 
 

@@ -39,8 +39,9 @@ def _pair_bytes(config: TileConfig, dtype: DTypeName) -> int:
     return config["block_k"] * ((config["block_m"] + config["block_n"]) * itemsize + 2 * RUN_BYTES)
 
 
-def _block_rows(config: Mapping[str, int]) -> int:
-    return config["block_m"]
+def _group_tiles(problem: Problem, config: Mapping[str, int]) -> int:
+    """Of one group's product."""
+    return tiles(problem.m, config["block_m"]) * tiles(problem.n, config["block_n"])
 
 
 def _two_pairs(config: TileConfig, dtype: DTypeName) -> int:
@@ -143,7 +144,7 @@ WARP_TILED: tuple[Kernel, ...] = (
         arrange=lambda problem, config: _launch(problem, config, _two_pairs(config, problem.dtype)),
         shared_bytes=_two_pairs,
         accumulators=_accumulators,
-        groups=Grouped((*OWN_ACCURACY, "float8_e4m3"), _block_rows),
+        groups=Grouped((*OWN_ACCURACY, "float8_e4m3"), _group_tiles),
     ),
 )
 
@@ -179,7 +180,7 @@ PIPELINED: tuple[Kernel, ...] = (
         arrange=lambda problem, config: _launch(problem, config, _stages(config, problem.dtype)),
         shared_bytes=_stages,
         accumulators=_accumulators,
-        groups=Grouped(("float32", "float64", "int32"), _block_rows),
+        groups=Grouped(("float32", "float64", "int32"), _group_tiles),
     ),
 )
 

@@ -10,11 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
 
 from kernels.model.numerics import DTypeName, Problem
 
 MAX_GROUPS = 1024  # they are part of a job's record
-# For each group the tiles of C, counted by rows of tiles, and the rows before its own; at last how many there are.
+
+
+class TilesOf(Protocol):
+    def __call__(self, problem: Problem, config: Mapping[str, int]) -> int: ...
+
+
+# For each group the tiles of C and the rows before its own; at last how many there are.
 GroupTable = tuple[tuple[int, int], ...]
 
 
@@ -29,12 +37,12 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """That a kernel takes groups, of operands of these types. `rows`: of C in its tiles, of which none crosses from a
-    group into the next; None of a library, which is called for each group. `configs`: to start from, where those of
-    plain products are not what groups are for."""
+    """That a kernel takes groups, of operands of these types. `tiles`: how many a product of one group has, of which
+    none crosses from a group into the next; None of a library, which is called for each group. `configs`: to start
+    from, where those of plain products are not what groups are for."""
 
     dtypes: tuple[DTypeName, ...]
-    rows: Callable[[Mapping[str, int]], int] | None = None
+    tiles: TilesOf | None = None
     configs: tuple[Mapping[str, int], ...] = ()
 
 
@@ -47,20 +55,26 @@ def tile_rows(problem: Problem, rows: int) -> int:
     return sum(tiles(size, rows) for size in problem.group_sizes or (problem.m,))
 
 
-def group_table(problem: Problem, rows: int) -> GroupTable:
-    """Of a kernel whose tiles have so many rows."""
+def group_table(problem: Problem, tiles_of: Callable[[Problem], int]) -> GroupTable:
+    """`tiles_of`: how many tiles the product of one group has."""
     entries, first_tile, first_row = [], 0, 0
     for size in problem.group_sizes:
         entries.append((first_tile, first_row))
-        first_tile, first_row = first_tile + tiles(size, rows), first_row + size
+        first_tile += tiles_of(replace(problem, m=size, group_sizes=())) if size else 0
+        first_row += size
     return (*entries, (first_tile, first_row))
+
+
+def tile_count(problem: Problem, tiles_of: Callable[[Problem], int]) -> int:
+    """Of all groups."""
+    return sum(tiles_of(group.problem) for group in groups_of(problem))
 
 
 def table_of(grouped: Grouped | None, problem: Problem, config: Mapping[str, int]) -> GroupTable:
     """Empty without groups, and of a library."""
-    if not problem.group_sizes or grouped is None or grouped.rows is None:
+    if not problem.group_sizes or grouped is None or grouped.tiles is None:
         return ()
-    return group_table(problem, grouped.rows(config))
+    return group_table(problem, partial(grouped.tiles, config=config))
 
 
 def with_groups(problem: Problem, sizes: tuple[int, ...]) -> Problem:

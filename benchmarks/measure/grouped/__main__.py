@@ -71,10 +71,13 @@ SHAPES: tuple[Shape, ...] = (
     Shape("float32", 8, 0, 512, 4096, 4096),
     Shape("float64", 64, 16, 256, 256, 256),
 )
-# Of one kernel, configs beside the one that is taken: rows of a tile go with the blocks of a cluster.
+# Of some kernels, configs beside the one that is taken.
 OTHERS: Mapping[str, tuple[TileConfig, ...]] = {
-    name: tuple({"block_n": n, "stages": s, "cluster": c} for n, s, c in ((256, 4, 1), (256, 4, 2), (128, 6, 1)))
-    for name in ("hopper_bf16", "hopper_fp16")
+    **{
+        name: tuple({"block_n": n, "stages": s, "cluster": c} for n, s, c in ((256, 4, 1), (256, 4, 2), (128, 6, 2)))
+        for name in ("hopper_bf16", "hopper_fp16")
+    },
+    "pipelined": ({"block_m": 64, "block_n": 64}, {"block_m": 64, "block_n": 128}, {"block_m": 128, "block_n": 128}),
 }
 
 

@@ -42,9 +42,14 @@ __device__ __forceinline__ int item_of_b(const Work& work, const Sizes& sizes) {
 // ---- the producer: one thread ----
 __device__ __forceinline__ void load_b(const Shared& at, const TensorMap& map, const Work& work, int item, int depth,
                                        int stage, int boxes, int rank) {
-    for (int box = rank; box < boxes; box += CLUSTER) {
+#ifdef GROUPED
+    const bool shared = CLUSTER > 1 && !work.apart;
+#else
+    constexpr bool shared = CLUSTER > 1;
+#endif
+    for (int box = shared ? rank : 0; box < boxes; box += shared ? CLUSTER : 1) {
         const int column = work.column + box * BOX, x = B_ALONG_K ? depth : column, y = B_ALONG_K ? column : depth;
-        if (CLUSTER > 1)
+        if (shared)
             load_box_for((1 << CLUSTER) - 1, at.b(stage, box), map, at.full(stage), x, y, item);
         else
             load_box(at.b(stage, box), map, at.full(stage), x, y, item);

@@ -14,6 +14,7 @@ struct Work {
     int columns;            // of the tile inside C
 #ifdef GROUPED
     int group, end;  // whose matrix of B it is multiplied by, and the row after its last one
+    bool apart;      // the other blocks of the cluster need other columns of B
 #endif
 };
 

@@ -76,7 +76,7 @@ def test_each_row_has_its_own_matrix(variant: tuple[str, DTypeName, bool], emula
 
 
 MISTAKES = (
-    ("groups[middle].tile_row <= tile_row", "groups[middle].tile_row < tile_row"),  # the neighbour's matrix
+    ("groups[middle].tile <= tile", "groups[middle].tile < tile"),  # the neighbour's matrix
     ("m = groups[group + 1].row - start.row", "m -= start.row"),  # rows of the next group are written
     ("b += group * stride_b", "b += 0"),
 )

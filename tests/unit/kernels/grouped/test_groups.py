@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.catalog import BY_NAME
-from kernels.model.groups import group_table, groups_of, tile_rows
+from kernels.model.groups import group_table, groups_of, tile_rows, tiles
 from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import NoKernelError, choose, choose_again
@@ -24,7 +24,7 @@ CPU = DeviceTraits("cpu")
 def test_tiles_do_not_cross_groups(sizes: list[int], rows: int) -> None:
     """The table finds for each tile the one group that has it, as kernels do: the last that begins there or before."""
     problem = grouped_problem(sizes, 5, 7)
-    table, owners = group_table(problem, rows), []
+    table, owners = group_table(problem, lambda own: tiles(own.m, rows)), []
     assert table[-1] == (tile_rows(problem, rows), problem.m)
     for tile in range(table[-1][0]):
         group = max(index for index in range(len(sizes)) if table[index][0] <= tile)
