@@ -43,7 +43,7 @@ TRANSPOSE_TILES = {1: 128, 2: 64, 4: 64}  # rows and columns for a block, by byt
 TRANSPOSE_THREADS = 256
 LANGUAGE = "--std=c++17"
 TRIANGLE = ("-DTRIANGLE",)  # tiles of one triangle of C alone: triangle.cuh
-GROUPED = ("-DGROUPED",)  # rows of A have groups: grouped.cuh
+GROUPED = ("-DGROUPED",)  # rows of A have groups: tile_groups.cuh
 GATED = ("-DGATED",)  # a last argument says on the device whether the launch takes effect: gate.cuh
 _INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 

@@ -3,12 +3,12 @@
 // its group, rows are stored one by one.
 //
 // Blocks of a cluster take tiles below each other, as elsewhere. Where the last rows of a group are too few for all of
-// them, they go apart instead: next to each other, each with columns of its own. So a group is padded to rows of a tile,
-// not of a cluster.
+// them, they go apart instead: next to each other, each with columns of its own. So a group is padded to rows of a
+// tile, not of a cluster.
 #pragma once
 
-#include "grouped.cuh"
 #include "hopper_schedule.cuh"
+#include "tile_groups.cuh"
 
 // Of a group, tiles go down a few rows and then across, so that a tile of its B is read once from memory. A tile of the
 // table is what a cluster computes.

@@ -6,9 +6,9 @@
 #pragma once
 
 #include "common.cuh"
-#include "grouped.cuh"
 #include "hopper_after.cuh"
 #include "hopper_mma.cuh"
+#include "tile_groups.cuh"
 
 constexpr int CONSUMERS = 2;  // warpgroups
 constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP;

@@ -5,12 +5,13 @@
 // step while it multiplies those of the present one: the latency of shared memory hides behind the multiply-adds. An
 // operand stored along k is transposed on its way in, one element a copy, so elements must have the 4 bytes that a copy
 // has at least.
-#include "grouped.cuh"
 #include "pipeline.cuh"
+#include "tile_groups.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     pipelined(const Element* __restrict__ a, const Element* __restrict__ b, Product* __restrict__ c, Index m, Index n,
-              Index k, Index lda, Index ldb, Index ldc, Index stride_a, Index stride_b, Index stride_c, Index batch GROUP_PARAMETERS) {
+              Index k, Index lda, Index ldb, Index ldc, Index stride_a, Index stride_b, Index stride_c,
+              Index batch GROUP_PARAMETERS) {
     DYNAMIC_SHARED(shared);
     Accumulator* const tiles = reinterpret_cast<Accumulator*>(shared);
     const ThreadTile place(threadIdx.x);

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "emulated.hpp"  // before the source: it has no other words
-
 #include "hopper_grouped.cuh"
 
 Dim3 threadIdx, blockIdx, blockDim, gridDim;
@@ -19,7 +18,7 @@ int main() {
         gridDim = {static_cast<unsigned int>(clusters * CLUSTER), 1, 1};
         for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
             const GroupedSchedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> schedule(groups.data(), n, count,
-                                                                            blockIdx.x % CLUSTER);
+                                                                               blockIdx.x % CLUSTER);
             Work work;
             for (int wave = 0; schedule.find(wave, work); ++wave)
                 std::printf("%u %d %d %d %d %d %d %d\n", blockIdx.x, wave, work.row, work.column, work.columns,

@@ -88,9 +88,9 @@ def test_mistakes_are_found(emulator: Emulator, tmp_path: Path, mistake: tuple[s
     kernel, problem = kernel_of("pipelined"), grouped_problem((64, 3, 70), 40, 20)
     config = kernel.resolve_config({}, problem)
     program = kernel_program(kernel, config, problem)
-    header = next(kernel.source_path.parent.parent.glob("common/grouped.cuh")).read_text()
+    header = next(kernel.source_path.parent.parent.glob("common/tile_groups.cuh")).read_text()
     assert header.count(mistake[0]) == 1
-    (tmp_path / "grouped.cuh").write_text(header.replace(*mistake))
+    (tmp_path / "tile_groups.cuh").write_text(header.replace(*mistake))
     (tmp_path / program.path.name).write_text(program.path.read_text())
     broken = emulator.compile(replace(program, path=tmp_path / program.path.name), kernel.name)
     pair = grouped_operands(problem, np.random.default_rng(5), "integers")

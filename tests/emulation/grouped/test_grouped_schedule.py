@@ -34,15 +34,9 @@ def test_each_row_of_each_group_once(width: int, cluster: int, tmp_path: Path) -
     kernel = BY_NAME["hopper_bf16"]
     assert isinstance(kernel, CudaKernel)
     config = kernel.resolve_config({"block_n": width, "cluster": cluster})
-    values = {
-        "BLOCK_M": ROWS,
-        "BLOCK_N": width,
-        "CLUSTER": cluster,
-        "GROUP_M": DOWN,
-        "TRANSPOSE_A": 0,
-        "TRANSPOSE_B": 0,
-    }
-    macros = ["-DGROUPED", "-DDTYPE_FLOAT32", *(f"-D{name}={value}" for name, value in values.items())]
+    values = {"BLOCK_M": ROWS, "BLOCK_N": width, "CLUSTER": cluster, "GROUP_M": DOWN}
+    macros = ["-DGROUPED", "-DDTYPE_FLOAT32", "-DTRANSPOSE_A=0", "-DTRANSPOSE_B=0"]
+    macros += [f"-D{name}={value}" for name, value in values.items()]
     program = tmp_path / "schedule"
     command: list[str | Path] = [compiler(), *FLAGS, *macros, *include_options(), "-o", program, HERE / "schedule.cpp"]
     subprocess.run(command, check=True, env=ENVIRONMENT)

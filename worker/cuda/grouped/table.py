@@ -1,4 +1,4 @@
-"""The table by which kernels find the group of a tile (kernels/cuda/common/grouped.cuh)."""
+"""The table by which kernels find the group of a tile (kernels/cuda/common/tile_groups.cuh)."""
 
 from __future__ import annotations
 

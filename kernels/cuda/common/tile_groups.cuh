@@ -1,6 +1,6 @@
 // Grouped products: rows of A in groups of unequal sizes, each multiplied by a matrix of its own out of B. Compiled in
-// with GROUPED alone. Tiles of C do not cross from one group into the next, and are counted group by group; a table says
-// where each group begins. `batch` is then the number of groups.
+// with GROUPED alone. Tiles of C do not cross from one group into the next, and are counted group by group; a table
+// says where each group begins. `batch` is then the number of groups.
 #pragma once
 #include "common.cuh"
 
