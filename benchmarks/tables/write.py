@@ -44,7 +44,8 @@ from benchmarks.tables.service.peers import peers
 from benchmarks.tables.service.products import end_to_end, service
 from benchmarks.tables.service.scale import beats, cells, objects, walls
 from benchmarks.tables.stress import stress
-from benchmarks.tables.symmetric import symmetric
+from benchmarks.tables.structured.grouped import grouped
+from benchmarks.tables.structured.symmetric import symmetric
 from benchmarks.tables.targets import kernel_targets, read, target_bounds
 from benchmarks.tables.where import where
 
@@ -84,6 +85,8 @@ def page() -> str:
         parts += operand_speed(path)
     for path in sorted(RESULTS.glob("*_symmetric.json")):
         parts += symmetric(path)
+    for path in sorted(RESULTS.glob("*_grouped.json")):
+        parts += grouped(path)
     parts += service_parts()
     for path in sorted(RESULTS.glob("check_*.json")):
         parts += check_cost(path)

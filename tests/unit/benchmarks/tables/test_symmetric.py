@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmarks.tables.symmetric import symmetric
+from benchmarks.tables.structured.symmetric import symmetric
 
 BF16 = {"triangle 128x1": 0.1, "triangle 256x2": 0.12, "whole": 0.18, "cublas": 0.175}
 FP64 = {"triangle 128": 1.2, "whole": 2.3, "cublas": 2.4, "syrk": 1.8}
