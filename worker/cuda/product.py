@@ -185,8 +185,7 @@ class ProductOnDevice(CudaProduct):
                 MatrixOnDevice(compiler, matrices[2], (problem.batch, problem.m, problem.n)),
             )
         are_read = self._real is None and not self._scaled  # or else digests go by themselves
-        has_elements = problem.m and problem.n and problem.k and are_read
-        left = digestible(on_device, group_width(problem.k)) if has_elements else NO_DIGESTS
+        left = digestible(on_device, group_width(problem.k)) if problem.flops and are_read else NO_DIGESTS
         digested = [*matrices[:2], delivered]
         if epilogue is not None:  # the check reads A·B, which no one is sent
             left = (*left[:2], False)

@@ -128,6 +128,9 @@ class Cublas:
         if problem.dtype == "float8_e4m3":
             self._multiply_float8(kernel, problem, a, b, c)
             return
+        self._gemm(kernel, problem, a, b, c)
+
+    def _gemm(self, kernel: str, problem: Problem, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
         mode = MODES[kernel][problem.dtype]
         m, n, k = (_padded(size, problem) for size in (problem.m, problem.n, problem.k))
         if max(m, n, k, problem.batch, *(x.layout.pitch for x in (a, b, c))) > LARGEST_SIZE:
