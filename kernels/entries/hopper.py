@@ -113,10 +113,9 @@ def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float
     stages = tiles(problem.k * DTYPES[problem.dtype].itemsize, ROW_BYTES)
     of_words = problem.dtype == "float32" and _as_it_lies(problem, config)
     each = (STAGE_CLOCKS_OF_WORDS if of_words else STAGE_CLOCKS)[columns]
-    if problem.group_sizes and config["cluster"] == 1:
-        each = each * SLOWER_ALONE
+    slower = SLOWER_ALONE if problem.group_sizes and config["cluster"] == 1 else 1
     edge = edge_clocks(problem, config, _cluster_tile(problem, config))
-    return _waves(problem, config, multiprocessors) * (stages * each + columns * END_CLOCKS) + edge
+    return _waves(problem, config, multiprocessors) * (stages * each * slower + columns * END_CLOCKS) + edge
 
 
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
