@@ -101,8 +101,8 @@ def published(problem: Problem, at: OperandSet) -> Put:
     """cuBLAS's own grouped product."""
     import cupy
 
-    from worker.cuda.grouped.library import Published
     from worker.cuda.grouped.slices import matrices_of
+    from worker.cuda.library.grouped import Published
 
     call = Published([(group.problem, *matrices_of(group, (at.a, at.b, at.c))) for group in groups_of(problem)])
     return lambda _: call.put(cupy.cuda.get_current_stream().ptr)
