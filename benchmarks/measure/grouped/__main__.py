@@ -162,11 +162,11 @@ def main() -> None:
     runner = CudaRunner(Settings(device="gpu:0"))
     shapes = [shape for shape in SHAPES if shape.dtype in asked.dtypes]
     runner.compile_ahead((choice, shape.problem) for shape in shapes for choice in configs(runner, shape.problem))
-    rows = []
+    rows, about = [], {"environment": dated_environment(*PACKAGES), "device": runner.device.name}
     for row in measured(runner, shapes):
         rows.append(row)
         print(row, flush=True)
-    write_rows(asked.out, {"environment": dated_environment(*PACKAGES), "device": runner.device.name}, rows)
+        write_rows(asked.out, about, rows)  # what there is of a run that is cut off
 
 
 if __name__ == "__main__":
