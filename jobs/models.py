@@ -28,6 +28,7 @@ from jobs.states import JobState
 from jobs.timing import Timing
 from jobs.tracing.request_trace import trace_of_new_job
 from kernels.model.activations import ActivationName
+from kernels.model.groups import with_groups
 from kernels.model.numerics import OPERAND_FLAGS, AccuracyName, DTypeName, Problem
 from kernels.model.outputs import Delivered, delivered_of, multiplied_as
 from kernels.model.scales import with_scales
@@ -81,6 +82,7 @@ class MatmulRequest(Strict):
     output_dtype: DTypeName | None = Field(None, description="Element type asked for; null: the usual one.")
     scale_a: OperandRef | None = Field(None, description="Block scales of A, stored as A is; else null.")
     scale_b: OperandRef | None = Field(None, description="Block scales of B, stored as B is; else null.")
+    group_sizes: tuple[int, ...] | None = Field(None, description="Rows of A for each matrix of B in turn; else null.")
 
     @property
     def operands(self) -> dict[str, OperandRef]:
@@ -95,7 +97,7 @@ class MatmulRequest(Strict):
     @property
     def goes_whole(self) -> bool:
         """Whether it is never computed in tiles."""
-        return self.scale_a is not None or self._ends_otherwise
+        return self.scale_a is not None or self.group_sizes is not None or self._ends_otherwise
 
     @property
     def _ends_otherwise(self) -> bool:
@@ -116,6 +118,8 @@ class MatmulRequest(Strict):
         shapes, dtype = (self.a.shape, self.b.shape), multiplied_as(self.a.dtype, self.output_dtype)
         if self.scale_b is not None:
             return with_scales(Problem.of_shapes(*shapes, dtype, **flags), self.b.shape, self.scale_b.shape)
+        if self.group_sizes is not None:
+            return with_groups(Problem.of_shapes(*shapes, dtype, **flags), self.group_sizes)
         is_all = (self.alpha, self.beta, self.bias, self.activation, self.output_dtype) == (1.0, 0.0, None, None, None)
         is_symmetric = is_all and are_transposes(self.a, self.b, flags)
         return Problem.of_shapes(*shapes, dtype, **flags, symmetric=is_symmetric)

@@ -25,6 +25,7 @@ from benchmarks.tables.dashboard import dashboard, tasks
 from benchmarks.tables.gpu import benchmarks, cross_check
 from benchmarks.tables.headline import picture as headline_picture
 from benchmarks.tables.headline.rows import HeadlineRun, headline_of
+from benchmarks.tables.interleaved.grouped import grouped
 from benchmarks.tables.interleaved.library import library
 from benchmarks.tables.interleaved.symmetric import symmetric
 from benchmarks.tables.interleaved.transposed import transposed
@@ -95,6 +96,8 @@ def sections() -> list[str]:
         parts += symmetric(path)
     for path in sorted(RESULTS.glob("*_transposed.json")):
         parts += transposed(path)
+    for path in sorted(RESULTS.glob("*_grouped.json")):
+        parts += grouped(path)
     parts += service_parts()
     for path in sorted(RESULTS.glob("check_*.json")):
         parts += check_cost(path)

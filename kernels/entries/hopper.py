@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 from kernels.model.arrange import tiles
 from kernels.model.edge import EDGE, core, edge_clocks
 from kernels.model.entry.boxes import Boxes
+from kernels.model.groups import Grouped, tile_count
 from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
@@ -27,7 +31,12 @@ LARGEST_SHARED_BYTES = 227 * 1024
 STAGE_CLOCKS = {64: 490, 128: 560, 192: 810, 256: 1024}
 STAGE_CLOCKS_OF_WORDS = {64: 610, 128: 740, 192: 850, 256: 1024}  # out of registers
 END_CLOCKS = 20  # for each column
+SLOWER_ALONE = 1.3  # of a stage of a block without another that shares its B, seen on an H100
 WIDTHS = ((256, 4, 2), (192, 4, 2), (128, 6, 2), (64, 6, 1))  # columns, stages and blocks of a cluster
+# Of products with groups: blocks of a cluster have rows of one group, so where groups are small, each is alone.
+GROUP_CONFIGS: tuple[Mapping[str, int], ...] = tuple(
+    {"block_n": n, "stages": stages, "cluster": blocks} for n, stages, _ in WIDTHS for blocks in (1, 2)
+)
 GROUP = 8  # rows of clusters whose tiles are computed at about the same time, and cut into one more column of tiles
 # Of sums that are float32: of operands of 16 bits, in their own type or as they are.
 FUSED_OUTPUTS: dict[DTypeName, dict[DTypeName, tuple[DTypeName, ...]]] = {
@@ -62,6 +71,16 @@ def _cluster_tile(problem: Problem, config: TileConfig) -> tuple[int, int]:
     return (columns, rows) if _as_it_lies(problem, config) else (rows, columns)
 
 
+def _group_tiles(problem: Problem, config: Mapping[str, int]) -> int:
+    """Of one group's product: tiles of clusters, of which the last rows may need but one block, and then two tiles next
+    to each other are one (hopper_grouped.cuh)."""
+    rows, across = BLOCK_M * config["cluster"], tiles(problem.n, config["block_n"])
+    tall, rest = divmod(problem.m, rows)
+    if rest > rows - BLOCK_M:
+        return (tall + 1) * across
+    return tall * across + (tiles(across, config["cluster"]) if rest else 0)
+
+
 def _inner(problem: Problem, config: TileConfig) -> Problem:
     return core(problem, config, _cluster_tile(problem, config))
 
@@ -75,6 +94,8 @@ def _waves(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
     (hopper_schedule.cuh). A thin tile takes as long as another: it has as many stages."""
     (m, n), rows, columns = _sides(_inner(problem, config), config), BLOCK_M * config["cluster"], config["block_n"]
     clusters = multiprocessors // config["cluster"]
+    if problem.group_sizes:
+        return tiles(tile_count(problem, partial(_group_tiles, config=config)), clusters)
     if problem.symmetric:
         return tiles(triangle_tiles(problem, rows, columns), clusters)
     down, across = m // rows + (m % rows > BLOCK_M // 2), n // columns + (n % columns > columns // 2)
@@ -92,8 +113,9 @@ def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float
     stages = tiles(problem.k * DTYPES[problem.dtype].itemsize, ROW_BYTES)
     of_words = problem.dtype == "float32" and _as_it_lies(problem, config)
     each = (STAGE_CLOCKS_OF_WORDS if of_words else STAGE_CLOCKS)[columns]
+    slower = SLOWER_ALONE if problem.group_sizes and config["cluster"] == 1 else 1
     edge = edge_clocks(problem, config, _cluster_tile(problem, config))
-    return _waves(problem, config, multiprocessors) * (stages * each + columns * END_CLOCKS) + edge
+    return _waves(problem, config, multiprocessors) * (stages * each * slower + columns * END_CLOCKS) + edge
 
 
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
@@ -102,6 +124,8 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     count = tiles(m, BLOCK_M) * tiles(n, config["block_n"]) * problem.batch
     if problem.symmetric:
         count = triangle_tiles(problem, BLOCK_M * config["cluster"], config["block_n"])
+    if problem.group_sizes:
+        count = tile_count(problem, partial(_group_tiles, config=config))
     grid = (count, 1, 1)
     shared_bytes = _shared_bytes(config, problem.dtype)
     return Launch(grid, ((CONSUMERS + 1) * WARPGROUP, 1, 1), shared_bytes, resident=True, cluster=config["cluster"])
@@ -116,6 +140,7 @@ def _boxes(problem: Problem, config: TileConfig) -> Boxes:
         a=(BOX, depth),
         b=(depth, depth) if as_it_lies else (BOX, depth),
         c=(OUT_ROWS, columns),
+        c_row=(1, columns) if problem.group_sizes else None,
         wanted=(False, not as_it_lies) if DTYPES[problem.dtype].itemsize != 2 else None,
         to_tf32=problem.dtype == "float32",
     )
@@ -195,6 +220,7 @@ def _warp_specialised(
         supports_dependent_launch=True,
         fused_outputs=FUSED_OUTPUTS.get(dtype, {}),
         scales=_scales if dtype == "float8_e4m3" else None,
+        groups=Grouped((dtype,), _group_tiles, GROUP_CONFIGS) if DTYPES[dtype].itemsize == 2 else None,
     )
 
 
@@ -212,7 +238,10 @@ def _half(name: str, dtype: DTypeName) -> CudaKernel:
         "that the producer gave up. Blocks stay on their multiprocessor and go from tile to tile, so the next tile's "
         "boxes arrive while the last one's sums are stored. The two blocks of a cluster need the same columns of B: "
         "each copies half of them for both. Edge tiles that hold little of C come last and are cut short. float32 sums "
-        "are rounded once; before that, alpha, C and a bias are added to them where a product has these.",
+        "are rounded once; before that, alpha, C and a bias are added to them where a product has these. Rows of A may "
+        "have groups, each with a matrix of its own: resident blocks find the group of a tile in a table. A box of A "
+        "may reach into the next group, whose rows are then multiplied and not stored: where a group ends within a box "
+        "of C, its rows are stored one by one.",
         f"{DESIGN} (fast.cu, 2024).",
         (dtype, OWN_ACCURACY[dtype]),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernels.model.groups import Grouped
 from kernels.model.kernel import Kernel, LibraryKernel, Parameter
 from kernels.model.numerics import COMPLEX_ACCURACY, OWN_ACCURACY, AccuracyName, DTypeName
 from kernels.model.scales import any_config
@@ -23,13 +24,14 @@ CPU: tuple[Kernel, ...] = (
         idea="The baseline without a GPU. NumPy hands float32, float64 and complex products to the BLAS it was "
         "built with. Floats of 16 and 8 bits are widened to float32; 16-bit ones are rounded once at the end; integers "
         "are summed exactly. 8-bit operands with block scales are multiplied 128 steps of k at a time, and those sums "
-        "by both scales.",
+        "by both scales. Groups of rows are multiplied one after the other.",
         origin="NumPy and its BLAS; the CPU column of reports 000 and 002.",
         device_class="cpu",
         library="NumPy BLAS",
         accuracy={**OWN_ACCURACY, "float8_e4m3": "fp32", **COMPLEX_ACCURACY},
         triangles=("float32", "float64"),
         scales=any_config,
+        groups=Grouped((*OWN_ACCURACY, "float8_e4m3", *COMPLEX_ACCURACY)),
     ),
 )
 
@@ -40,7 +42,8 @@ CUBLAS: tuple[Kernel, ...] = (
         idea="The baseline: cuBLAS picks among hundreds of prebuilt kernels. float32 is not lowered to TF32; 16-bit "
         "floats accumulate in float32; int8 goes through its integer path. 8-bit floats go through cublasLt, operands "
         "made K-major first, and their partial sums are promoted to float32 at intervals. With block scales they are "
-        "multiplied by these first and go through the float32 path: its own block-scaled kernels are not called.",
+        "multiplied by these first and go through the float32 path: its own block-scaled kernels are not called. It is "
+        "called once for each group of rows.",
         origin="cuBLAS through CuPy; the library column of report 003.",
         device_class="gpu",
         library="cuBLAS",
@@ -53,6 +56,7 @@ CUBLAS: tuple[Kernel, ...] = (
         arithmetic={"float16": "unproven", "bfloat16": "unproven", "float64": "tensor", "float8_e4m3": "tensor"},
         dtype_compute_capability={"float8_e4m3": FLOAT8},
         scales=any_config,
+        groups=Grouped(TUNED_TYPES),
     ),
     LibraryKernel(
         name="cublas_tuned",
@@ -83,6 +87,7 @@ CUBLAS: tuple[Kernel, ...] = (
         accuracy={"float32": "tf32"},
         arithmetic={"float32": "tensor"},
         min_compute_capability=(8, 0),
+        groups=Grouped(("float32",)),
     ),
     LibraryKernel(
         name="cublas_tf32_tuned",

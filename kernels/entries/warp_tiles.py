@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kernels.entries.register_tiles import RUN_BYTES
 from kernels.model.arrange import tile_grid, tiles
 from kernels.model.buckets import SKINNY
+from kernels.model.groups import Grouped
 from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
 from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
@@ -34,6 +37,11 @@ def _pair_bytes(config: TileConfig, dtype: DTypeName) -> int:
     """A tile of each operand in shared memory: block_k rows, padded by a run."""
     itemsize = DTYPES[dtype].accumulator_bytes
     return config["block_k"] * ((config["block_m"] + config["block_n"]) * itemsize + 2 * RUN_BYTES)
+
+
+def _group_tiles(problem: Problem, config: Mapping[str, int]) -> int:
+    """Of one group's product."""
+    return tiles(problem.m, config["block_m"]) * tiles(problem.n, config["block_n"])
 
 
 def _two_pairs(config: TileConfig, dtype: DTypeName) -> int:
@@ -114,7 +122,9 @@ WARP_TILED: tuple[Kernel, ...] = (
         idea="The lanes of a warp share a compact part of the block's tile, so a warp reads few words of shared memory "
         "for many multiply-adds: at 16×8 a thread, 160 for 4096. Tiles are double-buffered: the next ones are in "
         "flight from memory to registers while these are multiplied, and the block waits once per tile. Multiply-adds "
-        "go along a row of the thread's tile and back along the next, which halves register bank conflicts.",
+        "go along a row of the thread's tile and back along the next, which halves register bank conflicts. Rows of A "
+        "may have groups, each with a matrix of its own: tiles do not cross from one into the next, and a block finds "
+        "the group of its tile in a table, so one launch multiplies all.",
         origin="Report 003 (warp-level tiling); the order of multiply-adds is known from CUTLASS.",
         accuracy={**OWN_ACCURACY, "float8_e4m3": "fp32"},
         parameters=_parameters(SHAPES, BLOCKS, (16, 8)),
@@ -134,6 +144,7 @@ WARP_TILED: tuple[Kernel, ...] = (
         arrange=lambda problem, config: _launch(problem, config, _two_pairs(config, problem.dtype)),
         shared_bytes=_two_pairs,
         accumulators=_accumulators,
+        groups=Grouped((*OWN_ACCURACY, "float8_e4m3"), _group_tiles),
     ),
 )
 
@@ -144,7 +155,8 @@ PIPELINED: tuple[Kernel, ...] = (
         idea="Copies go from memory straight into shared memory, stages - 1 tiles ahead, without passing through "
         "registers. A thread reads the operands of its next step while it multiplies those of this one. In the "
         "interior a tile is one stretch of code without a branch, so copies and reads spread among the multiply-adds. "
-        "A copy moves 4 bytes at least: 16-bit and 8-bit types are left to `warp_tiled`.",
+        "A copy moves 4 bytes at least: 16-bit and 8-bit types are left to `warp_tiled`. Rows of A may have groups, as "
+        "there.",
         origin="Future work of report 000 (double-buffered shared memory pipelines).",
         accuracy={name: cls for name, cls in OWN_ACCURACY.items() if name in ("float32", "float64", "int32")},
         parameters=(
@@ -168,6 +180,7 @@ PIPELINED: tuple[Kernel, ...] = (
         arrange=lambda problem, config: _launch(problem, config, _stages(config, problem.dtype)),
         shared_bytes=_stages,
         accumulators=_accumulators,
+        groups=Grouped(("float32", "float64", "int32"), _group_tiles),
     ),
 )
 

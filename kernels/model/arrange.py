@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from kernels.model.groups import tile_rows
+from kernels.model.groups import tiles as tiles
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import Problem
 
 MAX_GRID_Z = 65_535  # CUDA's limit; kernels loop over the rest of the batch
-
-
-def tiles(extent: int, tile: int) -> int:
-    return -(-extent // tile)
 
 
 def tile_grid(
@@ -17,8 +15,8 @@ def tile_grid(
 ) -> Launch:
     """A block of `block` (x, y) threads for each tile of (rows, columns), or for each of `splits` parts of k of it.
 
-    Tiles go on x alone (its limit is 2^31), columns of tiles fastest; the batch on z.
+    Tiles go on x alone (its limit is 2^31), columns of tiles fastest; the batch on z. Tiles do not cross groups.
     """
     rows, columns = tile
-    grid_x = tiles(problem.n, columns) * tiles(problem.m, rows) * splits
+    grid_x = tiles(problem.n, columns) * tile_rows(problem, rows) * splits
     return Launch((grid_x, 1, min(problem.batch, MAX_GRID_Z)), (*block, 1), shared_bytes)

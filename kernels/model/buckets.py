@@ -46,8 +46,10 @@ MEANINGS: Mapping[BucketName, str] = MappingProxyType(
 
 
 def bucket_of(problem: Problem) -> BucketName:
-    """By shape alone: element types have defaults of their own."""
-    m, n, elements = problem.m, problem.n, problem.batch * problem.m * problem.n
+    """By shape alone: element types have defaults of their own. Groups are as a batch of products of their average
+    size."""
+    groups, elements = len(problem.group_sizes), problem.batch * problem.m * problem.n
+    m, n = problem.m // max(groups, 1), problem.n
     if elements <= MEDIUM_ELEMENTS:
         if m <= SKINNY_SIDE and n >= SKINNY_RATIO * m:
             return "wide"
@@ -57,6 +59,6 @@ def bucket_of(problem: Problem) -> BucketName:
             return "deep"
     if elements <= SMALL_ELEMENTS:
         return "small"
-    if problem.batch > 1 and max(m, n) <= BATCHED_SIDE:
+    if max(problem.batch, groups) > 1 and max(m, n) <= BATCHED_SIDE:
         return "batched"
     return "medium" if elements <= MEDIUM_ELEMENTS else "large"

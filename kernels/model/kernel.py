@@ -21,6 +21,7 @@ from kernels.model.entry.config import TileConfig as TileConfig
 from kernels.model.entry.fallback import Fallback
 from kernels.model.entry.sentences import describe_config, too_new, too_old
 from kernels.model.fused import FusedEpilogue
+from kernels.model.groups import Grouped, table_of
 from kernels.model.launch_plan import Launch, LaunchPlan, Pass, Workspace
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 from kernels.model.sources import source_files
@@ -88,6 +89,7 @@ class Kernel:
     arithmetic: Mapping[DTypeName, Arithmetic] = field(default_factory=dict)  # of floats, where it is not conventional
     # Where operands may have block scales: why a config cannot take those of a problem, as a sentence; None: it can.
     scales: Callable[[Problem, TileConfig], str | None] | None = field(default=None, repr=False)
+    groups: Grouped | None = field(default=None, repr=False)  # where rows of A may have groups
 
     @property
     def dtypes(self) -> tuple[DTypeName, ...]:
@@ -147,6 +149,9 @@ class Kernel:
     def takes_scales_of(self, problem: Problem) -> bool:
         return not problem.scale_columns or self.scales is not None
 
+    def takes_groups_of(self, problem: Problem) -> bool:
+        return not problem.group_sizes or (self.groups is not None and problem.dtype in self.groups.dtypes)
+
     def _scales_misfit(self, problem: Problem, config: TileConfig) -> str | None:
         return self.scales(problem, config) if problem.scale_columns and self.scales is not None else None
 
@@ -167,7 +172,9 @@ class Kernel:
     def _starts(self, problem: Problem | None, device: DeviceTraits | None) -> Iterator[TileConfig]:
         """Configs to fill up from: those that suit first, then the parameters' defaults, then all others."""
         if problem is not None and device is not None:
-            suits = [default for default in self.defaults if default.suits(problem, device)]
+            of_groups = self.groups.configs if problem.group_sizes and self.groups is not None else ()
+            defaults = tuple(Default(config=config) for config in of_groups) or self.defaults
+            suits = [default for default in defaults if default.suits(problem, device)]
             yield from (default.config for default in self._ranked(suits, problem, device))
         yield NO_CONFIG
         yield from (default.config for default in self.defaults)
@@ -255,6 +262,7 @@ class CudaKernel(Kernel):
             workspace=self.workspace(inner, config) if self.workspace else None,
             boxes=boxes,
             mirrored=mirrored,
+            groups=table_of(self.groups, problem, config),
         )
 
     def _ranked(self, suits: list[Default], problem: Problem, device: DeviceTraits) -> list[Default]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernels.model.entry.boxes import Boxes
+from kernels.model.groups import GroupTable
 from kernels.model.numerics import Problem
 
 
@@ -66,3 +67,4 @@ class LaunchPlan:
     workspace: Workspace | None = None
     boxes: Boxes | None = None  # where set, the function is given tensor maps, not addresses
     mirrored: Mirror | None = None  # where set, what is launched behind it, as it computes one triangle of C
+    groups: GroupTable = ()  # where rows of A have groups, what the function finds a tile's group in

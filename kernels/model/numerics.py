@@ -159,6 +159,7 @@ class Problem:
     conjugate_b: bool = False
     symmetric: bool = False
     scale_columns: int = 0  # columns of B that share a scale (kernels/model/scales.py); 0 without scales
+    group_sizes: tuple[int, ...] = ()  # rows of A for each matrix of B (kernels/model/groups.py); () for all
 
     @classmethod
     def of_shapes(
@@ -226,7 +227,7 @@ class Problem:
         """Bytes of both operands, each read once."""
         size = DTYPES[self.dtype].itemsize
         a = self.m * self.k * (self.batch if self.a_batched else 1)
-        b = self.k * self.n * (self.batch if self.b_batched else 1)
+        b = self.k * self.n * (self.batch if self.b_batched else len(self.group_sizes) or 1)
         return (a + b) * size
 
 

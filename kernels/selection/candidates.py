@@ -32,6 +32,7 @@ def candidates(
         for kernel in CATALOG
         if kernel.takes(problem.dtype, accuracy)
         and kernel.takes_scales_of(problem)
+        and kernel.takes_groups_of(problem)
         and kernel.unsupported_because(device, problem.dtype) is None
         and (served is None or kernel.name in served)
     ]

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from kernels.catalog import BY_NAME
-from kernels.model.entry.sentences import no_scales
+from kernels.model.entry.sentences import no_groups, no_scales
 from kernels.model.kernel import NO_CONFIG, ComposedKernel, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
 from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
 from kernels.selection.candidates import Choice as Choice
 from kernels.selection.candidates import NoKernelError as NoKernelError
 from kernels.selection.candidates import candidates as candidates
 from kernels.selection.forecast import Forecast, forecasts, promising
+from kernels.selection.grouped import choose_grouped
 from kernels.selection.reasons import AS_FAST, Race, reason_of, with_article
 from kernels.selection.scaled import choose_scaled
 from kernels.selection.triangles import computes_triangle, may_halve
@@ -65,6 +66,8 @@ def choose(name: str, asked: TileConfig, problem: Problem, accuracy: AccuracyNam
         return _named(BY_NAME[name], asked, problem, accuracy, device)
     if problem.scale_columns:
         return choose_scaled(problem, accuracy, device)
+    if problem.group_sizes:
+        return choose_grouped(problem, accuracy, device)
     return _of_shipped(problem, accuracy, device)
 
 
@@ -237,4 +240,6 @@ def _named(kernel: Kernel, asked: TileConfig, problem: Problem, accuracy: Accura
         raise NoKernelError(f"{kernel.name} does not multiply {problem.dtype} operands to {accuracy} accuracy.")
     if not kernel.takes_scales_of(problem):
         raise NoKernelError(no_scales(kernel.name))
+    if not kernel.takes_groups_of(problem):
+        raise NoKernelError(no_groups(kernel.name, problem.dtype))
     return Choice(kernel, kernel.resolve_config(asked, problem, device), f"{kernel.name} was asked for.")

@@ -34,6 +34,8 @@ _MATRICES = [_ROWS, {"type": "array", "items": _ROWS}, _ROWS_OF_PAIRS, {"type": 
 # Nested lists as the manual describes them. Their elements are checked by `bodies/nested_lists.py`, not by pydantic.
 Nested = Annotated[list[Any], WithJsonSchema({"title": "Nested lists", "anyOf": _MATRICES})]
 
+GroupSize = Annotated[int, Field(ge=0, lt=2**31)]
+
 
 class MatmulOptions(Strict):
     """How to multiply. Every field may be left out."""
@@ -111,6 +113,13 @@ class MatmulOptions(Strict):
         "bfloat16 operands, which are then multiplied as float32; `float16` or `bfloat16` of float32, float64 and "
         "float8 operands; `float32` of float64.",
         examples=["float32"],
+    )
+    group_sizes: tuple[GroupSize, ...] | None = Field(
+        None,
+        description="A grouped product: as many numbers as B, which is then g×k×n, has matrices. The first so many "
+        "rows of A (m×k) are multiplied by the first matrix, the next by the second, and so on; they add up to m, and "
+        "any may be 0. The product is m×n.",
+        examples=[[3, 0, 5]],
     )
     verify: VerifyName = Field(
         "freivalds",

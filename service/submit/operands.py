@@ -23,6 +23,7 @@ from service.bodies.sizes import in_units
 from service.bodies.uploads import Upload
 from service.context import Context
 from service.submit.epilogue import check_epilogue
+from service.submit.groups import check_alone
 from service.submit.matrices import product_in_record
 from service.submit.plan import OperandType, ProductPlan, make_plan
 from service.submit.scales import check_both
@@ -76,6 +77,7 @@ class OperandResolver:
 
     def _plan(self, asked: MatmulInput) -> ProductPlan:
         options = asked.options
+        check_alone(options, asked.operands)
         a, b = (self._type_of(getattr(asked, name), name, options.dtype_of(name)) for name in NEEDED)
         scales = {
             name: self._type_in_store(operand, name, SCALE_DTYPE)

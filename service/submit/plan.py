@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from jobs.errors import InvalidConfig, InvalidMatrix, InvalidRequest, ShapeMismatch, UnsupportedDType
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.entry.sentences import no_scales
+from kernels.model.entry.sentences import no_groups, no_scales
 from kernels.model.kernel import ConfigError, Kernel
 from kernels.model.numerics import DTYPES, OPERAND_FLAGS, AccuracyName, DTypeName, Problem, loosest
 from kernels.model.outputs import Delivered, delivered_of, multiplied_as
@@ -15,6 +15,7 @@ from kernels.selection.demands import NOTHING, Demand
 from service.bodies.options import MatmulOptions
 from service.bodies.sizes import in_units
 from service.submit.demands import demand_of, demanded, field_of
+from service.submit.groups import grouped
 from service.submit.operand_type import OperandType as OperandType
 from service.submit.output import check_output, check_proven, not_multiplied
 from service.submit.scales import NO_SCALES, check_scales
@@ -49,6 +50,8 @@ def make_plan(
     check_output(options, dtype)
     problem = _problem(options, multiplied_as(dtype, options.output_dtype), a.shape, b.shape)
     problem = replace(problem, scale_columns=check_scales(options, a, b, scales))
+    if options.group_sizes is not None:
+        problem = grouped(problem, options.group_sizes, a.shape, b.shape)
     delivered = delivered_of(problem, options.output_dtype)
     if (size := max(delivered.bytes, problem.product_bytes)) > max_product_bytes:
         raise InvalidMatrix(
@@ -138,6 +141,7 @@ def _kernels(options: MatmulOptions, problem: Problem, accuracy: AccuracyName | 
         for kernel in CATALOG
         if dtype in kernel.accuracy
         and kernel.takes_scales_of(problem)
+        and kernel.takes_groups_of(problem)
         and (accuracy is None or kernel.takes(dtype, accuracy))
     )
     if not fit:
@@ -160,6 +164,8 @@ def _named(kernel: Kernel, problem: Problem, accuracy: AccuracyName, config: Map
         )
     if not kernel.takes_scales_of(problem):
         raise InvalidRequest(no_scales(kernel.name), field="kernel")
+    if not kernel.takes_groups_of(problem):
+        raise InvalidRequest(no_groups(kernel.name, dtype), field="kernel")
     try:
         kernel.resolve_config(config, problem)
     except ConfigError as error:

@@ -135,6 +135,7 @@ class Submitter:
             reproducible=options.reproducible,
             activation=options.activation,
             output_dtype=options.output_dtype,
+            group_sizes=options.group_sizes,
         )
         timeout_s = self.context.settings.job_timeout_s
         return NewJob(

@@ -18,6 +18,7 @@ from tests.campaign.backends import Backend, Made, Way, as_made
 from tests.campaign.scenes import clean, faulty
 from tests.stress.cases import Deck
 from worker.check.checked import Checkable
+from worker.check.grouped import GroupedProduct
 from worker.check.verify import check
 from worker.cuda import runner as cuda_runner
 from worker.cuda.check.checked import DeviceProduct
@@ -39,7 +40,7 @@ class MadeOnGpu(Made):
 
     def passes(self, c: Array, rng: np.random.Generator) -> bool:
         c = as_made(self._problem, c)
-        matrices: Checkable = self._product.matrices
+        matrices: Checkable | GroupedProduct = self._product.matrices
         if isinstance(matrices, DeviceProduct):
             on_device = matrices.elementwise.c
             assert isinstance(on_device, MatrixOnDevice)

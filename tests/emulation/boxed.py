@@ -63,11 +63,11 @@ def run_of(
     output = problem.product_dtype if fused is None else fused.output
     c = _memory(np.empty((problem.batch, problem.m, problem.n), STORAGE_DTYPES[output]), 1, is_result=True)
     box = plan.boxes
-    maps: tuple[int, ...] = (*_map_numbers(a, box.a), *_map_numbers(b, box.b), *_map_numbers(c, box.c))
+    maps: tuple[int, ...] = (*map_numbers(a, box.a), *map_numbers(b, box.b), *map_numbers(c, box.c))
     memories = [a, b, c]
     sizes: tuple[int, ...] = (problem.m, problem.n, problem.k, problem.batch, a.shape[0], b.shape[0])
     if (thin := box.thin) is not None:
-        maps += (*_map_numbers(a, thin.box), *_map_numbers(b, thin.box))
+        maps += (*map_numbers(a, thin.box), *map_numbers(b, thin.box))
         memories += [a, b]
         sizes += (thin.row, thin.column)
     if addends is not None:
@@ -92,7 +92,7 @@ def _memory(elements: Array, gap: int, *, is_result: bool = False) -> Memory:
     return Memory(elements.shape, elements.dtype, Layout(pitch, (rows + 1) * pitch), contents, is_result)
 
 
-def _map_numbers(matrix: Memory, box: tuple[int, int]) -> tuple[int, ...]:
+def map_numbers(matrix: Memory, box: tuple[int, int]) -> tuple[int, ...]:
     batch, rows, columns = matrix.shape
     pitches = matrix.layout.pitch * matrix.dtype.itemsize, matrix.layout.stride * matrix.dtype.itemsize
     return columns, rows, batch, *pitches, *box, matrix.dtype.itemsize

@@ -19,6 +19,7 @@ from kernels.selection.defaults import example, main_dtype
 
 # m, n, k, batch: parts of tiles on every side. Rows of the second begin where bulk copies do not reach.
 LARGER, BATCHED = (133, 261, 67, 1), (40, 50, 33, 2)
+GROUP_SIZES = (65, 0, 1, 67)  # of the rows of the first
 TRANSPOSES = ((False, False), (False, True), (True, False), (True, True))
 NORMAL, NOT_FINITE = 0x3C, 0xFF  # every byte of the operands: an ordinary number in each type, and NaN in the floats
 Case = tuple[CudaKernel, TileConfig, Problem, int]
@@ -55,6 +56,9 @@ def _launches(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTraits) -> Ite
             yield config, Problem(*LARGER[:3], dtype, 1, *transposes)
         m, n, k, batch = BATCHED
         yield config, Problem(m, n, k, dtype, batch, *TRANSPOSES[1], a_batched=True)
+        grouped = Problem(*LARGER[:3], dtype, group_sizes=GROUP_SIZES)
+        if kernel.takes_groups_of(grouped):
+            yield kernel.resolve_config(asked, grouped, traits), grouped
 
 
 def main() -> None:

@@ -9,14 +9,11 @@ from kernels.model.numerics import Problem
 from worker.cuda.compile import Compiler
 from worker.cuda.launch import prepare
 from worker.cuda.memory import DeviceMatrix, allocate
-from worker.cuda.pitch import Layout, operand_layout, product_layout
+from worker.cuda.pitch import Layout, operand_layout, product_layout, stored_shapes
 
 
 def run(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem, fill: int) -> None:
-    a = (problem.k, problem.m) if problem.transpose_a else (problem.m, problem.k)
-    b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
-    on_a = _filled(operand_layout(problem.dtype, (problem.batch, *a) if problem.a_batched else a), fill)
-    on_b = _filled(operand_layout(problem.dtype, b), fill)
+    on_a, on_b = (_filled(operand_layout(problem.dtype, shape), fill) for shape in stored_shapes(problem))
     prepare(compiler, kernel, config, problem).launch(on_a, on_b, allocate(product_layout(problem)))
     cupy.cuda.Device().synchronize()
 

@@ -81,7 +81,7 @@ def test_a_bit_that_flips_in_an_operand_once_it_was_multiplied_spoils_nothing(
     """The product is right, and its elements are judged by the operands as sent. The copy is found at its next use."""
     a, b = operands(LARGE, rng)
     with runner.compute(LARGE, choice(runner, "naive", LARGE), *sent(a, b)) as product:
-        copy = product.matrices._matrices[1].matrix  # type: ignore[attr-defined]  # it lies on the device
+        copy = product.matrices._matrices[1].matrix  # type: ignore[union-attr]  # it lies on the device
         flip_on_device(copy, 3, bit=5)  # of the highest byte: an exponent, and the number stays finite
         assert check(LARGE, "fp32", product.matrices, rng).passed
         product.verify_operands()

@@ -130,6 +130,29 @@ def with_scales(block_n: int, columns: int) -> Program:
     return kernel_program(kernel, kernel.resolve_config({"block_n": block_n}, problem), problem)
 
 
+def with_groups(kernel: CudaKernel, dtype: DTypeName, config: TileConfig = NO_CONFIG, *, flip: bool = False) -> Program:
+    """Of rows in groups."""
+    problem = Problem(2, 512, 512, dtype, transpose_b=flip, group_sizes=(1, 1))
+    return kernel_program(kernel, kernel.resolve_config(config, problem), problem)
+
+
+def of_hopper_groups() -> list[Program]:
+    """In all configs that are for groups; B by turns along and across k."""
+    return [
+        with_groups(kernel, kernel.dtypes[0], config, flip=index % 2 == 1)
+        for kernel in map(cuda_kernel, ("hopper_bf16", "hopper_fp16"))
+        for index, config in enumerate(kernel.groups.configs if kernel.groups else ())
+    ]
+
+
+def of_groups(arch: str) -> list[Program]:
+    """On each architecture one type of each portable kernel, so that every type has its turn."""
+    index, traits = tuple(ARCHITECTURES).index(arch), ARCHITECTURES[arch].traits
+    kernels = map(cuda_kernel, ("pipelined", "warp_tiled"))
+    able = [kernel for kernel in kernels if kernel.unsupported_because(traits) is None]
+    return [with_groups(each, each.dtypes[index % len(each.dtypes)], flip=index % 2 == 1) for each in able]
+
+
 def on_cuda_cores() -> list[Program]:
     """`hopper_fp32` in its defaults."""
     kernel = cuda_kernel("hopper_fp32")
@@ -223,8 +246,10 @@ def programs() -> Iterator[tuple[Program, str]]:
     yield from ((sketch_program("float32", transposes), H200.name) for transposes in TRANSPOSES)
     yield from ((program, H200.name) for pair in behind_others() for program in pair)
     yield from ((program, H200.name) for program in (*of_a_gate(), *of_triangles()))
+    yield from ((program, H200.name) for program in of_hopper_groups())
     for arch in ARCHITECTURES:
-        yield from ((program, arch) for program in (*of_the_check(arch), *of_transposition(), *of_the_mirror()))
+        around = (*of_the_check(arch), *of_transposition(), *of_the_mirror(), *of_groups(arch))
+        yield from ((program, arch) for program in around)
 
 
 def _of_kernels() -> Iterator[Program]:

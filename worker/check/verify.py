@@ -62,9 +62,11 @@ import numpy as np
 
 from jobs.formats.elements import Array
 from jobs.models import Verification
+from kernels.model.groups import groups_of
 from kernels.model.numerics import AccuracyName, Problem
 from worker.check.checked import Checkable
 from worker.check.elementwise import Operands, worst_of_columns, worst_of_rows
+from worker.check.grouped import GroupedProduct
 from worker.check.rounding import Rounding, rounding_of
 from worker.check.row_errors import AllWithin, RowErrors
 from worker.check.sketch import RUN
@@ -76,9 +78,15 @@ LARGEST_INT8_DEPTH = (1 << 17) - 1  # of sums that stay below 2³¹
 WRAPPED_ROUNDS = 4
 
 
-def check(problem: Problem, accuracy: AccuracyName, operands: Checkable, rng: np.random.Generator) -> Verification:
+def check(
+    problem: Problem, accuracy: AccuracyName, operands: Checkable | GroupedProduct, rng: np.random.Generator
+) -> Verification:
     """Checks a product computed in the class `accuracy`. `rng` must be fresh: known vectors could be fooled. Of complex
     matrices, `operands` are those of `problem.as_real`."""
+    if isinstance(operands, GroupedProduct):
+        each = zip(groups_of(problem), operands.products, strict=True)
+        found = [check(group.problem, accuracy, own, rng) for group, own in each]
+        return max(found, key=lambda of_group: (not of_group.passed, of_group.residual))
     problem = problem.as_real
     if problem.product_dtype == "int32":
         return _verification(_integer_residual(problem, operands, rng), 0.0)

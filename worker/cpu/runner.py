@@ -30,6 +30,7 @@ from worker.cpu.ceilings import cpu_ceilings
 from worker.cpu.device import available_bytes, cpu_info, usable_cores
 from worker.cpu.environment import host_environment
 from worker.cpu.epilogue import add_epilogue
+from worker.cpu.grouped import multiply_grouped
 from worker.cpu.kernels import CPU_KERNELS
 from worker.cpu.room import check_room
 from worker.cpu.scaled import multiply_scaled
@@ -154,6 +155,8 @@ def _multiplication(
     """Writes the product into an array, or into a new one. Operands are opened now."""
     if isinstance(a, ScaledOperand) and isinstance(b, ScaledOperand):
         return partial(multiply_scaled, problem, a, b)
+    if problem.group_sizes:
+        return partial(multiply_grouped, CPU_KERNELS[choice.kernel.name], problem, a.elements, b.elements)
     return partial(CPU_KERNELS[choice.kernel.name], problem, a.elements, b.elements)
 
 

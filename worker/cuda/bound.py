@@ -14,6 +14,7 @@ from kernels.model.entry.boxes import Boxes
 from kernels.model.launch_plan import LaunchPlan, Workspace
 from kernels.model.numerics import Problem
 from worker.cuda.calls import WORD_BYTES, Arguments, Call, Step
+from worker.cuda.grouped.table import table_on_device
 from worker.cuda.memory import DeviceMatrix, reserve
 from worker.cuda.pitch import Layout, operand_layout, product_layout, stored_shapes
 from worker.cuda.tensor_maps import (
@@ -55,7 +56,9 @@ class Addressed:
     def __init__(self, plan: LaunchPlan, functions: Functions, layouts: Layouts) -> None:
         self._workspace, gated = plan.workspace, functions.copy is not None
         words = [np.uint64(0)] * ((plan.workspace is not None) + gated)
-        self._arguments = Arguments.of((*_numbers(plan.inner, layouts), *words))
+        self._groups = table_on_device(plan.groups)
+        of_groups = [np.uint64(each.ptr) for each in self._groups]
+        self._arguments = Arguments.of((*_numbers(plan.inner, layouts), *of_groups, *words))
         self._word = GATE - gated  # where the workspace is
         self._calls = [step.call(self._arguments) for step in functions.steps]
         self._edge, self._mirror = _edge(plan, functions, layouts), _mirror(plan, functions, layouts[C])
@@ -115,18 +118,24 @@ class Mapped:
         given."""
         launched, thin = plan.launched, boxes.thin
         of = [(A, self._a.to, boxes.a), (B, self._b.to, boxes.b), (C, self._c, boxes.c)]
-        sizes = [launched.m, launched.n, launched.k, launched.batch, self._a.to.batch, self._b.to.batch]
+        items = len(launched.group_sizes) or launched.batch
+        sizes = [launched.m, launched.n, launched.k, items, self._a.to.batch, self._b.to.batch]
+        if boxes.c_row is not None:
+            of.append((C, self._c, boxes.c_row))
         if thin is not None:
             of += [(A, self._a.to, thin.box), (B, self._b.to, thin.box)]
             sizes += [thin.row, thin.column]
         scales = [SCALES_BYTES] if plan.problem.scale_columns else []
-        words = [WORD_BYTES] * ((plan.workspace is not None) + self._gated)
+        self._groups = table_on_device(plan.groups)
+        words = [WORD_BYTES] * (len(self._groups) + (plan.workspace is not None) + self._gated)
         arguments = Arguments([*[MAP_BYTES] * len(of), *[INT32_BYTES] * len(sizes), *after, *scales, *words])
         for index, size in enumerate(sizes, start=len(of)):
             arguments.set(index, size)
         self._after = len(of) + len(sizes)  # where what an epilogue is given begins,
         self._scales = self._after + len(after)  # scales,
-        self._word = self._scales + len(scales)  # and where the workspace is
+        self._word = self._scales + len(scales) + len(self._groups)  # and where the workspace is
+        for index, table in enumerate(self._groups, start=self._scales):
+            arguments.set(index, table.ptr)
         to_tf32 = (boxes.to_tf32, boxes.to_tf32, False, False, False)
         maps = [
             (which, TensorMap(place, layout, box, to_tf32=rounds))
@@ -250,7 +259,7 @@ def _numbers(problem: Problem, layouts: Sequence[Layout]) -> tuple[np.generic, .
         *(np.int64(size) for size in (problem.m, problem.n, problem.k)),
         *(np.int64(layout.pitch) for layout in layouts),
         *(np.int64(layout.stride) for layout in layouts),
-        np.int64(problem.batch),
+        np.int64(len(problem.group_sizes) or problem.batch),
     )
 
 

@@ -142,7 +142,8 @@ def stored_shapes(problem: Problem) -> Iterator[tuple[int, ...]]:
     a = (problem.k, problem.m) if problem.transpose_a else (problem.m, problem.k)
     b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
     yield (problem.batch, *a) if problem.a_batched else a
-    yield (problem.batch, *b) if problem.b_batched else b
+    items = len(problem.group_sizes) or (problem.batch if problem.b_batched else 0)
+    yield (items, *b) if items else b
 
 
 def _power_of_two_below(value: int) -> int:

@@ -27,6 +27,7 @@ from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands
 from worker.cuda.epilogue.fused import FusedOnDevice
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
+from worker.cuda.grouped.check import GroupedOnDevice, grouped_on_device
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, download, upload
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
@@ -141,6 +142,8 @@ class ProductOnDevice(CudaProduct):
     """Checked where it lies, and copied back piece by piece: this process never holds it whole. It is made before the
     device multiplies: `prepare_check` is for while it does, and `computed` is called once it has."""
 
+    _check: DeviceProduct | GroupedOnDevice
+
     def __init__(
         self,
         problem: Problem,
@@ -169,6 +172,9 @@ class ProductOnDevice(CudaProduct):
             self._real = RealOperands(compiler, problem, *matrices[:2], for_check=True)
             on_device = self._real.on_device(problem, matrices[2])
             host_a, host_b = RealView(host_a), InBlocks(host_b, signs_of(problem))
+        elif problem.group_sizes:
+            self._check_groups(problem, (host_a, host_b), matrices)
+            return
         else:
             self._scaled = dequantised_for_check(compiler, problem, operands, matrices)
             host_a, host_b = (each.host for each in self._scaled) if self._scaled else (host_a, host_b)
@@ -179,8 +185,7 @@ class ProductOnDevice(CudaProduct):
                 MatrixOnDevice(compiler, matrices[2], (problem.batch, problem.m, problem.n)),
             )
         are_read = self._real is None and not self._scaled  # or else digests go by themselves
-        has_elements = problem.m and problem.n and problem.k and are_read
-        left = digestible(on_device, group_width(problem.k)) if has_elements else NO_DIGESTS
+        left = digestible(on_device, group_width(problem.k)) if problem.flops and are_read else NO_DIGESTS
         digested = [*matrices[:2], delivered]
         if epilogue is not None:  # the check reads A·B, which no one is sent
             left = (*left[:2], False)
@@ -189,6 +194,16 @@ class ProductOnDevice(CudaProduct):
         self._digests = ProductDigests(compiler, digested, staging, left)
         of_sums = None if fused is None else fused.check(compiler, on_device)
         self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), self._digests, of_sums)
+
+    def _check_groups(
+        self,
+        problem: Problem,
+        hosts: tuple[HostMatrix, HostMatrix],
+        matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
+    ) -> None:
+        """Digests are of all three matrices, and by themselves: no sketch reads one of them as a whole."""
+        self._digests = ProductDigests(self._compiler, matrices, self._staging, NO_DIGESTS)
+        self.matrices = self._check = grouped_on_device(self._compiler, problem, hosts, matrices)
 
     def prepare_check(self) -> None:
         """All of the check that can be done before the product is there."""

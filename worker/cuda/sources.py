@@ -43,6 +43,7 @@ TRANSPOSE_TILES = {1: 128, 2: 64, 4: 64}  # rows and columns for a block, by byt
 TRANSPOSE_THREADS = 256
 LANGUAGE = "--std=c++17"
 TRIANGLE = ("-DTRIANGLE",)  # tiles of one triangle of C alone: triangle.cuh
+GROUPED = ("-DGROUPED",)  # rows of A have groups: tile_groups.cuh
 GATED = ("-DGATED",)  # a last argument says on the device whether the launch takes effect: gate.cuh
 _INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 
@@ -116,7 +117,8 @@ def kernel_program(
     plan = kernel.plan(problem, config)
     transposes = _transposes((plan.launched.transpose_a, plan.launched.transpose_b))
     scales = (f"-DSCALE_COLUMNS={problem.scale_columns}",) if problem.scale_columns else ()
-    also = (*scales, *(TRIANGLE if plan.mirrored else ()), *(GATED if gated else ()))
+    groups = GROUPED if plan.groups else ()
+    also = (*scales, *groups, *(TRIANGLE if plan.mirrored else ()), *(GATED if gated else ()))
     options = (*_common(problem.dtype), *transposes, *kernel.defines(config), *also)
     options += fused.defines(problem.dtype) if fused is not None else ()
     return Program(kernel.source_path, options, kernel.architecture_specific)

@@ -22,11 +22,13 @@ from jobs.matrices.slot_memory import SlotMemory
 from jobs.models import Measured
 from kernels.catalog import CATALOG
 from kernels.model.activations import ActivationName
+from kernels.model.groups import groups_of
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import Choice
 from worker.check.checked import Checkable, HostProduct
 from worker.check.elements import core
 from worker.check.epilogue import After, wrong_elements
+from worker.check.grouped import GroupedProduct
 from worker.check.host_matrix import HostMatrix
 from worker.check.views.as_real import real_matrices
 from worker.device.bench import Bench
@@ -73,7 +75,7 @@ class Product(ABC):
     """A product on its device, with its operands still at hand for the check. No other product has the device's
     cores until `device_lock` is released. With an epilogue, the product is D = alpha·A·B + beta·C."""
 
-    matrices: Checkable  # A, B and A·B
+    matrices: Checkable | GroupedProduct  # A, B and A·B
     device_lock: LockRequest
     made_by: Choice | None = None  # what multiplied, where that is not simply what was chosen
 
@@ -240,12 +242,22 @@ def host_operands(problem: Problem, a: Array, b: Array, c: Array) -> HostProduct
     return HostProduct(*real_matrices(problem, *matrices))
 
 
-def operands_as_checked(problem: Problem, a: HostOperand, b: HostOperand, c: Array) -> HostProduct:
-    """The same of operands that may have block scales: as the numbers that they stand for."""
+def operands_as_checked(problem: Problem, a: HostOperand, b: HostOperand, c: Array) -> HostProduct | GroupedProduct:
+    """The same of operands that may have block scales, as the numbers that they stand for, or rows in groups."""
+    if problem.group_sizes:
+        return _grouped_operands(problem, a.elements, b.elements, c)
     if not (isinstance(a, ScaledOperand) and isinstance(b, ScaledOperand)):
         return host_operands(problem, a.elements, b.elements, c)
     of_a, of_b = a.matrix(transposed=problem.transpose_a), b.matrix(transposed=problem.transpose_b)
     return HostProduct(of_a, of_b, HostMatrix(core(c, transposed=False), problem.product_dtype))
+
+
+def _grouped_operands(problem: Problem, a: Array, b: Array, c: Array) -> GroupedProduct:
+    products = []
+    for group in groups_of(problem):
+        rows = slice(group.first_row, group.first_row + group.problem.m)
+        products.append(host_operands(group.problem, a[rows], b[group.index], core(c, transposed=False)[0, rows]))
+    return GroupedProduct(products, host_operands(problem, a, b, c).elementwise)
 
 
 def wrong_on_host(problem: Problem, epilogue: Epilogue | None, p: Array, d: Array) -> int:

@@ -195,7 +195,7 @@ def choose_kernel(claimed: Claimed, problem: Problem, runner: Runner, auto: Auto
     try:
         if request.kernel == "auto" and claimed.attempt > 1:
             return choose_again(problem, request.accuracy, runner.device.traits)
-        if request.kernel == "auto" and not problem.scale_columns:  # no table knows scales
+        if request.kernel == "auto" and not problem.scale_columns and not problem.group_sizes:  # no table knows these
             return auto.choose(problem, request.accuracy, is_measured=problem == request.problem)
         return choose(request.kernel, request.config, problem, request.accuracy, runner.device.traits)
     except (NoKernelError, ConfigError) as error:

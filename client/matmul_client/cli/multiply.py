@@ -17,6 +17,7 @@ Examples:
   matmul multiply a.npy b.npy --kernel warp_tiled --accuracy fp32 --json
   matmul multiply a.npy b.npy --tolerance 1e-6 -o c.npy
   matmul multiply a.npy b.npy --fp8-blocks --output-dtype bfloat16 -o c.npy
+  matmul multiply tokens.npy experts.npy --group-sizes 3,0,5 -o c.npy
   matmul multiply a.npy b.npy --add c.npy --alpha 0.5 --beta 2 -o d.npy
 """
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -33,6 +34,18 @@ class Factor(click.ParamType[complex]):
             return complex(text[:-1] + "j") if text[-1:] in ("i", "j") else float(text)
         except ValueError:
             self.fail(f"{value} is not a number, such as 0.5 or 1-2i.", param, ctx)
+
+
+class Counts(click.ParamType[list[int]]):
+    """Whole numbers, as 3,0,5."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return [int(each) for each in str(value).split(",")]
+        except ValueError:
+            self.fail(f"{value} is not a list of whole numbers, such as 3,0,5.", param, ctx)
 
 
 @click.command(epilog=EPILOG)
@@ -65,6 +78,11 @@ class Factor(click.ParamType[complex]):
     "--fp8-blocks",
     is_flag=True,
     help="Send operands as 8-bit floats with block scales: 128 elements along k of A, 128×128 of B.",
+)
+@click.option(
+    "--group-sizes",
+    type=Counts(),
+    help="Rows of A for each matrix of B in turn, as 3,0,5: B is a batch, and the product is grouped.",
 )
 @click.option("--output-dtype", help="Element type of the product, such as float32 of float16 operands.")
 @with_service

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from collections.abc import Iterable
+from typing import Any, Literal, SupportsIndex, TypedDict
 
 Accuracy = Literal["fp8", "bf16", "fp16", "tf32", "fp32", "fp64", "exact", "fp32_normwise"]
 
@@ -32,4 +33,5 @@ class Options(TypedDict, total=False):
     output_dtype: OutputDType  # float32 of 16-bit operands, or 16 bits of longer ones
     scale_a: Any  # block scales of 8-bit operands: quantize with per_token_cast_to_fp8 and per_block_cast_to_fp8
     scale_b: Any
+    group_sizes: Iterable[SupportsIndex]  # rows of A for each matrix of B in turn, as of jax.lax.ragged_dot
     verify: Literal["freivalds", "off"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -80,6 +81,8 @@ def chain_submitted(call: Call, product: Chained) -> Flow[str]:
 def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> Flow[Request]:
     """With one Idempotency-Key for all tries; jobs that the operands need are submitted first."""
     chosen = {name: _factor(value) for name, value in options.items() if value is not None}
+    if "group_sizes" in chosen:
+        chosen["group_sizes"] = [operator.index(size) for size in chosen["group_sizes"]]
     given = {"a": a, "b": b} | {name: chosen.pop(name) for name in (*ADDED, *SCALES) if name in chosen}
     operands: dict[str, Array | Reference] = {}
     arrays: dict[str, Array] = {}

@@ -47,3 +47,12 @@ __device__ __forceinline__ void write_box(unsigned int shared, const HOPPER_SUM*
 #endif
 
 #include "hopper_product.cuh"
+
+// What these kernels are given besides, of a grouped product.
+#ifdef GROUPED
+#define C_ROW_MAP , const __grid_constant__ TensorMap c_row
+#define C_ROW_AND_GROUPS , c_row, groups
+#else
+#define C_ROW_MAP
+#define C_ROW_AND_GROUPS
+#endif

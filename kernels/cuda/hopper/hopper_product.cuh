@@ -22,16 +22,34 @@ constexpr int GROUP_M = 8;  // rows of clusters whose tiles are computed at abou
 #ifdef TRIANGLE
 #include "hopper_triangle.cuh"
 typedef TriangleSchedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> TileSchedule;
+#elif defined(GROUPED)
+#include "hopper_grouped.cuh"
+typedef GroupedSchedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> TileSchedule;
 #else
 typedef Schedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M, LESS> TileSchedule;
+#endif
+
+#ifdef GROUPED
+__device__ __forceinline__ int end_of_rows(const Work& work, const Sizes&) { return work.end; }
+__device__ __forceinline__ int item_of_b(const Work& work, const Sizes&) { return work.group; }
+#else
+__device__ __forceinline__ int end_of_rows(const Work&, const Sizes& sizes) { return sizes.m; }
+__device__ __forceinline__ int item_of_b(const Work& work, const Sizes& sizes) {
+    return sizes.items_b > 1 ? work.item : 0;
+}
 #endif
 
 // ---- the producer: one thread ----
 __device__ __forceinline__ void load_b(const Shared& at, const TensorMap& map, const Work& work, int item, int depth,
                                        int stage, int boxes, int rank) {
-    for (int box = rank; box < boxes; box += CLUSTER) {
+#ifdef GROUPED
+    const bool shared = CLUSTER > 1 && !work.apart;
+#else
+    constexpr bool shared = CLUSTER > 1;
+#endif
+    for (int box = shared ? rank : 0; box < boxes; box += shared ? CLUSTER : 1) {
         const int column = work.column + box * BOX, x = B_ALONG_K ? depth : column, y = B_ALONG_K ? column : depth;
-        if (CLUSTER > 1)
+        if (shared)
             load_box_for((1 << CLUSTER) - 1, at.b(stage, box), map, at.full(stage), x, y, item);
         else
             load_box(at.b(stage, box), map, at.full(stage), x, y, item);
@@ -44,9 +62,9 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
     Work work;
     wait_on_dependency();
     for (int wave = 0; schedule.find(wave, work); ++wave) {
-        const int boxes_a = min(A_BOXES, max(0, (sizes.m - work.row + A_BOX - 1) / A_BOX));
+        const int boxes_a = min(A_BOXES, max(0, (end_of_rows(work, sizes) - work.row + A_BOX - 1) / A_BOX));
         const int boxes_b = (work.columns + BOX - 1) / BOX;
-        const int item_a = sizes.items_a > 1 ? work.item : 0, item_b = sizes.items_b > 1 ? work.item : 0;
+        const int item_a = sizes.items_a > 1 ? work.item : 0, item_b = item_of_b(work, sizes);
         for (int depth = 0; depth < sizes.k; depth += STEP, place.advance()) {
             wait_barrier(at.empty(place.stage), place.parity ^ 1);
             arrive_expecting(at.full(place.stage), boxes_a * A_BOX_BYTES + boxes_b * BOX_BYTES);
@@ -79,8 +97,8 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
                                            int consumer, int& boxes_stored, const HOPPER_SUM (&sums)[N / 2],
                                            const Epilogue& epilogue) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    const int row = work.row + consumer * BOX + warp * 16;
-    if (row >= sizes.m) return;
+    const int row = work.row + consumer * BOX + warp * 16, end = end_of_rows(work, sizes);
+    if (row >= end) return;
     const unsigned int out = at.base + OUT_OFFSET + (consumer * 4 + warp) * OUT_BOXES * OUT_BYTES;
 #pragma unroll
     for (int box = 0; box < (N + OUT_COLUMNS - 1) / OUT_COLUMNS; ++box) {
@@ -99,7 +117,13 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
         }
         fence_for_copies();
         __syncwarp();
-        if (lane == 0) store_box(shared, map, column, row, work.item);
+#ifdef GROUPED
+        if (row + 16 > end) {  // the rows below are another group's
+            if (row + lane < end) store_box(shared + lane * SWIZZLE_BYTES, sizes.c_row, column, row + lane, 0);
+        } else
+#endif
+            if (lane == 0)
+            store_box(shared, map, column, row, work.item);
         commit_stores();
     }
 }
@@ -141,7 +165,7 @@ __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& sc
     int boxes_stored = 0;
     for (int wave = 0; schedule.find(wave, work); ++wave) {
         const int columns = work.columns;
-        if (work.row + consumer * BOX >= sizes.m)
+        if (work.row + consumer * BOX >= end_of_rows(work, sizes))
             pass_tile(at, sizes.steps(), place);
         else if (BLOCK_N > 64 && columns <= 64)
             consume_tile<64>(at, map, sizes, work, consumer, place, boxes_stored, epilogue);
@@ -167,7 +191,11 @@ __device__ __forceinline__ void multiply_tiles(unsigned char* shared, const Tens
         publish_barriers();
     }
     cluster_barrier();
+#ifdef GROUPED
+    const TileSchedule schedule(sizes.groups, sizes.n, sizes.batch, cluster_rank());
+#else
     const TileSchedule schedule(sizes.m, sizes.n, sizes.batch, cluster_rank());
+#endif
     if (warpgroup == CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
         if (threadIdx.x == CONSUMERS * WARPGROUP) produce(at, schedule, a, b, sizes);

@@ -12,6 +12,10 @@
 struct Work {
     int row, column, item;  // of the tile's first element in C, and which product of the batch
     int columns;            // of the tile inside C
+#ifdef GROUPED
+    int group, end;  // whose matrix of B it is multiplied by, and the row after its last one
+    bool apart;      // the other blocks of the cluster need other columns of B
+#endif
 };
 
 // FEWER: columns that a tile may have less than others.

@@ -8,6 +8,7 @@
 #include "common.cuh"
 #include "hopper_after.cuh"
 #include "hopper_mma.cuh"
+#include "tile_groups.cuh"
 
 constexpr int CONSUMERS = 2;  // warpgroups
 constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP;
@@ -56,6 +57,10 @@ struct Sizes {
     int items_a, items_b;  // matrices in an operand: one may serve the whole batch
 #ifdef SCALE_COLUMNS
     const Scales& scales;
+#endif
+#ifdef GROUPED
+    const TensorMap& c_row;  // for copies of one row of a box of C
+    const GroupStart* groups;
 #endif
 
     __device__ __forceinline__ int steps() const { return (k + STEP - 1) / STEP; }

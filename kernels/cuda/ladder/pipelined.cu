@@ -6,14 +6,16 @@
 // operand stored along k is transposed on its way in, one element a copy, so elements must have the 4 bytes that a copy
 // has at least.
 #include "pipeline.cuh"
+#include "tile_groups.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     pipelined(const Element* __restrict__ a, const Element* __restrict__ b, Product* __restrict__ c, Index m, Index n,
-              Index k, Index lda, Index ldb, Index ldc, Index stride_a, Index stride_b, Index stride_c, Index batch) {
+              Index k, Index lda, Index ldb, Index ldc, Index stride_a, Index stride_b, Index stride_c,
+              Index batch GROUP_PARAMETERS) {
     DYNAMIC_SHARED(shared);
     Accumulator* const tiles = reinterpret_cast<Accumulator*>(shared);
     const ThreadTile place(threadIdx.x);
-    const Tile tile = tile_of_block(n, BLOCK_M, BLOCK_N);
+    const Tile tile = FIND_TILE(BLOCK_M, BLOCK_N);
     const Index rows = m - tile.row, columns = n - tile.column;
     const bool aligned_a = is_aligned<CourierA::COUNT>(a, lda, stride_a);
     const bool aligned_b = is_aligned<CourierB::COUNT>(b, ldb, stride_b);

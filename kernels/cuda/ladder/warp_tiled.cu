@@ -4,6 +4,7 @@
 // memory for many multiply-adds: a 64×32 warp tile reads 96 for 2048. Two pairs of tiles take turns in shared memory:
 // while one is multiplied, the next is on its way from memory to registers, and the block waits once per tile, not
 // twice.
+#include "tile_groups.cuh"
 #include "warp_tiles.cuh"
 
 using LoaderA = TileLoader<BLOCK_M, BLOCK_K, THREADS, A_ALONG_K>;
@@ -15,11 +16,12 @@ constexpr int BLOCKS = blocks_per_multiprocessor(
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     warp_tiled(const Element* __restrict__ a, const Element* __restrict__ b, Product* __restrict__ c, Index m, Index n,
-               Index k, Index lda, Index ldb, Index ldc, Index stride_a, Index stride_b, Index stride_c, Index batch) {
+               Index k, Index lda, Index ldb, Index ldc, Index stride_a, Index stride_b, Index stride_c,
+               Index batch GROUP_PARAMETERS) {
     DYNAMIC_SHARED(shared);
     Accumulator* const tiles = reinterpret_cast<Accumulator*>(shared);
     const ThreadTile place(threadIdx.x);
-    const Tile tile = tile_of_block(n, BLOCK_M, BLOCK_N);
+    const Tile tile = FIND_TILE(BLOCK_M, BLOCK_N);
     const Index rows = m - tile.row, columns = n - tile.column;
     const bool aligned_a = is_aligned<LoaderA::COUNT>(a, lda, stride_a);
     const bool aligned_b = is_aligned<LoaderB::COUNT>(b, ldb, stride_b);

@@ -28,6 +28,7 @@ class Boxes:
     wanted: tuple[bool, bool] | None = None  # transpose_a and transpose_b as the kernel needs them; None: as they come
     to_tf32: bool = False  # copies of float32 operands round them on their way
     thin: Thin | None = None
+    c_row: tuple[int, int] | None = None  # of a grouped product, what is stored where a group ends within a box of C
 
     def delivering(self, product: DTypeName, output: DTypeName) -> Boxes:
         """The same of a C whose elements have another size: rows of as many bytes."""

@@ -25,5 +25,9 @@ def _dotted(capability: tuple[int, int]) -> str:
     return ".".join(map(str, capability))
 
 
+def no_groups(kernel: str, dtype: str) -> str:
+    return f"{kernel} does not take group_sizes for {dtype}; take another kernel, or leave kernel out."
+
+
 def no_scales(kernel: str) -> str:
     return f"{kernel} does not take operands with block scales; take another kernel, or leave kernel out."

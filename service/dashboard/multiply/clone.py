@@ -12,7 +12,7 @@ def clone_of(request: MatmulRequest) -> MultiplyForm | None:
     The same for operands that the form cannot say: of mixed kinds, or with a batch axis. None for what it has no fields
     for: it would ask for another product.
     """
-    others = request.bias, request.activation, request.output_dtype, request.scale_a
+    others = request.bias, request.activation, request.output_dtype, request.scale_a, request.group_sizes
     if any(each is not None for each in others):
         return None
     options = {

@@ -112,6 +112,9 @@ BODY: Piece = {
                         "dtype": "float8_e4m3",
                     }
                 },
+                "grouped": {
+                    "value": {"a": [[1, 2], [3, 4], [5, 6]], "b": [[[1], [1]], [[10], [0]]], "group_sizes": [1, 2]}
+                },
                 "random": {
                     "value": {
                         "a": {"random": {"shape": [256, 512], "seed": 1}},
@@ -212,7 +215,8 @@ MULTIPLY: Piece = {
     "the job, to be asked for later. While no worker is live, a product asked for with `respond-async` is queued until "
     "one is started, and others are refused (503), unless the server's MATMUL_QUEUE_WITHOUT_WORKERS says otherwise. "
     "NaN and infinities multiply by IEEE rules; JSON carries them as strings. With `tolerance` the fastest kernel that "
-    "is proven to be within it is taken, with `reproducible` one whose products have the same bits everywhere.",
+    "is proven to be within it is taken, with `reproducible` one whose products have the same bits everywhere. With "
+    "`group_sizes` rows of A are multiplied by matrices of their own.",
     "responses": {
         200: PRODUCT,
         202: json_answer(JobReply, "Not there yet: poll the job.", *PENDING_HEADERS),

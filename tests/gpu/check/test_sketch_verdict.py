@@ -97,7 +97,7 @@ def test_a_damaged_copy_is_found_by_what_its_check_reads(
     """The product is right; its copy of an operand is dropped all the same."""
     a, b = operands(IN_BLOCKS, rng)
     with runner.compute(IN_BLOCKS, choice(runner, "naive", IN_BLOCKS), *sent(a, b)) as product:
-        copy = product.matrices._matrices[which].matrix  # type: ignore[attr-defined]  # it lies on the device
+        copy = product.matrices._matrices[which].matrix  # type: ignore[union-attr]  # it lies on the device
         flip_on_device(copy, 1000)  # of the lowest byte: far below the tolerance
         assert check(IN_BLOCKS, "fp32", product.matrices, rng).passed
         with pytest.raises(OperandDamaged):

@@ -25,6 +25,8 @@ from tests.support.programs import (
     of_a_gate,
     of_every_type,
     of_fused,
+    of_groups,
+    of_hopper_groups,
     of_the_check,
     of_the_fused_check,
     of_transposition,
@@ -91,6 +93,19 @@ def test_an_epilogue_in_a_kernel_leaves_its_sums_in_registers(name: str, dtype: 
     for figures in figures_of(of_the_fused_check(dtype, output)):
         assert not figures.warnings
         assert figures.static_shared_bytes <= 48 << 10
+
+
+def test_groups_leave_sums_in_registers() -> None:
+    for figures in figures_of(of_hopper_groups()):
+        assert figures.local_bytes == 0
+        assert not figures.warnings
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_groups_compile_everywhere(arch: str) -> None:
+    assert of_groups(arch)
+    for figures in figures_of(of_groups(arch), arch):
+        assert not figures.warnings
 
 
 def test_every_source_is_in_the_catalogue_and_every_entry_has_its_source() -> None:

@@ -138,7 +138,7 @@ def test_the_problem_is_what_was_asked_for(transpose_a: bool, transpose_b: bool,
     shapes = [(batch, *shape) if batch else shape for batch, shape in zip(batches, (a, b), strict=True)]
     refs = [OperandRef(source="matrix", matrix="x", dtype="int8", shape=shape) for shape in shapes]
     request = MatmulRequest(a=refs[0], b=refs[1], accuracy="exact", transpose_a=transpose_a, transpose_b=transpose_b)
-    batched = tuple(batch > 0 for batch in batches)
+    batched = batches[0] > 0, batches[1] > 0
     expected = Problem(5, 6, 7, "int8", max(1, *batches), transpose_a, transpose_b, *batched)
     assert request.problem == expected
 

@@ -54,9 +54,12 @@ class OperandSet:
 
 
 def random_set(compiler: Compiler, problem: Problem, data: DataSpec) -> OperandSet:
-    """For a plain product or a batch of them, nothing transposed. Raises cupy's OutOfMemoryError."""
+    """For a plain product, a batch of them or a grouped one; B alone may be transposed. Raises cupy's
+    OutOfMemoryError."""
+    of_b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
+    items = len(problem.group_sizes) or problem.batch
     a = _random(compiler, problem.dtype, (problem.batch, problem.m, problem.k), data, 2 * data.seed)
-    b = _random(compiler, problem.dtype, (problem.batch, problem.k, problem.n), data, 2 * data.seed + 1)
+    b = _random(compiler, problem.dtype, (items, *of_b), data, 2 * data.seed + 1)
     return OperandSet(a, b, allocate(product_layout(problem, dense=data.layout == "dense")))
 
 

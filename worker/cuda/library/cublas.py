@@ -14,11 +14,13 @@ import numpy as np
 from cupy_backends.cuda.libs import cublas
 
 from jobs.errors import KernelUnavailable
+from kernels.model.groups import groups_of
 from kernels.model.kernel import NO_CONFIG, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.arrangement import conjugate
 from worker.cuda.complex.matrices import conjugated
+from worker.cuda.grouped.slices import matrices_of
 from worker.cuda.library.cublas_lt import CublasLt, LtProduct
 from worker.cuda.library.cublas_tuned import TUNED, Matrices, TunedCublas
 from worker.cuda.memory import DeviceMatrix, allocate
@@ -111,6 +113,10 @@ class Cublas:
         if problem.k == 0:
             c.memory.memset_async(0, c.layout.bytes)
             return
+        if problem.group_sizes:
+            for group in groups_of(problem):
+                self.multiply(kernel, group.problem, *matrices_of(group, (a, b, c)))
+            return
         if kernel in TUNED and not problem.flops:
             return
         a, b = self._depth_first(problem, a, b)
@@ -125,6 +131,9 @@ class Cublas:
         if problem.dtype == "float8_e4m3":
             self._multiply_float8(kernel, problem, a, b, c)
             return
+        self._gemm(kernel, problem, a, b, c)
+
+    def _gemm(self, kernel: str, problem: Problem, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
         mode = MODES[kernel][problem.dtype]
         m, n, k = (_padded(size, problem) for size in (problem.m, problem.n, problem.k))
         if max(m, n, k, problem.batch, *(x.layout.pitch for x in (a, b, c))) > LARGEST_SIZE:

@@ -30,8 +30,8 @@ def problems(draw: st.DrawFn) -> Problem:
     batch = draw(st.sampled_from((1, 1, 1, 2, 7)))
     a_batched, b_batched = draw(st.sampled_from(((True, True), (True, False), (False, True))))
     dtype: DTypeName = draw(st.sampled_from(("float32", "bfloat16", "int8", "float64")))
-    flags = {"a_batched": batch > 1 and a_batched, "b_batched": batch > 1 and b_batched}
-    return Problem(draw(SIZES), draw(SIZES), draw(st.integers(1, 300)), dtype, batch, **flags)
+    batched = batch > 1 and a_batched, batch > 1 and b_batched
+    return Problem(draw(SIZES), draw(SIZES), draw(st.integers(1, 300)), dtype, batch, False, False, *batched)
 
 
 @settings(max_examples=60, deadline=None)

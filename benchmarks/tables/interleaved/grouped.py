@@ -1,0 +1,45 @@
+"""What docs/performance.md says of a recorded `python -m benchmarks.measure.grouped`: groups of rows in one launch
+beside cuBLAS's ways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tools.markdown import table
+
+Row = Mapping[str, Any]
+CALLS, ONE_CALL = "cublas", "cublasGemmGroupedBatchedEx"
+
+
+def grouped(path: Path) -> Iterator[str]:
+    """A section."""
+    record = json.loads(path.read_bytes())
+    rows: list[Row] = record["rows"]
+    yield f"## Grouped products, on an {record['device']}"
+    yield (
+        f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.grouped`: rows of A in "
+        "groups of random sizes, each times a matrix of its own, by turns, cold cache. TFLOPS count 2·m·n·k, m being "
+        "the rows that there are. Times in ms: one launch in the config that is taken; the fastest of those tried; "
+        f"cuBLAS, called for each group; and `{ONE_CALL}`. The ratio is of the faster of cuBLAS's to the config that "
+        "is taken."
+    )
+    head = ("type", "groups", "rows", "n", "k", "B", "kernel", "TFLOPS", "ms", "fastest", "calls", "one call", "ratio")
+    yield table(head, map(_cells, rows)).rstrip()
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    times: Mapping[str, float] = row["ms"]
+    ours = {name: ms for name, ms in times.items() if name not in (CALLS, ONE_CALL)}
+    taken = next(iter(ours))
+    return (
+        row["dtype"],
+        *(f"{row[name]:,}" for name in ("groups", "rows", "n", "k")),
+        "along k" if row["transposed"] else "along n",
+        f"`{taken.partition(' ')[0]}`",
+        f"{row['gflops'] / 1e3:,.1f}",
+        *(f"{ms:.3f}" for ms in (ours[taken], min(ours.values()), times[CALLS], times[ONE_CALL])),
+        f"{row['of_library']:.2f}",
+    )
