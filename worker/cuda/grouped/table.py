@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import cupy
@@ -10,12 +11,27 @@ import numpy as np
 from kernels.model.groups import GroupTable
 
 
-def table_on_device(groups: GroupTable) -> tuple[Any, ...]:
-    """Its memory, for as long as launches refer to it; nothing without groups. It is there when this returns, for any
-    stream. Raises cupy's OutOfMemoryError."""
+@dataclass(frozen=True, slots=True)
+class TableOnDevice:
+    """Copied there on the stream that was current, in front of the first launch that reads it. `source` is what the
+    copy reads."""
+
+    memory: Any
+    source: Any
+
+    @property
+    def ptr(self) -> int:
+        return int(self.memory.ptr)
+
+
+def table_on_device(groups: GroupTable) -> tuple[TableOnDevice, ...]:
+    """For as long as launches refer to it; nothing without groups. The host does not wait: the stream may be held.
+    Raises cupy's OutOfMemoryError."""
     if not groups:
         return ()
     entries = np.array(groups, np.int32)
+    source = cupy.cuda.alloc_pinned_memory(entries.nbytes)
+    np.frombuffer(source, np.int32, entries.size)[:] = entries.ravel()
     memory = cupy.cuda.alloc(entries.nbytes)
-    memory.copy_from_host(entries.ctypes.data, entries.nbytes)
-    return (memory,)
+    memory.copy_from_host_async(source.ptr, entries.nbytes, cupy.cuda.get_current_stream())
+    return (TableOnDevice(memory, source),)
