@@ -8,6 +8,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from jobs.formats.elements import Array
 from kernels.model.groups import GroupTable
 
 
@@ -17,7 +18,7 @@ class TableOnDevice:
     copy reads."""
 
     memory: Any
-    source: Any
+    source: Array
 
     @property
     def ptr(self) -> int:
@@ -30,8 +31,6 @@ def table_on_device(groups: GroupTable) -> tuple[TableOnDevice, ...]:
     if not groups:
         return ()
     entries = np.array(groups, np.int32)
-    source = cupy.cuda.alloc_pinned_memory(entries.nbytes)
-    np.frombuffer(source, np.int32, entries.size)[:] = entries.ravel()
     memory = cupy.cuda.alloc(entries.nbytes)
-    memory.copy_from_host_async(source.ptr, entries.nbytes, cupy.cuda.get_current_stream())
-    return (TableOnDevice(memory, source),)
+    memory.copy_from_host_async(entries.ctypes.data, entries.nbytes, cupy.cuda.get_current_stream())
+    return (TableOnDevice(memory, entries),)
