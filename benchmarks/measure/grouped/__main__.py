@@ -36,7 +36,7 @@ SEED, SAMPLES = 24, 9
 PACKAGES = ("cupy-cuda13x", "numpy")
 LIBRARY = "cublas"
 PUBLISHED = "cublasGemmGroupedBatchedEx"
-MOST_GROUPS = 16  # that cuBLAS's one call is measured with: of 64 a run did not come back
+MAX_ONE_CALL_GROUPS = 16  # that cuBLAS's one call is measured with: of 64 a run did not come back
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def _named(choice: Choice) -> str:
     return f"{choice.kernel.name} {'x'.join(sizes)}"
 
 
-def measured(runner: CudaRunner, shapes: Sequence[Shape], most_groups: int) -> Iterator[Mapping[str, Any]]:
+def measured(runner: CudaRunner, shapes: Sequence[Shape], max_groups: int) -> Iterator[Mapping[str, Any]]:
     """A row for each shape: times in milliseconds."""
     from worker.cuda.bench.operands import random_set
     from worker.cuda.library.cublas import Cublas
@@ -140,7 +140,7 @@ def measured(runner: CudaRunner, shapes: Sequence[Shape], most_groups: int) -> I
     for shape in shapes:
         problem = shape.problem
         at = random_set(runner.compiler, problem, DataSpec())
-        ways = puts(runner, cublas, problem, at, one_call=shape.groups <= most_groups)
+        ways = puts(runner, cublas, problem, at, one_call=shape.groups <= max_groups)
         times = dict(zip(ways, median_ms(sampler, list(ways.values()), at, SAMPLES), strict=True))
         first = next(iter(times.values()))
         library = min(times[name] for name in (LIBRARY, PUBLISHED) if name in times)
@@ -160,7 +160,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--dtypes", nargs="*", default=sorted({shape.dtype for shape in SHAPES}))
-    parser.add_argument("--one-call-groups", type=int, default=MOST_GROUPS, help="cuBLAS's grouped call up to so many")
+    parser.add_argument(
+        "--one-call-groups", type=int, default=MAX_ONE_CALL_GROUPS, help="cuBLAS's grouped call up to so many"
+    )
     asked = parser.parse_args()
     runner = CudaRunner(Settings(device="gpu:0"))
     shapes = [shape for shape in SHAPES if shape.dtype in asked.dtypes]
