@@ -68,7 +68,7 @@ class Submitter:
     async def at_once(self, asked: MatmulInput) -> Receipt | None:
         """The same where nothing but the ledger is asked: matrices go into its record, or were asked for before. Else
         None."""
-        workers = self.context.workers.fresh()
+        workers = self.context.fresh_workers()
         if workers is None or self.idempotency_key is not None or not self._needs_no_store(asked):
             return None
         try:
