@@ -57,6 +57,7 @@ class CpuRunner(TilingRunner):
     """The CPU's kernels in this process."""
 
     jobs_under_way = 1  # one that is computed has all cores
+    light_side = 256  # some milliseconds
 
     def __init__(self, settings: Settings) -> None:
         self._threads = settings.cpu_threads or usable_cores()
