@@ -75,6 +75,9 @@ class Submitter:
             return await self._recorded(asked, workers)
         except StoreUnavailable:
             raise  # the job may be recorded all the same
+        except (NoWorkers, NoWorkerForKernel):
+            self.operands.assume_nothing()
+            return None  # one may have come since they were read
         except MatmulError:
             if not self.operands.has_assumed:
                 raise
