@@ -97,7 +97,9 @@ def upload(elements: Array, matrix: DeviceMatrix) -> None:
             _copy(matrix.address + piece.device_offset, elements.ctypes.data + piece.host_offset, matrix, piece, kind)
 
 
-def download(matrix: DeviceMatrix, address: int, watch: StopWatch, arrives: Callable[[int], None]) -> None:
+def download(
+    matrix: DeviceMatrix, address: int, watch: StopWatch, arrives: Callable[[int], None] = lambda _: None
+) -> None:
     """Starts the copy of the matrix, in stored order, to host memory that is registered with CUDA. `arrives` is told
     how many bytes of it the stream has by now, several times."""
     kind = cupy.cuda.runtime.memcpyDeviceToHost
