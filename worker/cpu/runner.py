@@ -36,6 +36,7 @@ from worker.cpu.scaled import multiply_scaled
 from worker.cpu.tiles import CPU_SPEEDS, CpuTiledProduct, tile_bytes
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
+from worker.device.host_turns import LongWait
 from worker.device.runner import (
     DoesNotFit,
     Epilogue,
@@ -101,10 +102,11 @@ class CpuRunner(TilingRunner):
             if need := _room_needed(problem, epilogue, place):
                 check_room(need, "The product needs")
             self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
-            started = time.perf_counter()
-            p = multiply(out if epilogue is None else None)
-            c = p if epilogue is None else add_epilogue(problem, epilogue, p, out)
-            kernel_ms = (time.perf_counter() - started) * 1e3
+            with LongWait():
+                started = time.perf_counter()
+                p = multiply(out if epilogue is None else None)
+                c = p if epilogue is None else add_epilogue(problem, epilogue, p, out)
+                kernel_ms = (time.perf_counter() - started) * 1e3
             yield CpuProduct(problem, (a, b), p, c, epilogue, kernel_ms=kernel_ms, place=place, device_lock=device_lock)
 
     def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
