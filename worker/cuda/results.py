@@ -30,8 +30,9 @@ class DeviceResults:
 
     def wait(self) -> Array:
         """The bytes, uint8."""
-        with LongWait():
-            self._done.synchronize()
+        if not self._done.done:
+            with LongWait():
+                self._done.synchronize()
         self._memory = None
         return self._bytes
 
