@@ -11,7 +11,7 @@ from jobs.errors import StoreUnavailable
 from jobs.fleet.workers import WorkerInfo
 
 MAX_AGE_S = 0.5
-READ_EVERY_S = 0.3  # while they are kept fresh: so that none is too old by the time the next is there
+READ_EVERY_S = 0.4  # while they are kept fresh: so that none is too old by the time the next is there
 KEPT_S = 10.0  # after they were asked for last
 
 
