@@ -16,7 +16,7 @@ from jobs.errors import MatrixNotFound, StoreFull
 from jobs.formats.elements import matrix_bytes
 from jobs.matrices import file_source, slots
 from jobs.matrices.digest import part_count, part_digests
-from jobs.matrices.file_lock import SHARED, LockedFile, open_file, open_locked
+from jobs.matrices.file_lock import EXCLUSIVE, SHARED, LockedFile, open_file, open_locked
 from jobs.matrices.file_store import SLOT_LEFTOVER_AGE_S, FileMatrixStore
 from jobs.matrices.slot_format import TRAILER_BYTES, slot_length
 from jobs.redis.embedded import EmbeddedServer
@@ -184,6 +184,33 @@ def test_no_reader_meets_the_writer_s_lock(bench: StoreBench, monkeypatch: pytes
     monkeypatch.setattr(os, "rename", watched)
     bench.put(numbers(LARGE), name=fresh_name())
     assert could_read == [True]
+
+
+def test_a_reader_waits_for_one_who_took_the_slot_for_a_free_one(
+    bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two find a slot free. One is held up before it locks it, until the other has stored a matrix there."""
+    info = bench.put(numbers(LARGE), name=fresh_name())
+    late = open_file(str(bench.settings.store_dir / info.id), os.O_RDWR)
+    assert late is not None and late.lock(EXCLUSIVE)
+    sleep = time.sleep
+
+    def seen(seconds: float) -> None:
+        late.close()
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", seen)
+    assert b"".join(bench.store.chunks(info.id, SIZE)) == numbers(LARGE).tobytes()
+
+
+def test_a_slot_that_stays_locked_is_not_there(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_source, "LOCKED_S", 0.01)
+    info = bench.put(numbers(LARGE), name=fresh_name())
+    held = open_file(str(bench.settings.store_dir / info.id), os.O_RDWR)
+    assert held is not None and held.lock(EXCLUSIVE)
+    with pytest.raises(MatrixNotFound):
+        bench.store.chunks(info.id, SIZE)
+    held.close()
 
 
 def test_a_slot_says_which_size_it_has(bench: StoreBench) -> None:
