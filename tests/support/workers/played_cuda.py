@@ -198,9 +198,7 @@ def main() -> None:
     way = Way(make_bench("slots", url, prefix, Path(directory)), PlayedRunner())
     for line in sys.stdin:
         case = json.loads(line)
-        product.DIGESTED_HERE_BYTES = (
-            1 << 20 if case.get("here") else 0
-        )  # what is large is smaller here
+        product.DIGESTED_HERE_BYTES = 1 << 20 if case.get("here") else 0  # what is large is smaller here
         faults.update(dict.fromkeys(case.get("faults", ()), True))
         try:
             problem = Problem(**case["problem"])
