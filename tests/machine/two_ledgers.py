@@ -19,7 +19,6 @@ from tests.support.ledger.lives import (
     AT_RANDOM,
     FILTERS,
     KEYS,
-    LIGHT_SIDE,
     QUEUES,
     anyone,
     beside,
@@ -28,6 +27,7 @@ from tests.support.ledger.lives import (
     owners,
     pick,
     seconds,
+    sides,
     stray,
 )
 
@@ -65,17 +65,10 @@ class TwoLedgers(BothLedgers):
         tight=st.booleans(),
         matrices=in_record,
         batch=st.sampled_from(["", "one", BESIDE]),
-        side=st.sampled_from([LIGHT_SIDE, LIGHT_SIDE + 1]),
+        side=sides,
     )
     def submit(
-        self,
-        owner: str,
-        queue: str,
-        kernel: str,
-        tight: bool,
-        matrices: JobMatrices,
-        batch: str,
-        side: int = LIGHT_SIDE,
+        self, owner: str, queue: str, kernel: str, tight: bool, matrices: JobMatrices, batch: str, side: int = 8
     ) -> None:
         new = new_job(owner, kernel=kernel, queue=queue, timeout_s=4.0, matrices=matrices, batch=batch, side=side)
         self.both("submit", new, max_queued=4 if tight else 99, max_queued_per_owner=2 if tight else 99)
