@@ -36,15 +36,6 @@ def inode(bench: StoreBench, name: str) -> int:
     return (bench.settings.store_dir / name).stat().st_ino
 
 
-def replace(bench: StoreBench, name: str) -> tuple[int, int]:
-    """Deletes a matrix, and stores one of another owner: the inodes of both."""
-    before = inode(bench, name)
-    bench.store.delete(name, owner="ada")
-    other = bench.put(numbers(SHORTER, seed=9), owner="eve", name=fresh_name())
-    np.testing.assert_array_equal(bench.get(other), numbers(SHORTER, seed=9))
-    return before, inode(bench, other.id)
-
-
 # ---- the same memory ----
 @pytest.mark.parametrize("named", [True, False])
 def test_memory_is_used_again(bench: StoreBench, named: bool) -> None:
