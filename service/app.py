@@ -166,6 +166,7 @@ def _lifespan(
             ending.set()
             context.hub.close()
             await listening
+            await context.workers.close()
             await context.line.close()
             await context.replicas.close()
             context.client.close()

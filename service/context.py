@@ -18,6 +18,7 @@ from jobs.errors import StoreUnavailable
 from jobs.fleet.history import History
 from jobs.fleet.places import ServicePlace
 from jobs.fleet.registry import WorkerRegistry
+from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
@@ -126,6 +127,11 @@ class Context:
         task = asyncio.ensure_future(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+
+    def fresh_workers(self) -> Sequence[WorkerInfo] | None:
+        """For the event loop: the live workers, where that needs no reading; from now on it does not, for a while."""
+        self.workers.keep_fresh(self.call_anyway)
+        return self.workers.fresh()
 
     async def check_written(self, *jobs: Job) -> None:
         """Before a reply says that something is recorded, of jobs that they are as here. Raises StoreUnavailable where

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from threading import Lock
 
 from jobs.errors import StoreUnavailable
 from jobs.fleet.workers import WorkerInfo
 
 MAX_AGE_S = 0.5
+READ_EVERY_S = 0.4  # while they are kept fresh: so that none is too old by the time the next is there
+KEPT_S = 10.0  # after they were asked for last
 
 
 class LiveWorkers:
@@ -20,7 +23,9 @@ class LiveWorkers:
         self._lock = Lock()
         self._workers: Sequence[WorkerInfo] = ()
         self._error: StoreUnavailable | None = None
-        self._read_at = float("-inf")
+        self._read_at = self._asked_at = float("-inf")
+        self._kept: tuple[Sequence[WorkerInfo], float] | None = None  # and when they were read
+        self._keeping: asyncio.Future[None] | None = None
 
     def now(self) -> Sequence[WorkerInfo]:
         """Raises StoreUnavailable."""
@@ -32,13 +37,41 @@ class LiveWorkers:
             return self._workers
 
     def fresh(self) -> Sequence[WorkerInfo] | None:
-        """The same from anywhere, where that needs no reading; else None."""
-        is_fresh = self._error is None and time.monotonic() - self._read_at <= MAX_AGE_S
-        return self._workers if is_fresh else None
+        """Workers that may be given jobs, for the event loop, where that needs no reading; else None. Who is refused by
+        them asks `now`: another one may have come since."""
+        self._asked_at = time.monotonic()
+        if self._kept is None or self._asked_at - self._kept[1] > MAX_AGE_S:
+            return None
+        return self._kept[0]
+
+    def keep_fresh(self, call: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
+        """From now on, until `fresh` was not asked for a while, they are read in time for it: who sends a product now
+        and then would else wait for a thread and for Redis each time. `call` has a worker thread do something."""
+        if self._keeping is None or self._keeping.done():
+            self._keeping = asyncio.ensure_future(self._keep(call))
+
+    async def _keep(self, call: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
+        while time.monotonic() - self._asked_at < KEPT_S:
+            await asyncio.sleep(READ_EVERY_S)
+            await call(self._read_for_fresh)
+
+    async def close(self) -> None:
+        """When the service stops."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait({self._keeping})
+
+    def _read_for_fresh(self) -> None:
+        with self._lock:
+            try:
+                self._kept = self._read(), time.monotonic()
+            except StoreUnavailable:
+                self._kept = None
 
     def _refresh(self) -> None:
+        self._read_at = time.monotonic()
         try:
             self._workers, self._error = self._read(), None
+            self._kept = self._workers, self._read_at
         except StoreUnavailable as error:
-            self._error = error
-        self._read_at = time.monotonic()
+            self._error, self._kept = error, None

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from jobs.ledger.chains import Taken
 from jobs.ledger.fairness import FairQueues
 from jobs.ledger.giving_back import GivesBack
-from jobs.ledger.limits import NO_LIMITS, Limits
+from jobs.ledger.limits import ALONE, NO_LIMITS, Beside, Limits
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import ANONYMOUS, BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.states import JobState
@@ -204,11 +204,11 @@ class Ledger(FairQueues, GivesBack):
     # ---- the worker's side ----
     @abstractmethod
     def claim_batch(
-        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int, max_beside: int = 1
+        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int, beside: Beside = ALONE
     ) -> Sequence[Claimed]:
         """queued → running, with up to `max_jobs` - 1 others that wait in the same queue and may be computed in one
-        launch (`NewJob.batch`), oldest first; of jobs that may be under way beside each other (BESIDE), up to
-        `max_beside` - 1. Their messages are taken back. Only first attempts go together.
+        launch (`NewJob.batch`), oldest first; of jobs that may be under way beside each other (BESIDE), `beside` in
+        all. Their messages are taken back. Only first attempts go together.
 
         None at all where the message is stale (no such job, another attempt, or not queued). Asked again by the worker
         that claimed it, whose first answer may have been lost on its way, it gives the same jobs, as far as they are

@@ -88,3 +88,15 @@ _WHEN = "try again when some have finished"
 
 def _number(text: bytes | int) -> str:
     return f"{float(text):.15g}"
+
+
+class Beside(NamedTuple):
+    """How many jobs a worker may have under way beside each other after a claim. Light ones, of whose matrices none has
+    more than `side` rows or columns, are counted apart, if there may be any."""
+
+    heavy: int
+    light: int = 0
+    side: int = 0
+
+
+ALONE = Beside(1)

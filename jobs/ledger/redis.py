@@ -32,7 +32,7 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
-from jobs.ledger.limits import NO_LIMITS, Limits, QuotaOf, limit_arguments, no_quota
+from jobs.ledger.limits import ALONE, NO_LIMITS, Beside, Limits, QuotaOf, limit_arguments, no_quota
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.moves import Moves
 from jobs.ledger.refusals import Refusals
@@ -218,11 +218,12 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
 
     # ---- the worker's side ----
     def claim_batch(
-        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int, max_beside: int = 1
+        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int, beside: Beside = ALONE
     ) -> Sequence[Claimed]:
         if not _JOB_ID.fullmatch(job_id):
             return []
-        about = (job_id, attempt, worker, microseconds(lease_s), max_jobs, max_beside, BESIDE)
+        of_them = beside.heavy, BESIDE, beside.light, beside.side
+        about = (job_id, attempt, worker, microseconds(lease_s), max_jobs, *of_them)
         return self.refusals.understood(worker, self._run("claim", *about, *self._messages))
 
     def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
@@ -23,6 +24,9 @@ from jobs.matrices.slot_format import MIN_SLOT_BYTES, TRAILER_BYTES, slot_length
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory
 
 POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux: map all pages at once instead of one fault after the other
+# Who deletes a slot locks it, and then it has that name no more. For a moment it may be locked, too, by one who found
+# it free, was held up, and does not know yet that another took it and has stored a matrix there since.
+LOCKED_S, LOOK_AGAIN_S = 0.2, 0.001
 MAX_KNOWN_NAMES = 1024  # of files of contents: some 400 KiB
 
 Opened = TypeVar("Opened")
@@ -79,6 +83,7 @@ class FileSource(ElementSource):
 
 def open_matrix(path: str, size: int) -> FileSource:
     """Raises MatrixNotFound, also where the file is not one of a matrix of `size` bytes; OSError."""
+    given_up_at = time.monotonic() + LOCKED_S
     while True:
         file = open_file(path, os.O_RDWR)
         if file is None:
@@ -86,8 +91,14 @@ def open_matrix(path: str, size: int) -> FileSource:
         length = os.fstat(file.fd).st_size
         if length == size + parts_bytes(size):
             return FileSource(file, size, is_slot=False)
-        if size < MIN_SLOT_BYTES or length != slot_length(size) or not file.lock(SHARED):
-            raise MatrixNotFound  # another size, or it is being deleted
+        if size < MIN_SLOT_BYTES or length != slot_length(size):
+            raise MatrixNotFound
+        if not file.lock(SHARED):
+            if time.monotonic() > given_up_at:
+                raise MatrixNotFound
+            file.close()
+            time.sleep(LOOK_AGAIN_S)
+            continue
         if not file.is_at(path):  # between opening and locking it was deleted, and may be another matrix by now
             file.close()
             continue

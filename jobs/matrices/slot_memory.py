@@ -10,6 +10,7 @@ import ctypes
 import mmap
 import os
 import threading
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -23,7 +24,8 @@ from jobs.matrices.file_lock import LockedFile
 MADV_POPULATE_WRITE = 23  # of Linux, since 5.14
 POPULATED_BYTES, MAX_POPULATING = 8 << 20, 8  # at least so much for each thread; one clears some 3 GB a second
 MAX_KEPT = 512  # maps kept that nothing uses: each takes two file descriptors
-LOOKED_AT = 16  # maps, each time one is asked for: whether their files are gone
+LOOKED_AT = 16  # maps at a time: whether their files are gone
+LOOK_EVERY_S = 0.05  # where none is added
 
 
 class SlotMemory:
@@ -98,6 +100,7 @@ class SlotMemories:
         self._unlooked: list[tuple[int, int]] = []  # of those kept, at this round
         self._being_mapped: dict[tuple[int, int], threading.Lock] = {}
         self.kept_bytes = 0
+        self._look_at = 0.0  # time.monotonic(): at whether files are gone
 
     def of(self, fd: int) -> SlotMemory:
         """The memory of the slot that `fd` is open on. Raises OSError."""
@@ -128,10 +131,11 @@ class SlotMemories:
             self._forget_gone()
 
     def _keep(self, key: tuple[int, int], memory: SlotMemory) -> None:
-        self._take(key)
+        is_new = self._take(key) is None
         self._kept[key] = memory
         self.kept_bytes += memory.bytes
-        self._forget_gone()
+        if is_new or time.monotonic() >= self._look_at:
+            self._forget_gone()
         while len(self._kept) > MAX_KEPT or self.kept_bytes > self._max_bytes:
             self._take(next(iter(self._kept)))
 
@@ -142,7 +146,8 @@ class SlotMemories:
         return memory
 
     def _forget_gone(self) -> None:
-        """All are looked at in turn: a question to the system each."""
+        """All are looked at in turn: a question to the system each, which lets another thread go on."""
+        self._look_at = time.monotonic() + LOOK_EVERY_S
         self._unlooked = self._unlooked or list(self._kept)
         keys, self._unlooked = self._unlooked[:LOOKED_AT], self._unlooked[LOOKED_AT:]
         for key in keys:

@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,7 +80,7 @@ class Slots:
     def take(self, size: int, path: str) -> Slot | None:
         """A free slot for `size` bytes, the one given back last, renamed to `path`; None where there is none."""
         length = slot_length(size)
-        for free in reversed(self._all_free(length)):
+        for free in self._newest_free(length):
             if (file := open_locked(path_of(self._free, free.name), EXCLUSIVE)) is None:
                 continue
             if self._claimed(file, free, path):
@@ -175,17 +176,27 @@ class Slots:
     def free_bytes(self) -> int:
         return sum(free.length for free in self._all_free())
 
-    def _all_free(self, length: int | None = None) -> list[_Free]:
-        """Those of one length or all, in the order in which they were given back."""
+    def _newest_free(self, length: int) -> Iterator[_Free]:
+        """Those of one length, the one given back last first."""
+        begin = f"{length}."
+        for name in sorted((name for name in self._names() if name.startswith(begin)), reverse=True):  # by their times
+            if match := _NAME.fullmatch(name):
+                yield _free_of(match)
+
+    def _all_free(self) -> list[_Free]:
+        """In the order in which they were given back."""
+        matches = [match for name in self._names() if (match := _NAME.fullmatch(name))]
+        return sorted(map(_free_of, matches), key=lambda free: free.since_ns)
+
+    def _names(self) -> list[str]:
         try:
-            names = os.listdir(self._free)
+            return os.listdir(self._free)
         except FileNotFoundError:
             return []
-        if length is not None:
-            begin = f"{length}."
-            names = [name for name in names if name.startswith(begin)]
-        matches = [match for name in names if (match := _NAME.fullmatch(name))]
-        return sorted((_Free(int(m[1]), int(m[2], 16), m[0]) for m in matches), key=lambda free: free.since_ns)
+
+
+def _free_of(match: re.Match[str]) -> _Free:
+    return _Free(int(match[1]), int(match[2], 16), match[0])
 
 
 def _may_be_slot(path: str) -> bool:

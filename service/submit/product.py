@@ -68,13 +68,16 @@ class Submitter:
     async def at_once(self, asked: MatmulInput) -> Receipt | None:
         """The same where nothing but the ledger is asked: matrices go into its record, or were asked for before. Else
         None."""
-        workers = self.context.workers.fresh()
+        workers = self.context.fresh_workers()
         if workers is None or self.idempotency_key is not None or not self._needs_no_store(asked):
             return None
         try:
             return await self._recorded(asked, workers)
         except StoreUnavailable:
             raise  # the job may be recorded all the same
+        except (NoWorkers, NoWorkerForKernel):
+            self.operands.assume_nothing()
+            return None  # one may have come since they were read
         except MatmulError:
             if not self.operands.has_assumed:
                 raise

@@ -8,6 +8,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from jobs.errors import DeviceFault, JobFailed, OperandMissing, VerificationFailed
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import IdempotencyKey
+from jobs.ledger.limits import ALONE, Beside
 from jobs.ledger.submission import BESIDE
 from jobs.models import Job, JobMatrices, Progress
 from jobs.states import REDRIVABLE, TERMINAL, JobState
@@ -20,11 +21,13 @@ from tests.support.ledger.lives import (
     KEYS,
     QUEUES,
     anyone,
+    beside,
     in_record,
     is_waiting,
     owners,
     pick,
     seconds,
+    sides,
     stray,
 )
 
@@ -48,7 +51,7 @@ class TwoLedgers(BothLedgers):
         """Else most steps of many a life would find none: hypothesis leaves some rules out of each."""
         for _ in range(running):
             self.submit(owner, queue, "auto", False, matrices, "")
-            self.a_message_arrives(0, lease_s, 1, 1, False)
+            self.a_message_arrives(0, lease_s, 1, ALONE, False)
         for _ in range(queued):
             self.submit(owner, queue, "auto", False, matrices, "")
         for _ in range(waiting if running else 0):
@@ -62,9 +65,12 @@ class TwoLedgers(BothLedgers):
         tight=st.booleans(),
         matrices=in_record,
         batch=st.sampled_from(["", "one", BESIDE]),
+        side=sides,
     )
-    def submit(self, owner: str, queue: str, kernel: str, tight: bool, matrices: JobMatrices, batch: str) -> None:
-        new = new_job(owner, kernel=kernel, queue=queue, timeout_s=4.0, matrices=matrices, batch=batch)
+    def submit(
+        self, owner: str, queue: str, kernel: str, tight: bool, matrices: JobMatrices, batch: str, side: int = 8
+    ) -> None:
+        new = new_job(owner, kernel=kernel, queue=queue, timeout_s=4.0, matrices=matrices, batch=batch, side=side)
         self.both("submit", new, max_queued=4 if tight else 99, max_queued_per_owner=2 if tight else 99)
         self.ids.append(new.id)
 
@@ -129,12 +135,12 @@ class TwoLedgers(BothLedgers):
 
     # ---- the worker ----
     @precondition(lambda self: self.messages)
-    @rule(which=pick, lease_s=seconds, jobs=st.sampled_from([1, 2, 9]), beside=st.integers(1, 3), again=st.booleans())
-    def a_message_arrives(self, which: int, lease_s: float, jobs: int, beside: int, again: bool) -> None:
+    @rule(which=pick, lease_s=seconds, jobs=st.sampled_from([1, 2, 9]), beside=beside, again=st.booleans())
+    def a_message_arrives(self, which: int, lease_s: float, jobs: int, beside: Beside, again: bool) -> None:
         """`again`: at the worker that made the job's product wrong, if one did."""
         message = self.messages[-1 - which % len(self.messages)]
         worker = self.worker_for(message, again=again)
-        about = {"worker": worker, "lease_s": lease_s, "max_jobs": jobs, "max_beside": beside}
+        about = {"worker": worker, "lease_s": lease_s, "max_jobs": jobs, "beside": beside}
         claimed = self.both("claim_batch", message.job_id, message.attempt, **about)
         self.played.left_to_others += not claimed and worker == self.made_wrong.get(message.job_id)
         for each in claimed:

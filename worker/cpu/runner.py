@@ -37,6 +37,7 @@ from worker.cpu.scaled import multiply_scaled
 from worker.cpu.tiles import CPU_SPEEDS, CpuTiledProduct, tile_bytes
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
+from worker.device.host_turns import LongWait
 from worker.device.runner import (
     DoesNotFit,
     Epilogue,
@@ -58,6 +59,7 @@ class CpuRunner(TilingRunner):
     """The CPU's kernels in this process."""
 
     jobs_under_way = 1  # one that is computed has all cores
+    light_side = 256  # some milliseconds
 
     def __init__(self, settings: Settings) -> None:
         self._threads = settings.cpu_threads or usable_cores()
@@ -101,10 +103,11 @@ class CpuRunner(TilingRunner):
             if need := _room_needed(problem, epilogue, place):
                 check_room(need, "The product needs")
             self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
-            started = time.perf_counter()
-            p = multiply(out if epilogue is None else None)
-            c = p if epilogue is None else add_epilogue(problem, epilogue, p, out)
-            kernel_ms = (time.perf_counter() - started) * 1e3
+            with LongWait():
+                started = time.perf_counter()
+                p = multiply(out if epilogue is None else None)
+                c = p if epilogue is None else add_epilogue(problem, epilogue, p, out)
+                kernel_ms = (time.perf_counter() - started) * 1e3
             yield CpuProduct(problem, (a, b), p, c, epilogue, kernel_ms=kernel_ms, place=place, device_lock=device_lock)
 
     def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:

@@ -12,6 +12,7 @@ import numpy as np
 from jobs.formats.elements import Array
 from worker.cuda.calls import clear_columns
 from worker.cuda.pitch import MAX_PAD, Layout, Piece
+from worker.device.host_turns import LongWait
 
 STAGING_BYTES = 8 << 20  # of each of the two pinned buffers that a product passes through
 DOWNLOADED_BYTES = 16 << 20  # of a piece that may be read back when it has arrived
@@ -47,7 +48,9 @@ class StopWatch:
     def wait(self) -> None:
         """Until all spans have ended."""
         for _, end in self._spans:
-            end.synchronize()
+            if not end.done:
+                with LongWait():
+                    end.synchronize()
 
     def total_ms(self) -> float:
         """Waits for the last span to end."""
@@ -94,7 +97,9 @@ def upload(elements: Array, matrix: DeviceMatrix) -> None:
             _copy(matrix.address + piece.device_offset, elements.ctypes.data + piece.host_offset, matrix, piece, kind)
 
 
-def download(matrix: DeviceMatrix, address: int, watch: StopWatch, arrives: Callable[[int], None]) -> None:
+def download(
+    matrix: DeviceMatrix, address: int, watch: StopWatch, arrives: Callable[[int], None] = lambda _: None
+) -> None:
     """Starts the copy of the matrix, in stored order, to host memory that is registered with CUDA. `arrives` is told
     how many bytes of it the stream has by now, several times."""
     kind = cupy.cuda.runtime.memcpyDeviceToHost
@@ -144,5 +149,6 @@ class Staging:
 
 def _arrived(waiting: tuple[Any, memoryview]) -> memoryview:
     done, view = waiting
-    done.synchronize()
+    with LongWait():
+        done.synchronize()
     return view

@@ -9,7 +9,7 @@ import numpy as np
 
 from jobs.errors import OperandDamaged
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from jobs.matrices.digest import digest_of
+from jobs.matrices.digest import as_bytes, digest_of, part_count, part_digests
 from jobs.matrices.interface import MatrixWriter, Place
 from jobs.models import Measured
 from kernels.model.numerics import DTYPES, DTypeName, Problem
@@ -44,6 +44,7 @@ from worker.device.runner import (
     wrong_on_host,
 )
 
+DIGESTED_HERE_BYTES = 1 << 20  # of a product: in less time than the device is asked to
 OPERAND_DIGESTS = (0, 1, 3, 4)  # of A, B and what is added, among all that are taken; 2 is the product's
 
 
@@ -235,15 +236,21 @@ class ProductOnDevice(CudaProduct):
         return self._staging.download(self._c, self._times.back)
 
     def store(self, writer: MatrixWriter) -> None:
-        """The digests of what lies in the store are taken by the device, which reads it back."""
+        """The digests of what lies in the store are taken by the device, which reads it back; of a small one, here."""
         if self._place is None:
             super().store(writer)
             return
         address, size = self._place.memory.address, stored_bytes(self._c.layout)
         try:
-            back = ReadBack(self._compiler, address, size, self._staging.second_stream)
-            download(self._c, address, self._times.back, back.arrives)
-            parts = back.parts()
+            if size <= DIGESTED_HERE_BYTES:
+                download(self._c, address, self._times.back)
+                self._times.back.wait()
+                lies_there = as_bytes(self._place.elements)
+                parts = part_digests(lies_there, part_count(size))
+            else:
+                back = ReadBack(self._compiler, address, size, self._staging.second_stream)
+                download(self._c, address, self._times.back, back.arrives)
+                parts = back.parts()
         finally:
             for stream in (cupy.cuda.get_current_stream(), self._staging.second_stream):
                 stream.synchronize()  # nothing may still be written or read when the slot is given back

@@ -8,6 +8,7 @@ import cupy
 import numpy as np
 
 from jobs.formats.elements import Array
+from worker.device.host_turns import LongWait
 
 
 class DeviceResults:
@@ -29,7 +30,9 @@ class DeviceResults:
 
     def wait(self) -> Array:
         """The bytes, uint8."""
-        self._done.synchronize()
+        if not self._done.done:
+            with LongWait():
+                self._done.synchronize()
         self._memory = None
         return self._bytes
 

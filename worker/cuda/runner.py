@@ -63,6 +63,7 @@ class CudaRunner(TilingRunner):
     """The GPU that CUDA_VISIBLE_DEVICES leaves to this process."""
 
     jobs_under_way = 4  # one on its way there, one computed, two on their way back
+    light_side = 1024  # above, copying the product back takes as long as all else, and others can be computed meanwhile
 
     def __init__(self, settings: Settings) -> None:
         with device_faults():

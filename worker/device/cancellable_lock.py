@@ -9,6 +9,8 @@ from threading import RLock
 from types import TracebackType
 from typing import Self
 
+from worker.device.host_turns import LongWait
+
 LOOK_EVERY_S = 0.05  # whether what waits is still wanted
 
 
@@ -25,8 +27,10 @@ class LockRequest:
 
     def acquire(self) -> None:
         """Waits for others. Raises what `wanted` does, which is called meanwhile."""
+        self._is_ours = self._is_ours or self._lock.acquire(blocking=False)
         while not self._is_ours:
-            self._is_ours = self._lock.acquire(timeout=LOOK_EVERY_S)
+            with LongWait():
+                self._is_ours = self._lock.acquire(timeout=LOOK_EVERY_S)
             if not self._is_ours:
                 self._wanted()
 

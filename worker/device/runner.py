@@ -142,6 +142,7 @@ class Runner(ABC):
     device: DeviceInfo
     max_bytes_under_way: int  # of the matrices of products that are under way at once
     jobs_under_way: int  # how many of those it is worth having
+    light_side: int  # of matrices up to which a product is done before a thread has been woken for it
 
     @property
     def kernels(self) -> tuple[str, ...]:

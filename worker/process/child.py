@@ -28,6 +28,7 @@ from jobs.fleet.measured import MeasuredShapes
 from jobs.fleet.places import ServicePlace
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.interface import Claimed, Ledger
+from jobs.ledger.limits import Beside
 from jobs.matrices.interface import MatrixStore
 from jobs.models import BenchmarkOutcome, MatmulRequest
 from jobs.redis.client import connect
@@ -35,6 +36,7 @@ from jobs.settings import Settings
 from jobs.tracing.spans import Tracing
 from kernels.selection.ahead import warm_up
 from worker.benchmark.job import benchmark
+from worker.device.host_turns import TakingTurns
 from worker.device.model import measured_model
 from worker.device.retry import pause, retry_until
 from worker.device.runner import Runner
@@ -43,9 +45,10 @@ from worker.process.ends import NO_ROOM_PAUSE_S, WORK_TIMEOUT_S, End, JobEnds
 from worker.process.heartbeat import Heartbeat
 from worker.process.job_threads import JobThreads, Room
 from worker.process.lease import EXIT_NOT_READY, Hold, LeaseKeeper
+from worker.process.light_jobs import MAX_LIGHT, in_turn
 from worker.process.readiness import NotReady, prove
 from worker.process.spare_time import SpareTime
-from worker.product.batch import launches, multiply_batch
+from worker.product.batch import is_light, is_one_launch, launches, multiply_batch
 from worker.product.multiply import Multiplied, multiply
 from worker.queues.next_messages import NextMessages
 from worker.tracing.launches import Launches, named
@@ -76,6 +79,7 @@ class Child:
         self._loans = DeviceLoans()
         self._under_way: set[tuple[str, int]] = set()  # jobs and attempts; changed in one step of the interpreter
         self._jobs_under_way = settings.jobs_under_way or runner.jobs_under_way
+        self._light_side = runner.light_side if tracing is None else 0  # each has spans of its own
         self._threads, self._room = JobThreads(self._jobs_under_way), Room(runner.max_bytes_under_way)
         self.next_messages = NextMessages(settings)
         self.launches = Launches(tracing, ledger)
@@ -126,7 +130,7 @@ class Child:
             claim = asked_ns, now()
             if not claimed:
                 log.debug("a message came for a job that is not waiting", job=job_id, attempt=attempt)
-            parts = launches(claimed)
+            parts = launches(claimed, self._light_side)
             for number, launch in enumerate(parts, 1):
                 later = [each for part in parts[number:] for each in part]
                 with self._lease.hold(later, waits=True) if later else nullcontext():
@@ -140,17 +144,23 @@ class Child:
         """`claim`: when it was asked for and had, in nanoseconds."""
         self._under_way |= {(each.job.id, each.attempt) for each in launch}
         with named(launch):
-            if alone or self._jobs_under_way == 1 or _is_small(launch[0]):
+            if alone or self._jobs_under_way == 1 or self._is_soon_done(launch[0]):
                 self._work(launch, claim)
             else:
                 self._threads.start(lambda: self._work_in_thread(launch, claim))
+
+    def _is_soon_done(self, claimed: Claimed) -> bool:
+        """Such a product is done before a thread has been woken for it."""
+        request = claimed.job.record.request
+        small = isinstance(request, MatmulRequest) and request.problem.operand_bytes <= SMALL_BYTES
+        return (small and claimed.job.product_in_record) or is_light(claimed, self._runner.light_side)
 
     def wait_until_idle(self) -> None:
         """Until no job is under way."""
         self._threads.wait_for_all()
 
     def _work_in_thread(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
-        with self._loans.job():
+        with self._loans.job(), TakingTurns():
             self._work(claimed, claim)
 
     def _work(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
@@ -162,6 +172,9 @@ class Child:
 
     def _worked(self, claimed: Sequence[Claimed]) -> None:
         with self.heartbeat.busy(claimed[0].job.id):
+            if not is_one_launch(claimed):
+                in_turn(claimed, self._lease, self._one_by_one, self._ends.record)
+                return
             with self._lease.hold(claimed) as hold:
                 ends = self._together(claimed, hold) if len(claimed) > 1 else self._one_by_one(claimed, hold)
             self._ends.record(ends)
@@ -174,7 +187,7 @@ class Child:
             worker=self.heartbeat.worker_id,
             lease_s=settings.lease_s,
             max_jobs=settings.max_batch,
-            max_beside=self._threads.free,
+            beside=Beside(self._threads.free, min(MAX_LIGHT, settings.max_batch), self._light_side),
         )
 
     def _together(self, claimed: Sequence[Claimed], hold: Hold) -> Sequence[tuple[Claimed, End]]:
@@ -267,13 +280,6 @@ def _errors_named(claimed: Sequence[Claimed]) -> Iterator[None]:
     except Exception as error:
         log.exception("a job broke off", jobs=[each.job.id for each in claimed])
         raise JobFailed("The worker met an error it does not know; its log says more.") from error
-
-
-def _is_small(claimed: Claimed) -> bool:
-    """Such a product is done before a thread has been woken for it."""
-    request = claimed.job.record.request
-    small = isinstance(request, MatmulRequest) and request.problem.operand_bytes <= SMALL_BYTES
-    return small and claimed.job.product_in_record
 
 
 def new_rng() -> np.random.Generator:

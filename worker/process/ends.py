@@ -14,6 +14,7 @@ from jobs.matrices.interface import MatrixStore
 from jobs.models import BenchmarkOutcome, JobError, Outcome, StoredOperand, product_id
 from jobs.redis.replicas import Mark
 from jobs.settings import Settings
+from worker.device.host_turns import LongWait
 from worker.device.retry import pause, retry_until
 from worker.device.runner import Runner
 from worker.process.heartbeat import Heartbeat
@@ -151,7 +152,8 @@ class JobEnds:
         """The lease is not renewed any more, so this comes before a sweeper calls it expired after an outage: that
         waits for four heartbeats (`jobs/sweeper.py`)."""
         pause_s = 2 * self._settings.heartbeat_s
-        return retry_until(record, timeout_s=WORK_TIMEOUT_S, longest_pause_s=pause_s)
+        with LongWait():
+            return retry_until(record, timeout_s=WORK_TIMEOUT_S, longest_pause_s=pause_s)
 
     def _tell(self, claimed: Claimed, failure: JobFailed, error: JobError) -> bool:
         """Whether the attempt still owned the job."""

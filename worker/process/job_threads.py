@@ -13,6 +13,7 @@ from threading import Condition, Lock
 import structlog
 
 from worker.device.cancellable_lock import LOOK_EVERY_S, CancellableLock
+from worker.device.host_turns import LongWait
 
 log = structlog.get_logger(__name__)
 
@@ -88,7 +89,7 @@ class Room:
         with self._line.request(wanted) as place:
             place.acquire()
             with self._changed:
-                while not self._changed.wait_for(lambda: self._has(size), timeout=LOOK_EVERY_S):
+                while not self._waited_for(size):
                     wanted()
                 self._taken.append(size)
         try:
@@ -97,6 +98,13 @@ class Room:
             with self._changed:
                 self._taken.remove(size)
                 self._changed.notify_all()
+
+    def _waited_for(self, size: int) -> bool:
+        """Whether there is room now; not for long."""
+        if self._has(size):
+            return True
+        with LongWait():
+            return self._changed.wait_for(lambda: self._has(size), timeout=LOOK_EVERY_S)
 
     def _has(self, size: int) -> bool:
         return not self._taken or sum(self._taken) + size <= self._max_bytes

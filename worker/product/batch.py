@@ -28,17 +28,32 @@ from worker.tracing.phases import now, tell_product
 LAUNCH_BYTES = 4 << 20  # of stored matrices: more at once would be no faster, and the first would wait for the last
 
 
-def launches(claimed: Sequence[Claimed]) -> Sequence[Sequence[Claimed]]:
-    """What one claim brought, cut into what is computed together. Of stored matrices only so many that each product has
-    the check that it would have alone."""
+def launches(claimed: Sequence[Claimed], light_side: int) -> Sequence[Sequence[Claimed]]:
+    """What one claim brought, cut into what is computed together, and at the end light products, which are computed one
+    after the other. Of stored matrices only so many that each product has the check that it would have alone."""
     if len(claimed) < 2 or claimed[0].job.batch in ("", BESIDE):
-        return [[each] for each in claimed]
+        light = [each for each in claimed if is_light(each, light_side)]
+        return [*([each] for each in claimed if each not in light), *([light] if light else [])]
     if all(_is_in_record(each) for each in claimed):
         return [claimed]
     one = _padded([_request(each).problem for each in claimed])
     each_bytes = max(1, one.operand_bytes + one.product_bytes)
     count = max(1, min(LAUNCH_BYTES // each_bytes, max_direct_batch(one) or len(claimed)))
     return [claimed[first : first + count] for first in range(0, len(claimed), count)]
+
+
+def is_light(claimed: Claimed, side: int) -> bool:
+    """Whether none of its matrices has more than `side` rows or columns, as lua/claim.lua asks."""
+    request = claimed.job.record.request
+    if not isinstance(request, MatmulRequest):
+        return False
+    shapes = [each.shape for each in request.operands.values()]
+    return all(len(shape) == 2 and max(shape) <= side for shape in shapes)
+
+
+def is_one_launch(claimed: Sequence[Claimed]) -> bool:
+    """Whether they are computed at once."""
+    return len(claimed) == 1 or claimed[0].job.batch != BESIDE
 
 
 def _padded(singles: Sequence[Problem]) -> Problem:

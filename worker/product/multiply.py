@@ -30,6 +30,7 @@ from kernels.model.outputs import Delivered
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
 from kernels.selection.demands import demand_of
 from worker.check.verify import NOT_CHECKED, check
+from worker.device.host_turns import LongWait
 from worker.device.runner import Product, Runner, gathered
 from worker.device.tiles import TilingRunner
 from worker.product.auto import AutoChoices
@@ -106,7 +107,8 @@ def _multiply_by(task: _Task, choice: Choice, ledger: Ledger, among: Sequence[Ke
         if tiling is not None:
             journal = TileJournal(claimed, ledger, task.check_ownership)
             job = TiledJob(claimed, request, store, runner, journal, task.product_ttl_s, task.check_ownership)
-            return Multiplied(multiply_tiled(job, choice, tiling), None)
+            with LongWait():
+                return Multiplied(multiply_tiled(job, choice, tiling), None)
     # An error that is handled still holds on to the device's memory. So what is done about it is done afterwards.
     again: Choice | None = None
     wrong: Mismatch | None = None

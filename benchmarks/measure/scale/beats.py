@@ -43,7 +43,7 @@ from worker.cpu.environment import dated_environment
 
 CALLS = 20_000
 BEAT_S = 1.0  # as worker/process/heartbeat.py has it
-READ_EVERY_S = 0.5  # as service/live_workers.py has it
+READ_EVERY_S = 0.4  # as service/live_workers.py has it
 
 
 def server_s(client: redis.Redis) -> float:

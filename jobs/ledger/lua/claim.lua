@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 -- queued → running, for the message of this very attempt; and for up to `max_jobs` - 1 other jobs that may be computed
--- in the same launch, or `max_beside` - 1 that may be under way beside it. Their messages are taken out of the broker's
--- list. A worker whose first try timed out on the way
--- back asks again: it gets the same jobs, as far as they are still its own.
+-- in the same launch. Of those that may be under way beside it, for as many as make `max_beside` with it, and besides
+-- those `max_light` that are light: no matrix of theirs has more than `light_side` rows or columns. Their messages are
+-- taken out of the broker's list. A worker whose first try timed out on the way back asks again: it gets the same jobs,
+-- as far as they are still its own.
 local NEAR = 1024 -- numbers, so that a message is not looked for far from the list's end
 local ELSEWHERE_US = 300 * 1e6 -- so long a job waits for a worker that did not make its product wrong
 
@@ -46,8 +47,48 @@ local function is_its_own(job, worker)
   return job and job.state == 'running' and redis.call('HGET', job_key(job.id), 'worker') == worker
 end
 
+local function is_light(job, side)
+  for shape in string.gmatch(job.request, '"shape":%[([%d,]*)%]') do
+    local rows, columns = string.match(shape, '^(%d+),(%d+)$')
+    if not rows or tonumber(rows) > side or tonumber(columns) > side then
+      return false
+    end
+  end
+  return true
+end
+
+-- Those that may be under way beside the job, oldest first, up to the first one too many.
+local function beside_it(job, max_beside, max_light, side)
+  local others, heavy, light = {}, 0, 0
+  local function is_taken(each)
+    if max_light > 0 and is_light(each, side) then
+      light = light + 1
+    else
+      heavy = heavy + 1
+    end
+    return light <= max_light and heavy <= max_beside
+  end
+  is_taken(job)
+  for _, id in ipairs(companions(job, max_beside + max_light - 1, math.abs(job.number) + NEAR)) do
+    local other = read(id)
+    if not other or not is_taken(other) then
+      break
+    end
+    others[#others + 1] = other
+  end
+  return others
+end
+
+local function in_its_launch(job, max_jobs)
+  local others = {}
+  for _, id in ipairs(companions(job, max_jobs - 1, math.abs(job.number) + NEAR)) do
+    others[#others + 1] = read(id)
+  end
+  return others
+end
+
 local function main(ARGV)
-  local id, attempt, worker, lease, max_jobs, max_beside, beside = unpack(ARGV, 2, 8)
+  local id, attempt, worker, lease, max_jobs, max_beside, beside, max_light, light_side = unpack(ARGV, 2, 10)
   local job = read(id)
   if is_its_own(job, worker) and job.attempt == attempt then
     local claimed = {claimed_again(job)}
@@ -76,23 +117,27 @@ local function main(ARGV)
   if tonumber(job.first) > known[started] then
     write('HSET', counts, started, job.first, 'sent:' .. job.queue, first_sent(job))
   end
-  local others = {}
+  local others, ids = {}, {}
   if job.batch == beside then
-    max_jobs = max_beside
+    max_jobs = max_beside + max_light
   end
   if job.batch and job.attempt == '1' and tonumber(max_jobs) > 1 and known.waiting > 1 then
-    others = companions(job, max_jobs - 1, math.abs(job.number) + NEAR)
+    if job.batch == beside then
+      others = beside_it(job, tonumber(max_beside), tonumber(max_light), tonumber(light_side))
+    else
+      others = in_its_launch(job, tonumber(max_jobs))
+    end
+  end
+  for i, other in ipairs(others) do
+    ids[i] = other.id
   end
   local ends = at + lease
-  local claimed = {start(job, worker, at, ends, table.concat(others, ' '))}
-  for _, other_id in ipairs(others) do
-    local other = read(other_id)
-    if other then
-      if tonumber(other.number) > 0 then
-        redis.call('LREM', LISTS .. other.queue, -1, message_of(other))
-      end
-      claimed[#claimed + 1] = start(other, worker, at, ends, '')
+  local claimed = {start(job, worker, at, ends, table.concat(ids, ' '))}
+  for _, other in ipairs(others) do
+    if tonumber(other.number) > 0 then
+      redis.call('LREM', LISTS .. other.queue, -1, message_of(other))
     end
+    claimed[#claimed + 1] = start(other, worker, at, ends, '')
   end
   send_following(at)
   carry_out()

@@ -212,7 +212,7 @@ local function read(id, fields)
     a_attempt = v[13], b_attempt = v[14], waits = v[15] == '1', has_waited = v[15] == '0', needs = v[16],
     dependents = v[17], cost = v[18],
     queue = v[20], runs = v[21], timeout = v[22], number = v[23], first = v[24], product_bytes = v[25], batch = v[26],
-    kind = v[27], trace = v[29],
+    kind = v[27], request = v[28], trace = v[29],
   }
 end
 

@@ -14,9 +14,8 @@ import pytest
 
 from jobs.errors import MatrixNotFound, StoreFull
 from jobs.formats.elements import matrix_bytes
-from jobs.matrices import file_source, slots
+from jobs.matrices import slots
 from jobs.matrices.digest import part_count, part_digests
-from jobs.matrices.file_lock import SHARED, LockedFile, open_file, open_locked
 from jobs.matrices.file_store import SLOT_LEFTOVER_AGE_S, FileMatrixStore
 from jobs.matrices.slot_format import TRAILER_BYTES, slot_length
 from jobs.redis.embedded import EmbeddedServer
@@ -35,15 +34,6 @@ def bench(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> Iterator[S
 
 def inode(bench: StoreBench, name: str) -> int:
     return (bench.settings.store_dir / name).stat().st_ino
-
-
-def replace(bench: StoreBench, name: str) -> tuple[int, int]:
-    """Deletes a matrix, and stores one of another owner: the inodes of both."""
-    before = inode(bench, name)
-    bench.store.delete(name, owner="ada")
-    other = bench.put(numbers(SHORTER, seed=9), owner="eve", name=fresh_name())
-    np.testing.assert_array_equal(bench.get(other), numbers(SHORTER, seed=9))
-    return before, inode(bench, other.id)
 
 
 # ---- the same memory ----
@@ -109,81 +99,6 @@ def test_a_place_that_no_one_used_is_given_back_once_no_array_is_on_it(bench: St
 def test_there_is_no_place_for_what_has_a_plain_file(bench: StoreBench) -> None:
     with bench.store.place("float32", (3, 3)) as place:
         assert place is None
-
-
-# ---- never under a reader ----
-def test_a_slot_that_is_read_is_not_used_again(bench: StoreBench) -> None:
-    array, name = numbers(LARGE), fresh_name()
-    bench.put(array, name=name)
-    pieces = bench.store.chunks(name, SIZE)
-    first = next(pieces)
-    before, after = replace(bench, name)
-    assert before != after
-    assert b"".join([first, *pieces]) == array.tobytes()
-
-
-def test_a_slot_is_not_used_again_while_a_view_of_it_lives(bench: StoreBench) -> None:
-    array, name = numbers(LARGE), fresh_name()
-    bench.put(array, name=name)
-    with bench.store.open(name, "float32", LARGE) as stored:
-        view = stored.elements.reshape(-1)[100:].view(np.uint8).data
-    del stored
-    before, after = replace(bench, name)
-    assert before != after
-    assert bytes(view) == array.tobytes()[400:]
-
-
-@pytest.mark.parametrize("shape", [LARGE, SHORTER])
-def test_a_reader_that_comes_too_late_finds_nothing(
-    bench: StoreBench, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It has opened the file, but not locked it yet, when the matrix goes and another takes its memory."""
-    name = fresh_name()
-    bench.put(numbers(shape), name=name)
-    inodes = []
-
-    def opened_late(path: str, flags: int) -> LockedFile | None:
-        file = open_file(path, flags)
-        if path.endswith(name) and file is not None:
-            bench.store.delete(name, owner="ada")
-            inodes.append(os.fstat(file.fd).st_ino)
-            inodes.append(inode(bench, bench.put(numbers(shape, seed=9), owner="eve", name=fresh_name()).id))
-        return file
-
-    monkeypatch.setattr(file_source, "open_file", opened_late)
-    with pytest.raises(MatrixNotFound):
-        bench.store.chunks(name, matrix_bytes("float32", shape))
-    assert inodes[0] == inodes[1]
-
-
-def test_a_reader_that_is_overtaken_by_another_attempt_reads_that(
-    bench: StoreBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = fresh_name()
-    bench.put(numbers(LARGE), name=name)
-    later = iter([numbers(LARGE, seed=1)])
-
-    def opened_late(path: str, flags: int) -> LockedFile | None:
-        file = open_file(path, flags)
-        for array in later:
-            bench.put(array, name=name)
-        return file
-
-    monkeypatch.setattr(file_source, "open_file", opened_late)
-    assert b"".join(bench.store.chunks(name, SIZE)) == numbers(LARGE, seed=1).tobytes()
-
-
-def test_no_reader_meets_the_writer_s_lock(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the moment in which the slot becomes a matrix."""
-    rename, could_read = os.rename, []
-
-    def watched(source: Any, to: Any) -> None:
-        rename(source, to)
-        could_read.append(open_locked(to, SHARED) is not None)
-
-    monkeypatch.setattr(os, "rename", watched)
-    bench.put(numbers(LARGE), name=fresh_name())
-    assert could_read == [True]
 
 
 def test_a_slot_says_which_size_it_has(bench: StoreBench) -> None:

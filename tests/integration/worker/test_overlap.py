@@ -40,6 +40,8 @@ def bench(valkey: EmbeddedServer, tmp_path: Path) -> Iterator[WorkerBench]:
 class Watched(CpuRunner):
     """Counts products that have the cores at once, and does something when a product goes into the store."""
 
+    light_side = 0  # so that each has a thread
+
     def __init__(self, bench: WorkerBench, when_stored: Callable[[], object] = lambda: None) -> None:
         super().__init__(bench.settings)
         self._lock, self._when_stored = Lock(), when_stored

@@ -157,9 +157,11 @@ def new_job(
     a: str | None = None,
     b: str | None = None,
     c: str | None = None,
+    side: int = 8,
 ) -> NewJob:
-    """`a`, `b` and `c`: jobs whose products are the operands; without, A and B are random, and there is no C."""
-    operands = (operand_of(a), operand_of(b), operand_of(c) if c else None)
+    """`a`, `b` and `c`: jobs whose products are the operands; without, A and B are random, and there is no C. `side`:
+    rows and columns of random ones."""
+    operands = (operand_of(a, side), operand_of(b, side), operand_of(c) if c else None)
     beta = 1.0 if c else 0.0
     request = MatmulRequest(a=operands[0], b=operands[1], c=operands[2], beta=beta, kernel=kernel, accuracy="fp32")
     return NewJob(
@@ -173,11 +175,11 @@ def new_job(
     )
 
 
-def operand_of(job_id: str | None) -> OperandRef:
+def operand_of(job_id: str | None, side: int = 8) -> OperandRef:
     if job_id is not None:
         return OperandRef(source="job", job=job_id, dtype="float32", shape=(8, 8))
-    spec = RandomSpec(shape=(8, 8), dtype="float32")
-    return OperandRef(source="random", random=spec, dtype="float32", shape=(8, 8))
+    spec = RandomSpec(shape=(side, side), dtype="float32")
+    return OperandRef(source="random", random=spec, dtype="float32", shape=(side, side))
 
 
 def outcome(kernel: str = "cpu_blas", device: str = "A CPU") -> Outcome:

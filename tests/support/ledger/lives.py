@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from jobs.ledger.interface import JobFilter
+from jobs.ledger.limits import Beside
 from jobs.models import Job, JobMatrices
 from jobs.states import JobState
 
@@ -23,6 +24,8 @@ stray = st.sampled_from([0, 0, 0, 0, -1, 1])  # attempts that are not the presen
 owners = st.sampled_from(OWNERS)
 anyone = st.sampled_from([None, None, *OWNERS])
 seconds = st.sampled_from([0.0, 0.5, 1.0, 3.0])
+sides = st.sampled_from([8, 9])  # of matrices; up to the first one they are light
+beside = st.builds(Beside, st.integers(1, 3), st.integers(0, 2), st.just(8))
 
 in_record = st.builds(
     JobMatrices,

@@ -21,7 +21,7 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
-from jobs.ledger.limits import NO_LIMITS, Limits
+from jobs.ledger.limits import ALONE, NO_LIMITS, Beside, Limits
 from jobs.ledger.replies import refuse
 from jobs.matrices.index import Bounds
 from jobs.matrices.packed import PackedMatrix
@@ -141,7 +141,7 @@ class MemoryLedger(MemoryFigures):
 
     # ---- the worker's side ----
     def claim_batch(
-        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int, max_beside: int = 1
+        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int, beside: Beside = ALONE
     ) -> Sequence[Claimed]:
         with self._lock:
             if (row := self._table.rows.get(job_id)) is None or row.attempt != attempt:
@@ -153,7 +153,7 @@ class MemoryLedger(MemoryFigures):
                 return []
             sent_us = max(row.queued_us, self._table.sent_at.get(row.id, 0))
             self._table.started[row.queue] = max(self._table.started[row.queue], (row.first, sent_us))
-            others = self._table.batch_of(row, max_jobs, max_beside)
+            others = self._table.batch_of(row, max_jobs, beside)
             self._table.claims |= {each.id: (worker, ()) for each in others}
             self._table.claims[row.id] = worker, tuple(each.id for each in others)
             claimed = [self._start(each, worker, microseconds(lease_s)) for each in (row, *others)]

@@ -11,16 +11,32 @@ from jobs.errors import JobNotFound, OperandMissing, QueueFull, QuotaExceeded
 from jobs.ledger.chains import sources_of
 from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, JobRow
 from jobs.ledger.interface import JobFilter, QueueDepth, Requeued
+from jobs.ledger.limits import Beside
 from jobs.ledger.parts import NO_PROGRESS
 from jobs.ledger.submission import BESIDE
 from jobs.matrices.index import Bounds, no_room
-from jobs.models import OPERANDS, Job, JobError, JobEvent, NewJob, Outcome, label_of
+from jobs.models import OPERANDS, Job, JobError, JobEvent, MatmulRequest, NewJob, Outcome, label_of
 from jobs.redis.clock import microseconds
 from jobs.states import JobState
 from tests.support.ledger.memory_backlogs import Backlogs
 from tests.support.ledger.memory_chains import Chains, RecordMatrices, Source
 
 BATCH_NEAR = 1024  # as in lua/claim.lua
+
+
+def beside_it(row: JobRow, others: list[JobRow], beside: Beside) -> list[JobRow]:
+    """Up to the first that is one too many."""
+    are_light = [beside.light > 0 and is_light(each, beside.side) for each in (row, *others)]
+    for count in range(2, len(are_light) + 1):
+        light = sum(are_light[:count])
+        if light > beside.light or count - light > beside.heavy:
+            return others[: count - 2]
+    return others
+
+
+def is_light(row: JobRow, side: int) -> bool:
+    assert isinstance(row.request, MatmulRequest), "benchmarks go alone"
+    return all(len(each.shape) == 2 and max(each.shape) <= side for each in row.request.operands.values())
 
 
 @dataclass(slots=True)
@@ -84,16 +100,17 @@ class JobTable(Chains, Backlogs):
         waiting = self.waiting(queue)
         return QueueDepth(len(waiting), (self.clock() - waiting[0].queued_us) / 1e6 if waiting else None)
 
-    def batch_of(self, row: JobRow, max_jobs: int, max_beside: int) -> list[JobRow]:
+    def batch_of(self, row: JobRow, max_jobs: int, beside: Beside) -> list[JobRow]:
         """Others that may be computed in one launch with it, or beside it, oldest first."""
         if row.batch is None or row.attempt > 1:
             return []
-        most = (max_beside if row.batch == BESIDE else max_jobs) - 1
+        most = (beside.heavy + beside.light if row.batch == BESIDE else max_jobs) - 1
         own = self.backlog(row.queue, row.owner)[:most]
         near = [o for o in self.waiting(row.queue) if self.places[o.id] <= abs(row.number) + BATCH_NEAR]
         oldest = sorted(near, key=lambda other: self.places[other.id])
         fit = [o for o in (*own, *oldest) if (o.batch, o.attempt) == (row.batch, 1) and o is not row]
-        return list({other.id: other for other in fit}.values())[:most]
+        found = list({other.id: other for other in fit}.values())[:most]
+        return beside_it(row, found, beside) if row.batch == BESIDE else found
 
     def job(self, row: JobRow) -> Job:
         row.held = self.matrices[row.id].charged

@@ -30,6 +30,8 @@ CASES: dict[str, dict[str, Any]] = {
     "in pieces": {"problem": {"m": 3001, "n": 3003, "k": 90, "dtype": "float32"}},
     "damaged": {"problem": DENSE, "faults": ["download"]},
     "after damage": {"problem": DENSE},
+    "digested here": {"problem": DENSE, "here": True},
+    "digested here, damaged": {"problem": DENSE, "here": True, "faults": ["download"]},
     "square": {"problem": SQUARE, "square": True},
     "square again": {"problem": SQUARE, "square": True},
     "small product": {"problem": SMALL_PRODUCT},
@@ -118,6 +120,12 @@ def test_a_product_that_a_job_waits_for_is_not_copied_to_the_device_again(played
 def test_a_product_that_is_damaged_on_its_way_into_the_store_is_refused(played: dict[str, Played]) -> None:
     assert played["damaged"].outcome == "VerificationFailed"
     assert played["after damage"].outcome == "right"
+
+
+def test_a_small_product_is_not_read_back(played: dict[str, Played]) -> None:
+    assert played["digested here"].outcome == "right"
+    assert played["digested here"].calls == ["down by way of a buffer", "down by DMA"]
+    assert played["digested here, damaged"].outcome == "VerificationFailed"
 
 
 def test_a_product_without_a_slot_is_brought_back_in_pieces(played: dict[str, Played]) -> None:

@@ -8,6 +8,7 @@ import cupy
 
 from worker.cuda.compile import Compiler
 from worker.cuda.device.launch_gate import LaunchGate
+from worker.device.host_turns import LongWait
 
 HOLD_S = 0.02  # for launches that wait for the device
 SHORT_MS = 20.0  # what took less is launched again, where launching may be in its time
@@ -56,5 +57,6 @@ class KernelClock:
     def _ended_ms(self, meanwhile: Callable[[], None] | None = None) -> float:
         if meanwhile is not None:
             meanwhile()
-        self._end.synchronize()
+        with LongWait():
+            self._end.synchronize()
         return float(cupy.cuda.get_elapsed_time(self._start, self._end))

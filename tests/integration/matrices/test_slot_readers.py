@@ -1,0 +1,143 @@
+"""Slots under readers: none is used again while it is read, and what is there is found."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobs.errors import MatrixNotFound
+from jobs.formats.elements import matrix_bytes
+from jobs.matrices import file_source
+from jobs.matrices.file_lock import EXCLUSIVE, SHARED, LockedFile, open_file, open_locked
+from jobs.redis.embedded import EmbeddedServer
+from tests.support.stores import LARGE, StoreBench, fresh_name, make_bench, numbers
+
+SIZE = matrix_bytes("float32", LARGE)
+SHORTER = (LARGE[0] - 1, LARGE[1])  # of the same length of slot
+
+
+@pytest.fixture
+def bench(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> Iterator[StoreBench]:
+    bench = make_bench("slots", valkey.url, key_prefix, tmp_path)
+    yield bench
+    bench.client.close()
+
+
+def inode(bench: StoreBench, name: str) -> int:
+    return (bench.settings.store_dir / name).stat().st_ino
+
+
+def replace(bench: StoreBench, name: str) -> tuple[int, int]:
+    """Deletes a matrix, and stores one of another owner: the inodes of both."""
+    before = inode(bench, name)
+    bench.store.delete(name, owner="ada")
+    other = bench.put(numbers(SHORTER, seed=9), owner="eve", name=fresh_name())
+    np.testing.assert_array_equal(bench.get(other), numbers(SHORTER, seed=9))
+    return before, inode(bench, other.id)
+
+
+def test_a_slot_that_is_read_is_not_used_again(bench: StoreBench) -> None:
+    array, name = numbers(LARGE), fresh_name()
+    bench.put(array, name=name)
+    pieces = bench.store.chunks(name, SIZE)
+    first = next(pieces)
+    before, after = replace(bench, name)
+    assert before != after
+    assert b"".join([first, *pieces]) == array.tobytes()
+
+
+def test_a_slot_is_not_used_again_while_a_view_of_it_lives(bench: StoreBench) -> None:
+    array, name = numbers(LARGE), fresh_name()
+    bench.put(array, name=name)
+    with bench.store.open(name, "float32", LARGE) as stored:
+        view = stored.elements.reshape(-1)[100:].view(np.uint8).data
+    del stored
+    before, after = replace(bench, name)
+    assert before != after
+    assert bytes(view) == array.tobytes()[400:]
+
+
+@pytest.mark.parametrize("shape", [LARGE, SHORTER])
+def test_a_reader_that_comes_too_late_finds_nothing(
+    bench: StoreBench, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has opened the file, but not locked it yet, when the matrix goes and another takes its memory."""
+    name = fresh_name()
+    bench.put(numbers(shape), name=name)
+    inodes = []
+
+    def opened_late(path: str, flags: int) -> LockedFile | None:
+        file = open_file(path, flags)
+        if path.endswith(name) and file is not None:
+            bench.store.delete(name, owner="ada")
+            inodes.append(os.fstat(file.fd).st_ino)
+            inodes.append(inode(bench, bench.put(numbers(shape, seed=9), owner="eve", name=fresh_name()).id))
+        return file
+
+    monkeypatch.setattr(file_source, "open_file", opened_late)
+    with pytest.raises(MatrixNotFound):
+        bench.store.chunks(name, matrix_bytes("float32", shape))
+    assert inodes[0] == inodes[1]
+
+
+def test_a_reader_that_is_overtaken_by_another_attempt_reads_that(
+    bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = fresh_name()
+    bench.put(numbers(LARGE), name=name)
+    later = iter([numbers(LARGE, seed=1)])
+
+    def opened_late(path: str, flags: int) -> LockedFile | None:
+        file = open_file(path, flags)
+        for array in later:
+            bench.put(array, name=name)
+        return file
+
+    monkeypatch.setattr(file_source, "open_file", opened_late)
+    assert b"".join(bench.store.chunks(name, SIZE)) == numbers(LARGE, seed=1).tobytes()
+
+
+def test_no_reader_meets_the_writer_s_lock(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the moment in which the slot becomes a matrix."""
+    rename, could_read = os.rename, []
+
+    def watched(source: Any, to: Any) -> None:
+        rename(source, to)
+        could_read.append(open_locked(to, SHARED) is not None)
+
+    monkeypatch.setattr(os, "rename", watched)
+    bench.put(numbers(LARGE), name=fresh_name())
+    assert could_read == [True]
+
+
+def test_a_reader_waits_for_one_who_took_the_slot_for_a_free_one(
+    bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two find a slot free. One is held up before it locks it, until the other has stored a matrix there."""
+    info = bench.put(numbers(LARGE), name=fresh_name())
+    late = open_file(str(bench.settings.store_dir / info.id), os.O_RDWR)
+    assert late is not None and late.lock(EXCLUSIVE)
+    sleep = time.sleep
+
+    def seen(seconds: float) -> None:
+        late.close()
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", seen)
+    assert b"".join(bench.store.chunks(info.id, SIZE)) == numbers(LARGE).tobytes()
+
+
+def test_a_slot_that_stays_locked_is_not_there(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_source, "LOCKED_S", 0.01)
+    info = bench.put(numbers(LARGE), name=fresh_name())
+    held = open_file(str(bench.settings.store_dir / info.id), os.O_RDWR)
+    assert held is not None and held.lock(EXCLUSIVE)
+    with pytest.raises(MatrixNotFound):
+        bench.store.chunks(info.id, SIZE)
+    held.close()

@@ -1,0 +1,161 @@
+"""Light products of stored operands that wait together: one claim, one after the other, their ends in few steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobs.errors import DeviceFault
+from jobs.ledger.chains import Taken
+from jobs.ledger.interface import Success
+from jobs.models import MatmulRequest
+from jobs.redis.embedded import EmbeddedServer
+from jobs.states import JobState
+from tests.support.workers.workers import WorkerBench, until
+from worker.cpu.runner import CpuRunner
+from worker.device.runner import Product
+from worker.process import light_jobs
+from worker.process.child import Child
+from worker.process.lease import LeaseKeeper
+
+TIMEOUT_S = 60.0
+SUCCEEDED, QUEUED = JobState.SUCCEEDED, JobState.QUEUED
+
+
+@pytest.fixture
+def bench(valkey: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerBench]:
+    monkeypatch.setattr(light_jobs, "SLICE_S", TIMEOUT_S)  # however busy the machine is
+    bench = WorkerBench(valkey, tmp_path, overrides={"max_attempts": "3"})
+    yield bench
+    bench.client.close()
+
+
+class Watched(CpuRunner):
+    """Does something before each product, which it counts."""
+
+    light_side = 16
+
+    def __init__(self, bench: WorkerBench, before: Callable[[int], object] = lambda _: None) -> None:
+        super().__init__(bench.settings)
+        self._before, self.computed = before, 0
+
+    @contextmanager
+    def compute(self, *given: Any, **named: Any) -> Iterator[Product]:
+        self.computed += 1
+        self._before(self.computed)
+        with super().compute(*given, **named) as product:
+            yield product
+
+
+def child_of(bench: WorkerBench, runner: CpuRunner) -> Child:
+    return Child(bench.settings, runner, bench.ledger, bench.store)
+
+
+def states(bench: WorkerBench, ids: Sequence[str]) -> list[tuple[JobState, int]]:
+    records = [bench.ledger.get(job_id).record for job_id in ids]
+    return [(record.state, record.attempt) for record in records]
+
+
+def assert_right(bench: WorkerBench, job_id: str, depth: int) -> None:
+    np.testing.assert_array_equal(bench.product(bench.ledger.get(job_id)), np.full((3, 4), depth, np.float32))
+
+
+@pytest.fixture
+def ends(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many were recorded, in each step."""
+    counts: list[int] = []
+    succeed_all = bench.ledger.succeed_all
+
+    def counted(done: Sequence[Success]) -> Sequence[Taken]:
+        counts.append(len(done))
+        return succeed_all(done)
+
+    monkeypatch.setattr(bench.ledger, "succeed_all", counted)
+    return counts
+
+
+def test_one_message_is_enough_for_all(bench: WorkerBench, ends: list[int]) -> None:
+    ids = [bench.of_depth(depth) for depth in (3, 4, 5, 6)]
+    child_of(bench, Watched(bench)).run(ids[2], 1)
+    for depth, job_id in enumerate(ids, 3):
+        assert_right(bench, job_id, depth)
+    assert ends == [4], "all were recorded in one step"
+    assert {bench.ledger.get(job_id).record.batch for job_id in ids} == {1}, "each had a launch of its own"
+    child_of(bench, Watched(bench)).run(ids[0], 1)
+    assert bench.ledger.get(ids[0]).version == 3, "its message came late"
+
+
+def test_no_end_waits_long_for_others(bench: WorkerBench, ends: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(light_jobs, "SLICE_S", -1.0)
+    ids = [bench.of_depth(depth) for depth in (3, 4, 5)]
+    child_of(bench, Watched(bench)).run(ids[0], 1)
+    assert [count for count in ends if count] == [1, 1, 1]
+
+
+def test_larger_ones_come_along_as_far_as_there_are_threads(bench: WorkerBench) -> None:
+    wide = np.ones((17, 2), np.float32)
+    ids = [bench.of_depth(3), bench.submit(wide, wide.T.copy()), bench.submit(wide, wide.T.copy()), bench.of_depth(4)]
+    runner = Watched(bench)
+    child_of(bench, runner).run(ids[0], 1)
+    assert states(bench, ids) == [(SUCCEEDED, 1), (SUCCEEDED, 1), (QUEUED, 1), (QUEUED, 1)]
+    child_of(bench, runner).run(ids[2], 1)
+    assert states(bench, ids) == [(SUCCEEDED, 1)] * 4
+
+
+def test_one_that_is_wrong_falls_out_alone(bench: WorkerBench, ends: list[int]) -> None:
+    ids = [bench.of_depth(depth) for depth in (3, 4, 5)]
+    request = bench.ledger.get(ids[1]).record.request
+    assert isinstance(request, MatmulRequest) and request.a.matrix is not None
+    bench.store.drop(request.a.matrix, request.a.dtype, request.a.shape)
+    child_of(bench, Watched(bench)).run(ids[0], 1)
+    assert states(bench, ids) == [(SUCCEEDED, 1), (JobState.FAILED, 1), (SUCCEEDED, 1)]
+    assert ends == [2]
+    for depth, job_id in ((3, ids[0]), (5, ids[2])):
+        assert_right(bench, job_id, depth)
+
+
+def test_one_that_is_called_off_meanwhile_is_not_computed(bench: WorkerBench) -> None:
+    ids = [bench.of_depth(depth) for depth in (3, 4, 5)]
+
+    def call_off(number: int) -> None:
+        if number == 1:
+            bench.ledger.cancel(ids[1])
+            held = [each for hold in child._lease._holds for each in hold.held if each.claimed.job.id == ids[1]]
+            until(lambda: held[0].lost_at is not None, timeout_s=TIMEOUT_S, what="the word that it was cancelled")
+
+    runner = Watched(bench, call_off)
+    child = child_of(bench, runner)
+    child.run(ids[0], 1)
+    assert states(bench, ids) == [(SUCCEEDED, 1), (JobState.CANCELLED, 1), (SUCCEEDED, 1)]
+    assert runner.computed == 2
+
+
+def test_after_a_fault_nothing_more_is_tried(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was done counts, and the others run again."""
+    ended: list[int] = []
+    end = LeaseKeeper.end_child
+
+    def end_child(keeper: LeaseKeeper, code: int, reason: str) -> None:
+        monkeypatch.setattr(keeper, "_end", ended.append)
+        end(keeper, code, reason)
+
+    def fault(number: int) -> None:
+        if number == 2:
+            raise DeviceFault
+
+    monkeypatch.setattr(LeaseKeeper, "end_child", end_child)
+    ids = [bench.of_depth(depth) for depth in (3, 4, 5)]
+    runner = Watched(bench, fault)
+    child_of(bench, runner).run(ids[0], 1)
+    assert len(ended) == 1 and runner.computed == 2
+    assert states(bench, ids) == [(SUCCEEDED, 1), (QUEUED, 2), (QUEUED, 2)]
+    again = child_of(bench, Watched(bench))
+    for job_id in ids[1:]:
+        again.run(job_id, 2)
+    for depth, job_id in enumerate(ids, 3):
+        assert_right(bench, job_id, depth)
