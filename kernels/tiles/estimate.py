@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kernels.model.numerics import Problem
-from kernels.tiles.plan import TileBytes, TilePlan, plans
+from kernels.model.numerics import DTYPES, Problem
+from kernels.tiles.plan import PLACES, Side, TileBytes, TilePlan, plans, slices
 
 TILE_S = 1e-3  # what a tile takes beside its kernel: launches, and the word of its check
 
@@ -24,34 +24,56 @@ class Speeds:
 class Estimate:
     """Seconds. The device computes and copies at the same time."""
 
-    first_s: float  # until the first panels are there
+    first_s: float  # until the first panels are there, less what is computed of the first tile meanwhile
     compute_s: float  # kernels and checks
     copy_s: float  # everything that is copied to one device
     last_s: float  # until what was computed last is compared
 
     @property
     def total_s(self) -> float:
-        return self.first_s + max(self.compute_s, self.copy_s - self.first_s - self.last_s) + self.last_s
+        return max(self.first_s + self.compute_s + self.last_s, self.copy_s)
 
 
 def estimate(plan: TilePlan, speeds: Speeds, tile_bytes: Callable[[Problem], TileBytes]) -> Estimate:
-    """For the device with the most to do. An operand's bytes are copied once more than they are used, so that they can
-    be compared with those that were sent, and a product's come back for the same reason."""
-    largest = plan.largest
-    of_tile = tile_bytes(largest.problem(plan.problem))
+    """For the device with the most to do."""
+    problem, of_tile = plan.problem, tile_bytes(plan.largest.problem(plan.problem))
     outer, inner = (of_tile.a, of_tile.b) if plan.outer == "a" else (of_tile.b, of_tile.a)
     count = -(-plan.count // plan.devices)
-    inner_count = len(plan.columns if plan.outer == "a" else plan.rows)
-    read_bytes = of_tile.a + of_tile.b + of_tile.c + 6 * of_tile.added  # the pass, and its check, touch three tiles
-    compute_s = plan.problem.flops / plan.devices / speeds.flops + count * (read_bytes / speeds.memory_bytes + TILE_S)
-    products = 2 if of_tile.added else 1  # C, too
-    again = (plan.problem.operand_bytes + products * plan.problem.product_bytes) / plan.devices
-    copied = -(-count // inner_count) * outer + count * (inner + of_tile.added) + again
+    kernels_s = problem.flops / plan.devices / speeds.flops
+    # The check reads B twice. With alpha and beta, the pass and its check touch three tiles.
+    read_bytes = of_tile.a + 2 * of_tile.b + 2 * of_tile.c + 6 * of_tile.added
+    again = _again_bytes(plan, has_addend=of_tile.added > 0) / plan.devices
+    compute_s = kernels_s + count * (read_bytes / speeds.memory_bytes + TILE_S) + 2 * again / speeds.memory_bytes
+    inner_s, outer_s, added_s = (each / speeds.copied_bytes for each in (inner, outer, of_tile.added))
+    outers, inners = _loads(plan, count)
+    copy_s = outers * outer_s + inners * inner_s + count * added_s + again / speeds.copied_bytes
+    meanwhile_s = min(outer_s, kernels_s / count) * (1 - 1 / len(slices(plan, plan.largest)))
     # Rows of the product are whole, and are read once more, once all tiles of an outer panel of A are there.
     rows = len(plan.rows) * len(plan.items) if plan.outer == "a" else 1
-    last = plan.problem.product_bytes / max(rows, plan.devices)
-    first_s, copy_s, last_s = (each / speeds.copied_bytes for each in (outer + inner + of_tile.added, copied, last))
-    return Estimate(first_s, compute_s, copy_s, last_s)
+    last_s = problem.product_bytes / max(rows, plan.devices) / speeds.copied_bytes
+    return Estimate(inner_s + outer_s + added_s - meanwhile_s, compute_s, copy_s, last_s)
+
+
+def _loads(plan: TilePlan, count: int) -> tuple[int, int]:
+    """How many outer and inner panels a device with so many tiles is brought: those that passed last are still there
+    when the others turn back."""
+    inners = len(plan.spans_of(plan.inner))
+    outers = -(-count // inners)
+    if len(plan.items) > 1:
+        return outers, count
+    return outers, inners + (outers - 1) * max(0, inners - PLACES)
+
+
+def _again_bytes(plan: TilePlan, *, has_addend: bool) -> int:
+    """What is read once more to be compared with what was sent, or with what was computed: the product, C, and operands
+    whose digests cannot be taken of panels."""
+    problem = plan.problem
+    sides: tuple[Side, Side] = ("a", "b")
+    shapes = (problem.m, problem.a_batched), (problem.n, problem.b_batched)
+    of_line = problem.k * DTYPES[problem.dtype].itemsize
+    sizes = [lines * of_line * (problem.batch if batched else 1) for lines, batched in shapes]
+    read = sum(size for side, size in zip(sides, sizes, strict=True) if not plan.is_in_parts(side))
+    return read + (2 if has_addend else 1) * problem.product_bytes
 
 
 def best_plan(

@@ -16,13 +16,14 @@ from jobs.models import Measured
 from kernels.tiles.plan import Side, Span, Tile
 from worker.check.fingerprint import MASK
 from worker.cuda.device.faults import device_faults
+from worker.cuda.tiles.computing import SIDES
 from worker.cuda.tiles.epilogue import addend_memory, addend_part
 from worker.cuda.tiles.exchange import Exchange, enable_peers
 from worker.cuda.tiles.gpus import Gpu
 from worker.cuda.tiles.host import HostMemory, Part, panel_part
-from worker.cuda.tiles.lane import SIDES, Lane
+from worker.cuda.tiles.lane import Lane
 from worker.cuda.tiles.panels import Shared
-from worker.cuda.tiles.rereads import Block, Reread
+from worker.cuda.tiles.rereads import Block, Reread, are_parts
 from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, TileRecord
 
 LOOK_EVERY_S = 0.05
@@ -46,7 +47,7 @@ class CudaTiledProduct(TiledProduct):
         self._out = HostMemory(task.out, task.problem.product_dtype)
         self._addend = addend_memory(task.epilogue, task.problem)
         self._rereads = [
-            *(Reread(self._operands[side], self._panels(side), block_parts) for side in SIDES),
+            *(self._reread(side, block_parts) for side in SIDES),
             *(Reread(c, self._parts_of(c), block_parts) for c in (self._addend,) if c is not None),
             Reread(self._out, [_whole(self._out)], block_parts),
         ]
@@ -57,6 +58,10 @@ class CudaTiledProduct(TiledProduct):
         self._exchange: Exchange | None = None
         self._found: Queue[CheckedTile | BaseException | None] = Queue()
         self._times = Measured(h2d_ms=0.0, kernel_ms=0.0, d2h_ms=0.0)
+
+    def _reread(self, side: Side, block_parts: int) -> Reread:
+        memory, panels = self._operands[side], self._panels(side)
+        return Reread(memory, panels, block_parts, from_panels=are_parts(memory, panels))
 
     def _panels(self, side: Side) -> list[Part]:
         parts = (panel_part(self._task.problem, tile, side, self._operands[side]) for tile in self._task.plan.tiles())
