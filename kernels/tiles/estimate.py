@@ -6,9 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernels.model.numerics import DTYPES, Problem
-from kernels.tiles.plan import PLACES, Side, TileBytes, TilePlan, plans, slices
+from kernels.tiles.fitting import plans
+from kernels.tiles.plan import PLACES, Side, TileBytes, TilePlan, slices
 
 TILE_S = 1e-3  # what a tile takes beside its kernel: launches, and the word of its check
+
+PEER_BYTES = 200e9  # a second, from one device to another
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,32 +39,40 @@ class Estimate:
 
 def estimate(plan: TilePlan, speeds: Speeds, tile_bytes: Callable[[Problem], TileBytes]) -> Estimate:
     """For the device with the most to do."""
-    problem, of_tile = plan.problem, tile_bytes(plan.largest.problem(plan.problem))
+    problem, largest = plan.problem, plan.largest
+    of_tile, share, count = tile_bytes(largest.problem(problem)), plan.largest_share, -(-plan.count // plan.devices)
     outer, inner = (of_tile.a, of_tile.b) if plan.outer == "a" else (of_tile.b, of_tile.a)
-    count = -(-plan.count // plan.devices)
-    kernels_s = problem.flops / plan.devices / speeds.flops
-    # The check reads B twice. With alpha and beta, the pass and its check touch three tiles.
-    read_bytes = of_tile.a + 2 * of_tile.b + 2 * of_tile.c + 6 * of_tile.added
-    again = _again_bytes(plan, has_addend=of_tile.added > 0) / plan.devices
-    compute_s = kernels_s + count * (read_bytes / speeds.memory_bytes + TILE_S) + 2 * again / speeds.memory_bytes
+    passing = [span.size for span in plan.spans_of(plan.inner)]
+    outers = count / len(passing)
+    inners = _inners_brought(plan, outers) / max(passing)  # as many as if all were as long as the longest
+    again = _again_bytes(plan, has_addend=of_tile.added > 0) * share
+    kernels_s = problem.flops * share / speeds.flops
+    # The check reads A and the tile of each, B twice; and the tile's fingerprint is taken.
+    of_outer, of_inner = (1, 2) if plan.outer == "a" else (2, 1)
+    read_bytes = of_outer * outer * count + of_inner * inner * outers * sum(passing) / max(passing)
+    read_bytes += (2 * of_tile.c + 6 * of_tile.added) * count + 2 * again
+    compute_s = kernels_s + read_bytes / speeds.memory_bytes + count * TILE_S
     inner_s, outer_s, added_s = (each / speeds.copied_bytes for each in (inner, outer, of_tile.added))
-    outers, inners = _loads(plan, count)
-    copy_s = outers * outer_s + inners * inner_s + count * added_s + again / speeds.copied_bytes
-    meanwhile_s = min(outer_s, kernels_s / count) * (1 - 1 / len(slices(plan, plan.largest)))
+    # Inner panels come from the host to one device, and from that to the others.
+    shared_s = inner_s / plan.devices + inner * (1 - 1 / plan.devices) / PEER_BYTES
+    copy_s = outers * outer_s + inners * shared_s + count * added_s + again / speeds.copied_bytes
+    first = passing[0] / max(passing)
+    meanwhile_s = min(outer_s, kernels_s / count * first) * (1 - 1 / len(slices(plan, largest)))
     # Rows of the product are whole, and are read once more, once all tiles of an outer panel of A are there.
     rows = len(plan.rows) * len(plan.items) if plan.outer == "a" else 1
     last_s = problem.product_bytes / max(rows, plan.devices) / speeds.copied_bytes
-    return Estimate(inner_s + outer_s + added_s - meanwhile_s, compute_s, copy_s, last_s)
+    return Estimate(first * inner_s + outer_s + added_s - meanwhile_s, compute_s, copy_s, last_s)
 
 
-def _loads(plan: TilePlan, count: int) -> tuple[int, int]:
-    """How many outer and inner panels a device with so many tiles is brought: those that passed last are still there
-    when the others turn back."""
-    inners = len(plan.spans_of(plan.inner))
-    outers = -(-count // inners)
+def _inners_brought(plan: TilePlan, outers: float) -> float:
+    """Rows or columns of inner panels that come to a device: those that passed last are still there when the others
+    turn back."""
+    passing = [span.size for span in plan.spans_of(plan.inner)]
+    whole = sum(passing)
     if len(plan.items) > 1:
-        return outers, count
-    return outers, inners + (outers - 1) * max(0, inners - PLACES)
+        return outers * whole
+    ends = sum(passing[:PLACES]), sum(passing[-PLACES:])
+    return whole + (outers - 1) * max(0.0, whole - sum(ends) / 2)
 
 
 def _again_bytes(plan: TilePlan, *, has_addend: bool) -> int:

@@ -11,9 +11,9 @@ panel and every tile of the product has two places, so that the next is copied w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from math import gcd
 from typing import Literal
 
@@ -22,7 +22,9 @@ from kernels.model.numerics import DTYPES, Problem
 PLACES = 2  # of panels and of tiles: one is used while the next is copied
 SMALLEST = 64  # rows or columns of a tile that is cut further
 GRAINS = (256, 64, 16, 1)  # tiles begin at multiples of the largest of these that a sixteenth of a tile has
-FEWEST_GRAINS = 16
+FEWEST_GRAINS, FEWEST_PARTS = 16, 4  # of them in a tile; and of those that parts with digests begin at
+GROWTH = (1 / 4, 3 / 8, 5 / 8)  # of the others: the first inner panels, which the device waits for
+GROWING = len(GROWTH) + 1
 SLICES, SLICE_ROWS = 8, 256  # that a first tile is computed in as its rows of A come, and what they are multiples of
 PART_BYTES = 1 << 14  # of stored bytes that have a digest
 
@@ -97,11 +99,21 @@ class TilePlan:
     @property
     def key(self) -> str:
         """The same for plans with the same tiles in the same order."""
-        return f"{self.outer}{self.devices}:{len(self.items)}:{self.rows[0].stop}x{self.columns[0].stop}:turning"
+        rows, columns = ("-".join(str(span.stop) for span in cut[:GROWING]) for cut in (self.rows, self.columns))
+        return f"{self.outer}{self.devices}:{len(self.items)}:{rows}x{columns}:turning"
 
     @property
     def count(self) -> int:
         return len(self.items) * len(self.rows) * len(self.columns)
+
+    @property
+    def largest_share(self) -> float:
+        """Of the product: what the device with the most of it computes."""
+        cut = self.spans_of(self.outer)
+        sizes, panels = [0] * self.devices, len(self.items) * len(cut)
+        for place, (items, span) in enumerate(product(self.items, cut)):
+            sizes[place * self.devices // panels] += items.size * span.size
+        return max(sizes) / max(1, sum(sizes))
 
     def tiles(self) -> Iterator[Tile]:
         """In order: of each device, all tiles of an outer panel before those of the next, which go back the way that
@@ -133,13 +145,14 @@ class TilePlan:
         cut = self.spans_of(side)
         if len(cut) == 1:
             return len(self.items) == 1
-        is_whole = is_in_rows(self.problem, side) and self.problem.batch == 1
-        return is_whole and cut[0].size % rows_of_parts(self.problem, side) == 0
+        is_whole, rows = is_in_rows(self.problem, side) and self.problem.batch == 1, rows_of_parts(self.problem, side)
+        return is_whole and all(span.start % rows == 0 for span in cut)
 
     @property
     def largest(self) -> Tile:
-        """No panel and no tile takes more than those of this one, the first."""
-        return next(self.tiles())
+        """As large as any: no panel and no tile takes more than its own."""
+        rows, columns = (max(cut, key=lambda span: span.size) for cut in (self.rows, self.columns))
+        return Tile(0, 0, self.items[0], rows, columns)
 
 
 def spans(size: int, parts: int, grain: int = 1) -> tuple[Span, ...]:
@@ -148,9 +161,18 @@ def spans(size: int, parts: int, grain: int = 1) -> tuple[Span, ...]:
     length = -(-size // parts)
     round_to = next(each for each in GRAINS if length >= FEWEST_GRAINS * each or each == 1)
     together = round_to * grain // gcd(round_to, grain)
-    round_to = together if length >= FEWEST_GRAINS * together else round_to
+    round_to = together if length >= FEWEST_PARTS * together else round_to
     length = -(-length // round_to) * round_to
     return tuple(Span(start, min(start + length, size)) for start in range(0, size, length))
+
+
+def growing(size: int, length: int) -> tuple[Span, ...]:
+    """The first ones smaller than the others, which have that length but for the last."""
+    ends, grain = [0], next(each for each in GRAINS if length >= FEWEST_GRAINS * each or each == 1)
+    while ends[-1] < size:
+        share = GROWTH[len(ends) - 1] if len(ends) < GROWING else 1.0
+        ends.append(min(size, ends[-1] + max(grain, round(share * length / grain) * grain)))
+    return tuple(Span(start, stop) for start, stop in pairwise(ends))
 
 
 def slices(plan: TilePlan, tile: Tile) -> tuple[Span, ...]:
@@ -174,68 +196,3 @@ def rows_of_parts(problem: Problem, side: Side) -> int:
         return 1
     row_bytes = problem.k * DTYPES[problem.dtype].itemsize
     return PART_BYTES // gcd(max(row_bytes, 1), PART_BYTES)
-
-
-def plans(
-    problem: Problem, *, device_bytes: int, tile_bytes: Callable[[Problem], TileBytes], devices: int = 1
-) -> Iterator[TilePlan]:
-    """Those that fit in `device_bytes` of each device, without any that another one fits as well and has larger tiles
-    than. None where even the smallest tiles do not fit: k is too deep."""
-    if problem.batch > 1 and (in_items := _by_items(problem, device_bytes, tile_bytes, devices)) is not None:
-        yield in_items
-        return
-    items = spans(problem.batch, problem.batch)
-    outers: tuple[Side, ...] = ("a", "b")
-    for outer in outers:
-        outer_size, inner_size = (problem.m, problem.n) if outer == "a" else (problem.n, problem.m)
-        grain = rows_of_parts(problem, outer)
-        for parts in _parts(outer_size, devices):
-            for inner_parts in _inner_parts(inner_size):
-                panels, inner = spans(outer_size, parts, grain), spans(inner_size, inner_parts)
-                rows, columns = (panels, inner) if outer == "a" else (inner, panels)
-                plan = TilePlan(problem, outer, devices, items, rows, columns)
-                if tile_bytes(plan.largest.problem(problem)).needed <= device_bytes:
-                    yield from _finer(plan, inner_size, inner_parts)
-                    break
-
-
-def _parts(size: int, devices: int) -> Iterator[int]:
-    """Into how many outer panels: multiples of the number of devices, few first."""
-    parts = devices
-    while parts == devices or size // parts >= SMALLEST:
-        yield parts
-        parts += max(1, parts // devices // 4) * devices
-
-
-def _inner_parts(size: int) -> Iterator[int]:
-    """Into how many inner panels, few first, down to the smallest."""
-    parts = 1
-    yield parts
-    while -(-size // parts) > SMALLEST:
-        parts = max(parts + 1, parts * 5 // 4)
-        yield parts
-
-
-def _finer(plan: TilePlan, inner_size: int, fewest: int) -> Iterator[TilePlan]:
-    """The same outer panels, with inner ones as large as fit or smaller: with these a product begins sooner."""
-    for factor in (1, 2, 4, 8):
-        inner = spans(inner_size, fewest * factor)
-        yield replace(plan, columns=inner) if plan.outer == "a" else replace(plan, rows=inner)
-        if inner[0].size <= SMALLEST:
-            return
-
-
-def _by_items(
-    problem: Problem, device_bytes: int, tile_bytes: Callable[[Problem], TileBytes], devices: int
-) -> TilePlan | None:
-    """Whole matrices of the batch, as many as fit; None where one does not."""
-    parts = devices
-    while parts <= problem.batch:
-        items = spans(problem.batch, parts)
-        plan = TilePlan(problem, "a", devices, items, (Span(0, problem.m),), (Span(0, problem.n),))
-        if tile_bytes(plan.largest.problem(problem)).needed <= device_bytes:
-            return plan
-        if items[0].size == 1:
-            return None
-        parts = max(parts + devices, parts * 5 // 4)
-    return None

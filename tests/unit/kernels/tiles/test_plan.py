@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.tiles.choice import with_epilogue
 from kernels.tiles.estimate import Speeds, best_plan, estimate
-from kernels.tiles.plan import SMALLEST, Span, TileBytes, TilePlan, plans, spans
+from kernels.tiles.fitting import plans
+from kernels.tiles.plan import SMALLEST, Span, TileBytes, TilePlan, spans
 
 H100 = Speeds(flops=52e12, copied_bytes=55e9, memory_bytes=2.5e12)
 SIZES = st.integers(1, 700)
