@@ -11,6 +11,7 @@ from kernels.tiles.plan import PLACES, Side, TileBytes, TilePlan, slices
 
 TILE_S = 1e-3  # what a tile takes beside its kernel: launches, and the word of its check
 
+TOGETHER = 8  # the norm by which copies and kernels add up, from a simulation of their order
 PEER_BYTES = 200e9  # a second, from one device to another
 
 
@@ -34,7 +35,10 @@ class Estimate:
 
     @property
     def total_s(self) -> float:
-        return max(self.first_s + self.compute_s + self.last_s, self.copy_s)
+        """Somewhat more than the longer of both: where they take almost as long, each waits for the other at times."""
+        computing_s = self.first_s + self.compute_s + self.last_s
+        longer, shorter = max(computing_s, self.copy_s), min(computing_s, self.copy_s)
+        return longer * (1 + (shorter / longer) ** TOGETHER) ** (1 / TOGETHER) if longer else 0.0
 
 
 def estimate(plan: TilePlan, speeds: Speeds, tile_bytes: Callable[[Problem], TileBytes]) -> Estimate:
@@ -42,37 +46,34 @@ def estimate(plan: TilePlan, speeds: Speeds, tile_bytes: Callable[[Problem], Til
     problem, largest = plan.problem, plan.largest
     of_tile, share, count = tile_bytes(largest.problem(problem)), plan.largest_share, -(-plan.count // plan.devices)
     outer, inner = (of_tile.a, of_tile.b) if plan.outer == "a" else (of_tile.b, of_tile.a)
-    passing = [span.size for span in plan.spans_of(plan.inner)]
+    passing = plan.spans_of(plan.inner)
+    passed = sum(span.size for span in passing) / passing[0].size  # whole panels
     outers = count / len(passing)
-    inners = _inners_brought(plan, outers) / max(passing)  # as many as if all were as long as the longest
+    inners = _inners_brought(plan, outers)
     again = _again_bytes(plan, has_addend=of_tile.added > 0) * share
     kernels_s = problem.flops * share / speeds.flops
     # The check reads A and the tile of each, B twice; and the tile's fingerprint is taken.
     of_outer, of_inner = (1, 2) if plan.outer == "a" else (2, 1)
-    read_bytes = of_outer * outer * count + of_inner * inner * outers * sum(passing) / max(passing)
+    read_bytes = of_outer * outer * count + of_inner * inner * outers * passed
     read_bytes += (2 * of_tile.c + 6 * of_tile.added) * count + 2 * again
     compute_s = kernels_s + read_bytes / speeds.memory_bytes + count * TILE_S
     inner_s, outer_s, added_s = (each / speeds.copied_bytes for each in (inner, outer, of_tile.added))
     # Inner panels come from the host to one device, and from that to the others.
     shared_s = inner_s / plan.devices + inner * (1 - 1 / plan.devices) / PEER_BYTES
     copy_s = outers * outer_s + inners * shared_s + count * added_s + again / speeds.copied_bytes
-    first = passing[0] / max(passing)
-    meanwhile_s = min(outer_s, kernels_s / count * first) * (1 - 1 / len(slices(plan, largest)))
+    meanwhile_s = min(outer_s, kernels_s / count) * (1 - 1 / len(slices(plan, largest)))
     # Rows of the product are whole, and are read once more, once all tiles of an outer panel of A are there.
     rows = len(plan.rows) * len(plan.items) if plan.outer == "a" else 1
     last_s = problem.product_bytes / max(rows, plan.devices) / speeds.copied_bytes
-    return Estimate(first * inner_s + outer_s + added_s - meanwhile_s, compute_s, copy_s, last_s)
+    return Estimate(inner_s + outer_s + added_s - meanwhile_s, compute_s, copy_s, last_s)
 
 
 def _inners_brought(plan: TilePlan, outers: float) -> float:
-    """Rows or columns of inner panels that come to a device: those that passed last are still there when the others
-    turn back."""
-    passing = [span.size for span in plan.spans_of(plan.inner)]
-    whole = sum(passing)
+    """Inner panels that come to a device: those that passed last are still there when the others turn back."""
+    passing = len(plan.spans_of(plan.inner))
     if len(plan.items) > 1:
-        return outers * whole
-    ends = sum(passing[:PLACES]), sum(passing[-PLACES:])
-    return whole + (outers - 1) * max(0.0, whole - sum(ends) / 2)
+        return outers * passing
+    return passing + (outers - 1) * max(0, passing - PLACES)
 
 
 def _again_bytes(plan: TilePlan, *, has_addend: bool) -> int:

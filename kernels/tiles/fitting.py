@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from kernels.model.numerics import Problem
-from kernels.tiles.plan import SMALLEST, Side, Span, TileBytes, TilePlan, growing, rows_of_parts, spans
+from kernels.tiles.plan import SMALLEST, Side, Span, TileBytes, TilePlan, rows_of_parts, spans
 
 
 def plans(
@@ -50,12 +50,10 @@ def _inner_parts(size: int) -> Iterator[int]:
 
 
 def _finer(plan: TilePlan, inner_size: int, fewest: int) -> Iterator[TilePlan]:
-    """The same outer panels, with inner ones as large as fit or smaller, all of them or the first: with these a product
-    begins sooner."""
+    """The same outer panels, with inner ones as large as fit or smaller: with these a product begins sooner."""
     for factor in (1, 2, 4, 8):
         inner = spans(inner_size, fewest * factor)
-        for cut in (inner, growing(inner_size, inner[0].size)):
-            yield replace(plan, columns=cut) if plan.outer == "a" else replace(plan, rows=cut)
+        yield replace(plan, columns=inner) if plan.outer == "a" else replace(plan, rows=inner)
         if inner[0].size <= SMALLEST:
             return
 

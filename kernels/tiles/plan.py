@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise, product
+from itertools import product
 from math import gcd
 from typing import Literal
 
@@ -23,8 +23,6 @@ PLACES = 2  # of panels and of tiles: one is used while the next is copied
 SMALLEST = 64  # rows or columns of a tile that is cut further
 GRAINS = (256, 64, 16, 1)  # tiles begin at multiples of the largest of these that a sixteenth of a tile has
 FEWEST_GRAINS, FEWEST_PARTS = 16, 4  # of them in a tile; and of those that parts with digests begin at
-GROWTH = (1 / 4, 3 / 8, 5 / 8)  # of the others: the first inner panels, which the device waits for
-GROWING = len(GROWTH) + 1
 SLICES, SLICE_ROWS = 8, 256  # that a first tile is computed in as its rows of A come, and what they are multiples of
 PART_BYTES = 1 << 14  # of stored bytes that have a digest
 
@@ -99,8 +97,7 @@ class TilePlan:
     @property
     def key(self) -> str:
         """The same for plans with the same tiles in the same order."""
-        rows, columns = ("-".join(str(span.stop) for span in cut[:GROWING]) for cut in (self.rows, self.columns))
-        return f"{self.outer}{self.devices}:{len(self.items)}:{rows}x{columns}:turning"
+        return f"{self.outer}{self.devices}:{len(self.items)}:{self.rows[0].stop}x{self.columns[0].stop}:turning"
 
     @property
     def count(self) -> int:
@@ -150,9 +147,8 @@ class TilePlan:
 
     @property
     def largest(self) -> Tile:
-        """As large as any: no panel and no tile takes more than its own."""
-        rows, columns = (max(cut, key=lambda span: span.size) for cut in (self.rows, self.columns))
-        return Tile(0, 0, self.items[0], rows, columns)
+        """No panel and no tile takes more than those of this one, the first."""
+        return next(self.tiles())
 
 
 def spans(size: int, parts: int, grain: int = 1) -> tuple[Span, ...]:
@@ -164,15 +160,6 @@ def spans(size: int, parts: int, grain: int = 1) -> tuple[Span, ...]:
     round_to = together if length >= FEWEST_PARTS * together else round_to
     length = -(-length // round_to) * round_to
     return tuple(Span(start, min(start + length, size)) for start in range(0, size, length))
-
-
-def growing(size: int, length: int) -> tuple[Span, ...]:
-    """The first ones smaller than the others, which have that length but for the last."""
-    ends, grain = [0], next(each for each in GRAINS if length >= FEWEST_GRAINS * each or each == 1)
-    while ends[-1] < size:
-        share = GROWTH[len(ends) - 1] if len(ends) < GROWING else 1.0
-        ends.append(min(size, ends[-1] + max(grain, round(share * length / grain) * grain)))
-    return tuple(Span(start, stop) for start, stop in pairwise(ends))
 
 
 def slices(plan: TilePlan, tile: Tile) -> tuple[Span, ...]:
