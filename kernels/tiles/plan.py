@@ -168,7 +168,8 @@ def slices(plan: TilePlan, tile: Tile) -> tuple[Span, ...]:
     problem, size = plan.problem, tile.rows.size
     is_real_matrix = problem.batch == 1 and not DTYPES[problem.dtype].is_complex
     if plan.outer == "a" and not problem.transpose_a and is_real_matrix and size >= SLICES * SLICE_ROWS:
-        return spans(size, SLICES, SLICE_ROWS)
+        length = -(-size // SLICES // SLICE_ROWS) * SLICE_ROWS
+        return tuple(Span(start, min(start + length, size)) for start in range(0, size, length))
     return (Span(0, size),)
 
 
