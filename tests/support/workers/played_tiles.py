@@ -144,6 +144,7 @@ def outcome(case: dict[str, Any]) -> str:
     if "product" in case:
         out[-1, -1, -1] += 1
     parts = product.finished(records)
+    assert product.flops_per_s is None, "a short product says nothing of a long one"
     assert parts == part_digests(memoryview(out.tobytes()), part_count(out.nbytes))
     if "counts" in case:
         expected = a.nbytes + int(case.get("of_b", 1) * b.nbytes) + out.nbytes

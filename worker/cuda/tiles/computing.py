@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import cupy
@@ -103,8 +104,9 @@ class Computing:
             p.memory.memset_async(0, p.layout.bytes)
         for span, is_there in rows:
             stream.wait_event(is_there)
+            multiply = self._of_rows(problem, span, panels, p)
             with launched.watch:
-                self._multiply_rows(problem, span, panels, p)
+                multiply()
         if epilogue is not None:
             with launched.watch:
                 epilogue.launch()
@@ -127,27 +129,22 @@ class Computing:
                 panel_fingerprint(self._gpu.compiler, panel.matrix, panel.part, memory, task.seed, to)
         return DeviceResults(totals.data, 0, totals.nbytes).start()
 
-    def _multiply_rows(self, problem: Problem, rows: Span, panels: dict[Side, Panel], c: DeviceMatrix) -> None:
+    def _of_rows(self, problem: Problem, rows: Span, panels: dict[Side, Panel], c: DeviceMatrix) -> Callable[[], None]:
+        """What multiplies those rows, compiled and loaded."""
         a, b = (panels[side].matrix for side in SIDES)
-        if rows.size == problem.m:
-            self._multiply(problem, a, b, c)
-            return
-        part = replace(problem, m=rows.size)
-        of_a = operand_layout(a.layout.dtype, (1, rows.size, problem.k))
-        of_c = product_layout(part)
-        a = DeviceMatrix(of_a, a.memory + rows.start * of_a.pitch_bytes)
-        self._multiply(part, a, b, DeviceMatrix(of_c, c.memory + rows.start * of_c.pitch_bytes))
-
-    def _multiply(self, problem: Problem, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
-        """A complex tile as a real product, by a library too: whether one of its own was spoilt by an infinity is known
-        once it is there, and by then the next panels are to be on their way."""
-        kernel, gpu = self._task.choice.kernel, self._gpu
+        if rows.size < problem.m:
+            problem = replace(problem, m=rows.size)
+            of_a, of_c = operand_layout(a.layout.dtype, (1, rows.size, problem.k)), product_layout(problem)
+            a = DeviceMatrix(of_a, a.memory + rows.start * of_a.pitch_bytes)
+            c = DeviceMatrix(of_c, c.memory + rows.start * of_c.pitch_bytes)
+        kernel, config, gpu = self._task.choice.kernel, self._task.choice.config, self._gpu
+        # A complex tile goes as a real product, by a library too: whether one of its own was spoilt by an infinity is
+        # known once it is there, and by then the next panels are to be on their way.
         if DTYPES[problem.dtype].is_complex:
-            gpu.composed.launcher(self._task.choice, problem, (a, b, c))()
-        elif isinstance(kernel, CudaKernel):
-            gpu.prepared.get(kernel, self._task.choice.config, problem).launch(a, b, c)
-        else:
-            gpu.cublas.multiply(kernel.name, problem, a, b, c, self._task.choice.config)
+            return gpu.composed.launcher(self._task.choice, problem, (a, b, c))
+        if isinstance(kernel, CudaKernel):
+            return partial(gpu.prepared.get(kernel, config, problem).launch, a, b, c)
+        return partial(gpu.cublas.multiply, kernel.name, problem, a, b, c, config)
 
     # ---- the check ----
     def checked(self, launched: Launched, go_on: Callable[[], None]) -> CheckedTile:

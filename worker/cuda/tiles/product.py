@@ -28,6 +28,7 @@ from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, TileRecord
 
 LOOK_EVERY_S = 0.05
 STUCK_S, STUCK_TILES = 60.0, 20  # longest wait for a tile: so long, and so many times as long as one should take
+LEAST_S = 0.2  # of kernels, from which on their speed says what to expect of long products
 CHANGED = "The product changed before it was stored, so it is not kept."
 
 
@@ -51,7 +52,7 @@ class CudaTiledProduct(TiledProduct):
             *(Reread(c, self._parts_of(c), block_parts) for c in (self._addend,) if c is not None),
             Reread(self._out, [_whole(self._out)], block_parts),
         ]
-        self.flops_per_s: float | None = None  # of one GPU by the kernel, once all tiles are there
+        self.flops_per_s: float | None = None  # of one GPU by the kernel, once all tiles of a long product are there
         self._rows_left = np.zeros(task.problem.batch * task.problem.m, np.int64)
         self._lanes: dict[int, Lane] = {}
         self._stop, self._lock = Event(), Lock()
@@ -177,7 +178,7 @@ class CudaTiledProduct(TiledProduct):
             self._lanes[0].finish(self._task.wanted)
         self._compare_operands(records)
         kernels_s = sum(record.kernel_ms for record in records.values()) / 1e3
-        self.flops_per_s = self._task.problem.flops / kernels_s if kernels_s > 0 else None
+        self.flops_per_s = self._task.problem.flops / kernels_s if kernels_s >= LEAST_S else None
         of_product = self._rereads[-1]
         whole = sum(record.fingerprint for record in records.values()) & MASK
         if of_product.fingerprints[_whole(self._out)] != whole:
