@@ -3,23 +3,28 @@
 A tile is some rows of A times some columns of B, over all of k, so any kernel of the catalogue computes it and no sum
 is cut: an element has the error of a product that is computed whole. Rows of A are a **panel**, and so are columns of
 B. One operand's panels are the outer ones: each is brought to a device once and stays while the other's, the inner
-ones, pass by. Every panel and every tile of the product has two places, so that the next is copied while one is used.
+ones, pass by, forwards and backwards in turn: those that passed last are there when the next outer panel comes. Every
+panel and every tile of the product has two places, so that the next is copied while one is used.
 
-`docs/decisions/0048-out-of-core-and-gangs.md` has the reasons.
+`docs/decisions/0048-out-of-core-and-gangs.md` and `0068-tiles-at-the-kernels-rate.md` have the reasons.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from math import gcd
 from typing import Literal
 
-from kernels.model.numerics import Problem
+from kernels.model.numerics import DTYPES, Problem
 
 PLACES = 2  # of panels and of tiles: one is used while the next is copied
 SMALLEST = 64  # rows or columns of a tile that is cut further
 GRAINS = (256, 64, 16, 1)  # tiles begin at multiples of the largest of these that a sixteenth of a tile has
+FEWEST_GRAINS, FEWEST_PARTS = 16, 4  # of them in a tile; and of those that parts with digests begin at
+SLICES, SLICE_ROWS = 8, 256  # that a first tile is computed in as its rows of A come, and what they are multiples of
+PART_BYTES = 1 << 14  # of stored bytes that have a digest
 
 Side = Literal["a", "b"]
 
@@ -91,98 +96,91 @@ class TilePlan:
 
     @property
     def key(self) -> str:
-        """The same for plans with the same tiles."""
-        return f"{self.outer}{self.devices}:{len(self.items)}:{self.rows[0].stop}x{self.columns[0].stop}"
+        """The same for plans with the same tiles in the same order."""
+        return f"{self.outer}{self.devices}:{len(self.items)}:{self.rows[0].stop}x{self.columns[0].stop}:turning"
 
     @property
     def count(self) -> int:
         return len(self.items) * len(self.rows) * len(self.columns)
 
+    @property
+    def largest_share(self) -> float:
+        """Of the product: what the device with the most of it computes."""
+        cut = self.spans_of(self.outer)
+        sizes, panels = [0] * self.devices, len(self.items) * len(cut)
+        for place, (items, span) in enumerate(product(self.items, cut)):
+            sizes[place * self.devices // panels] += items.size * span.size
+        return max(sizes) / max(1, sum(sizes))
+
     def tiles(self) -> Iterator[Tile]:
-        """In order: of each device, all tiles of an outer panel before those of the next."""
+        """In order: of each device, all tiles of an outer panel before those of the next, which go back the way that
+        these came."""
         outer, inner = (self.rows, self.columns) if self.outer == "a" else (self.columns, self.rows)
         panels = list(product(self.items, outer))
-        for number, ((items, outside), inside) in enumerate(product(panels, inner)):
-            rows, columns = (outside, inside) if self.outer == "a" else (inside, outside)
-            device = number // len(inner) * self.devices // len(panels)
-            yield Tile(number, device, items, rows, columns)
+        number, before, turns = 0, -1, False
+        for place, (items, outside) in enumerate(panels):
+            device = place * self.devices // len(panels)
+            turns, before = device == before and not turns, device
+            for inside in reversed(inner) if turns else inner:
+                rows, columns = (outside, inside) if self.outer == "a" else (inside, outside)
+                yield Tile(number, device, items, rows, columns)
+                number += 1
 
     def tiles_of(self, device: int) -> tuple[Tile, ...]:
         return tuple(tile for tile in self.tiles() if tile.device == device)
 
     @property
+    def inner(self) -> Side:
+        return "b" if self.outer == "a" else "a"
+
+    def spans_of(self, side: Side) -> tuple[Span, ...]:
+        return self.rows if side == "a" else self.columns
+
+    def is_in_parts(self, side: Side) -> bool:
+        """Whether each panel of that operand is whole parts of its stored bytes, so that their digests can be taken
+        where it lies on the device; the operand is read once more where it is not."""
+        cut = self.spans_of(side)
+        if len(cut) == 1:
+            return len(self.items) == 1
+        is_whole, rows = is_in_rows(self.problem, side) and self.problem.batch == 1, rows_of_parts(self.problem, side)
+        return is_whole and all(span.start % rows == 0 for span in cut)
+
+    @property
     def largest(self) -> Tile:
-        """No panel and no tile takes more than those of this one."""
+        """No panel and no tile takes more than those of this one, the first."""
         return next(self.tiles())
 
 
-def spans(size: int, parts: int) -> tuple[Span, ...]:
-    """At most so many of equal length, but for the last; they begin at round numbers where they are long."""
+def spans(size: int, parts: int, grain: int = 1) -> tuple[Span, ...]:
+    """At most so many of equal length, but for the last; they begin at round numbers where they are long, which are
+    multiples of `grain` too where they are long enough for that."""
     length = -(-size // parts)
-    grain = next(grain for grain in GRAINS if length >= 16 * grain or grain == 1)
-    length = -(-length // grain) * grain
+    round_to = next(each for each in GRAINS if length >= FEWEST_GRAINS * each or each == 1)
+    together = round_to * grain // gcd(round_to, grain)
+    round_to = together if length >= FEWEST_PARTS * together else round_to
+    length = -(-length // round_to) * round_to
     return tuple(Span(start, min(start + length, size)) for start in range(0, size, length))
 
 
-def plans(
-    problem: Problem, *, device_bytes: int, tile_bytes: Callable[[Problem], TileBytes], devices: int = 1
-) -> Iterator[TilePlan]:
-    """Those that fit in `device_bytes` of each device, without any that another one fits as well and has larger tiles
-    than. None where even the smallest tiles do not fit: k is too deep."""
-    if problem.batch > 1 and (in_items := _by_items(problem, device_bytes, tile_bytes, devices)) is not None:
-        yield in_items
-        return
-    items = spans(problem.batch, problem.batch)
-    outers: tuple[Side, ...] = ("a", "b")
-    for outer in outers:
-        outer_size, inner_size = (problem.m, problem.n) if outer == "a" else (problem.n, problem.m)
-        for parts in _parts(outer_size, devices):
-            for inner_parts in _inner_parts(inner_size):
-                panels, inner = spans(outer_size, parts), spans(inner_size, inner_parts)
-                rows, columns = (panels, inner) if outer == "a" else (inner, panels)
-                plan = TilePlan(problem, outer, devices, items, rows, columns)
-                if tile_bytes(plan.largest.problem(problem)).needed <= device_bytes:
-                    yield from _finer(plan, inner_size, inner_parts)
-                    break
+def slices(plan: TilePlan, tile: Tile) -> tuple[Span, ...]:
+    """Rows of a first tile, from its own first one on, that are computed one after another as those of A come. One
+    slice where panels are no rows that follow on each other, or the tile is small."""
+    problem, size = plan.problem, tile.rows.size
+    is_real_matrix = problem.batch == 1 and not DTYPES[problem.dtype].is_complex
+    if plan.outer == "a" and not problem.transpose_a and is_real_matrix and size >= SLICES * SLICE_ROWS:
+        length = -(-size // SLICES // SLICE_ROWS) * SLICE_ROWS
+        return tuple(Span(start, min(start + length, size)) for start in range(0, size, length))
+    return (Span(0, size),)
 
 
-def _parts(size: int, devices: int) -> Iterator[int]:
-    """Into how many outer panels: multiples of the number of devices, few first."""
-    parts = devices
-    while parts == devices or size // parts >= SMALLEST:
-        yield parts
-        parts += max(1, parts // devices // 4) * devices
+def is_in_rows(problem: Problem, side: Side) -> bool:
+    """Whether panels of that operand are whole rows of it as it is stored, which follow on each other."""
+    return problem.transpose_b if side == "b" else not problem.transpose_a
 
 
-def _inner_parts(size: int) -> Iterator[int]:
-    """Into how many inner panels, few first, down to the smallest."""
-    parts = 1
-    yield parts
-    while -(-size // parts) > SMALLEST:
-        parts = max(parts + 1, parts * 5 // 4)
-        yield parts
-
-
-def _finer(plan: TilePlan, inner_size: int, fewest: int) -> Iterator[TilePlan]:
-    """The same outer panels, with inner ones as large as fit or smaller: with these a product begins sooner."""
-    for factor in (1, 2, 4, 8):
-        inner = spans(inner_size, fewest * factor)
-        yield replace(plan, columns=inner) if plan.outer == "a" else replace(plan, rows=inner)
-        if inner[0].size <= SMALLEST:
-            return
-
-
-def _by_items(
-    problem: Problem, device_bytes: int, tile_bytes: Callable[[Problem], TileBytes], devices: int
-) -> TilePlan | None:
-    """Whole matrices of the batch, as many as fit; None where one does not."""
-    parts = devices
-    while parts <= problem.batch:
-        items = spans(problem.batch, parts)
-        plan = TilePlan(problem, "a", devices, items, (Span(0, problem.m),), (Span(0, problem.n),))
-        if tile_bytes(plan.largest.problem(problem)).needed <= device_bytes:
-            return plan
-        if items[0].size == 1:
-            return None
-        parts = max(parts + devices, parts * 5 // 4)
-    return None
+def rows_of_parts(problem: Problem, side: Side) -> int:
+    """Stored rows after which a part of bytes that has a digest ends as well; 1 where panels are no whole rows."""
+    if not is_in_rows(problem, side):
+        return 1
+    row_bytes = problem.k * DTYPES[problem.dtype].itemsize
+    return PART_BYTES // gcd(max(row_bytes, 1), PART_BYTES)

@@ -105,12 +105,17 @@ def _integer_residual(problem: Problem, operands: Checkable, rng: np.random.Gene
     if problem.k == 0:
         c, rows, columns = operands.elementwise.c, np.arange(problem.m)[:, np.newaxis], np.arange(problem.n)
         return float(sum(np.count_nonzero(c.elements(item, rows, columns)) for item in range(problem.batch)))
-    wraps = problem.dtype == "int32" or problem.k > LARGEST_INT8_DEPTH
-    rounds = WRAPPED_ROUNDS if wraps else 1
-    wrong = operands.wrong_rows(wraps=wraps, rng=rng)
+    may_wrap = wraps(problem)
+    rounds = WRAPPED_ROUNDS if may_wrap else 1
+    wrong = operands.wrong_rows(wraps=may_wrap, rng=rng)
     for _ in range(rounds - 1):
-        wrong |= operands.wrong_rows(wraps=wraps, rng=rng)
+        wrong |= operands.wrong_rows(wraps=may_wrap, rng=rng)
     return float(np.count_nonzero(wrong))
+
+
+def wraps(problem: Problem) -> bool:
+    """Whether sums of integers may pass 2³¹, so that more than one sketch is made."""
+    return problem.dtype == "int32" or (problem.product_dtype == "int32" and problem.k > LARGEST_INT8_DEPTH)
 
 
 def group_width(k: int) -> int:

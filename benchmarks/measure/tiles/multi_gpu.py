@@ -114,9 +114,10 @@ def from_host_rows(one: CudaRunner, gang: CudaRunner, memory: Array) -> Iterator
         problem = Problem(case.n, case.n, case.n, case.dtype)
         arrays = arrays_of(memory, case.n, case.dtype)
         choice = chosen(one, case.kernel, problem)
-        for runner in (one, gang):
-            warm_up(runner, choice, problem)
-        runs = [in_tiles(runner, choice, forced(runner, problem, choice), arrays) for runner in (one, gang)]
+        tilings = [forced(runner, problem, choice) for runner in (one, gang)]
+        for runner, tiling in zip((one, gang), tilings, strict=True):
+            warm_up(runner, choice, tiling)
+        runs = [in_tiles(*way, arrays) for way in zip((one, gang), (choice, choice), tilings, strict=True)]
         speedup = runs[0]["product_s"] / runs[1]["product_s"]
         yield {"what": "from host", "speedup": speedup, "one": runs[0], "two": runs[1]}
     arrays = arrays_of(memory, LARGEST_N, "float32")

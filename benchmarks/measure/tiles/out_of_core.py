@@ -79,10 +79,10 @@ def measured(case: Case, memory: Array, n: int, in_core: dict[tuple[str, str], f
     if key not in in_core:
         small = Problem(IN_CORE, IN_CORE, IN_CORE, case.dtype)
         in_core[key] = in_core_tflops(runner.tiler.gpus[0], chosen(runner, case.kernel, small), small, 1.0)
-    warm_up(runner, choice, problem)
-    arrays = arrays_of(memory, size, case.dtype)
     tiling = runner.tiling(problem, choice, has_epilogue=False)
     assert tiling is not None, "it fits"
+    warm_up(runner, choice, tiling)
+    arrays = arrays_of(memory, size, case.dtype)
     row = in_tiles(runner, choice, tiling, arrays)
     return row | {"allowed_bytes": case.allowed_bytes, "in_core_tflops": in_core[key]}
 

@@ -16,6 +16,7 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.model.kernel import NO_CONFIG, CudaKernel
 from kernels.model.numerics import DTYPES, AccuracyName, Problem
 from kernels.selection.choose import Choice, choose
+from kernels.tiles.plan import slices
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.runner import CudaRunner
@@ -75,14 +76,30 @@ def in_tiles(runner: CudaRunner, choice: Choice, tiling: Tiling, arrays: Sequenc
     }
 
 
-def warm_up(runner: CudaRunner, choice: Choice, problem: Problem) -> None:
-    """Compiles and loads what a product in tiles takes, by a small one."""
-    small = replace(problem, m=WARM_UP_N, n=WARM_UP_N, k=WARM_UP_N)
-    stored, product = (STORAGE_DTYPES[each] for each in (problem.dtype, problem.product_dtype))
+def warm_up(runner: CudaRunner, choice: Choice, tiling: Tiling) -> None:
+    """Compiles and loads what a product in tiles takes: its check, by a small one, and its kernels, by one of each
+    shape. A library's are loaded where they are first launched, which waits for all that the device does."""
+    small = replace(tiling.plan.problem, m=WARM_UP_N, n=WARM_UP_N, k=WARM_UP_N)
+    stored, product = (STORAGE_DTYPES[each] for each in (small.dtype, small.product_dtype))
     zeros = np.zeros((WARM_UP_N, WARM_UP_N), stored)
-    tiling = runner.tiler.in_tiles(small, choice)
-    assert tiling is not None, "k is not too deep"
-    in_tiles(runner, choice, tiling, (zeros, zeros.copy(), np.zeros((WARM_UP_N, WARM_UP_N), product)))
+    of_small = runner.tiler.in_tiles(small, choice)
+    assert of_small is not None, "k is not too deep"
+    in_tiles(runner, choice, of_small, (zeros, zeros.copy(), np.zeros((WARM_UP_N, WARM_UP_N), product)))
+    for gpu in runner.tiler.gpus[: tiling.plan.devices]:
+        with cupy.cuda.Device(gpu.index), cupy.cuda.Stream(non_blocking=True) as stream:
+            for problem in shapes_of(tiling):
+                operands = DeviceOperands(gpu, problem, choice)
+                operands.launch()
+                stream.synchronize()
+                operands.free()
+
+
+def shapes_of(tiling: Tiling) -> list[Problem]:
+    """All that are launched: of tiles, and of slices of a first one."""
+    plan = tiling.plan
+    tiles = [tile.problem(plan.problem) for tile in plan.tiles()]
+    first = [replace(tiles[0], m=rows.size) for rows in slices(plan, plan.largest)]
+    return list(dict.fromkeys([*first, *tiles]))
 
 
 class DeviceOperands:

@@ -14,6 +14,7 @@ from jobs.matrices.digest import digest_of, part_count, part_digests
 from jobs.settings import MIB, Settings
 from kernels.catalog import CATALOG
 from kernels.model.numerics import COMPLEX_ACCURACY, DTYPES, REAL_NAMES, DTypeName, Problem
+from kernels.tiles.plan import Side, Span, TilePlan, rows_of_parts, slices, spans
 from tests.gpu.products import choice
 from worker.check.elements import narrow
 from worker.cpu.blas import multiply
@@ -66,18 +67,26 @@ def integers(shape: tuple[int, ...], dtype: DTypeName, seed: int) -> Array:
 
 
 def computed(
-    runner: CudaRunner, kernel: str, problem: Problem, *, spoil: str = "", epilogue: Epilogue | None = None
+    runner: CudaRunner,
+    kernel: str,
+    problem: Problem,
+    *,
+    spoil: str = "",
+    epilogue: Epilogue | None = None,
+    plan: TilePlan | None = None,
 ) -> tuple[Array, int]:
     """The product, and in how many tiles."""
     a, b = operands(problem)
     out = np.zeros((problem.batch, problem.m, problem.n), STORAGE_DTYPES[problem.product_dtype])
     by = choice(runner, kernel, problem)
-    tiling = runner.tiling(problem, by, has_epilogue=epilogue is not None)
-    assert tiling is not None
+    if plan is None:
+        tiling = runner.tiling(problem, by, has_epilogue=epilogue is not None)
+        assert tiling is not None
+        plan = tiling.plan
     wrong = int(spoil == "operand")
     sent_a, sent_b = HostOperand(a, digest=digest_of(a)), HostOperand(b, digest=digest_of(b) ^ wrong)
     records: dict[int, TileRecord] = {}
-    task = TiledTask(problem, by, tiling.plan, sent_a, sent_b, out, None, SEED, epilogue=epilogue)
+    task = TiledTask(problem, by, plan, sent_a, sent_b, out, None, SEED, epilogue=epilogue)
     with runner.tiled(task) as product:
         for done in product.tiles(frozenset()):
             assert done.verification.passed and not done.is_wrong, (done.verification, done.wrong_elements)
@@ -88,7 +97,7 @@ def computed(
             records[0] = records[0].model_copy(update={"b" if spoil == "panel" else "c": 1})
         parts = product.finished(records)
     assert parts == part_digests(memoryview(out.tobytes()), part_count(out.nbytes))
-    return out, tiling.plan.count
+    return out, plan.count
 
 
 @pytest.mark.parametrize(("kernel", "dtype"), PAIRS)
@@ -101,6 +110,32 @@ def test_every_kernel_computes_tiles(small: CudaRunner, larger: CudaRunner, kern
         np.testing.assert_allclose(out[0], multiply(problem, *operands(problem)), rtol=1e-3, atol=1)
     else:
         np.testing.assert_array_equal(out[0], multiply(problem, *operands(problem)))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype"),
+    [
+        ("cublas", "float32"),
+        ("cublas", "float64"),
+        ("cublas", "int8"),
+        ("hopper_bf16", "bfloat16"),
+        ("hopper_int8", "int8"),
+        ("hopper_tf32", "float32"),
+        ("fp32_emulated", "float32"),
+    ],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_first_tile_in_slices_and_panels_in_parts(
+    larger: CudaRunner, kernel: str, dtype: DTypeName, turned: bool
+) -> None:
+    problem = Problem(12_289, 3001, 1024, dtype, transpose_b=turned)
+    sides: tuple[tuple[Side, int], ...] = (("a", problem.m), ("b", problem.n))
+    rows, columns = (spans(size, 4, rows_of_parts(problem, side)) for side, size in sides)
+    plan = TilePlan(problem, "a", 1, (Span(0, 1),), rows, columns)
+    assert plan.is_in_parts("a") and len(slices(plan, plan.largest)) > 1
+    out, count = computed(larger, kernel, problem, plan=plan)
+    assert count == 16
+    np.testing.assert_array_equal(out[0], multiply(problem, *operands(problem)))
 
 
 @pytest.mark.parametrize("dtype", [name for name in REAL_NAMES if name != "int32"])

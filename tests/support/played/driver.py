@@ -17,7 +17,7 @@ from tests.support.kernels.played_complex import arranged, find_not_finite
 from tests.support.kernels.played_epilogue import play_epilogue
 
 calls: list[str] = []
-faults: dict[str, bool] = {}  # "download": the next one flips a bit; "register": it is refused
+faults: dict[str, bool] = {}  # "download", "upload": the next one flips a bit; "register": it is refused
 
 
 class Memory:
@@ -26,6 +26,11 @@ class Memory:
     def __init__(self, size: int) -> None:
         self.bytes = np.full(size, 0xA5, np.uint8)
         self.ptr = self.bytes.ctypes.data
+
+    def __add__(self, offset: int) -> Memory:
+        beyond = Memory(0)
+        beyond.bytes, beyond.ptr = self.bytes, self.ptr + offset
+        return beyond
 
     def memset_async(self, value: int, count: int) -> None:
         self.bytes[:count] = value
@@ -37,6 +42,7 @@ class Runtime:
 
     def __init__(self) -> None:
         self.registered: dict[int, int] = {}
+        self.bytes_up = 0
 
     def hostRegister(self, ptr: int, size: int, flags: int) -> None:
         if faults.get("register"):
@@ -62,8 +68,11 @@ class Runtime:
             ctypes.memmove(to + row * to_pitch, source + row * pitch, width)
         host = source if kind == self.memcpyHostToDevice else to
         way = "up" if kind == self.memcpyHostToDevice else "down"
+        self.bytes_up += width * height if way == "up" else 0
         is_registered = any(begin <= host < begin + size for begin, size in self.registered.items())
         calls.append(f"{way} by DMA" if is_registered else f"{way} by way of a buffer")
+        if way == "up" and faults.pop("upload", False):
+            ctypes.cast(to, ctypes.POINTER(ctypes.c_uint8))[0] ^= 1
         if calls[-1] == "down by DMA" and faults.pop("download", False):
             ctypes.cast(to, ctypes.POINTER(ctypes.c_uint8))[0] ^= 1
 

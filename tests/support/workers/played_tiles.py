@@ -34,6 +34,7 @@ SEED = 0x1234567
 ALPHA, BETA = 2.0, -3.0
 ARGUMENTS_OF_EPILOGUE = 17
 COMPLEX = "complex_as_real"
+PLAYED: dict[str, Any] = {"name": "played", "accuracy": {}}
 
 
 class DeviceError(Exception):
@@ -45,8 +46,9 @@ class Zeros:
 
     def __init__(self, count: int, dtype: Any) -> None:
         self._words = np.zeros(count, dtype)
+        self.nbytes = self._words.nbytes
         self.data = played_driver.Memory(0)
-        self.data.ptr = self._words.ctypes.data
+        self.data.bytes, self.data.ptr = self._words, self._words.ctypes.data
 
     def get(self) -> Array:
         return self._words.copy()
@@ -103,10 +105,14 @@ def plan_of(case: dict[str, Any], problem: Problem) -> TilePlan:
 
 
 def outcome(case: dict[str, Any]) -> str:
+    import cupy
+
     from worker.cuda.composed import ComplexProducts
     from worker.cuda.tiles.gpus import Gpu
     from worker.cuda.tiles.product import CudaTiledProduct
 
+    runtime: Any = cupy.cuda.runtime
+    runtime.bytes_up = 0
     problem = Problem(**case["problem"])
     shape_a = (problem.k, problem.m) if problem.transpose_a else (problem.m, problem.k)
     shape_b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
@@ -114,13 +120,12 @@ def outcome(case: dict[str, Any]) -> str:
     b = numbers((problem.batch, *shape_b) if problem.b_batched else shape_b, problem.dtype, 1)
     out = np.zeros((problem.batch, problem.m, problem.n), STORAGE_DTYPES[problem.product_dtype])
     plan = plan_of(case, problem)
-    kernel = BY_NAME[COMPLEX] if DTYPES[problem.dtype].is_complex else type("Kernel", (), {"name": "played"})()
+    kernel = BY_NAME[COMPLEX] if DTYPES[problem.dtype].is_complex else type("Kernel", (), PLAYED)()
     choice = cast(Any, type("Choice", (), {"kernel": kernel, "config": {}}))
     wrong = int("sent" in case)
     sent_a, sent_b = HostOperand(a, digest=digest_of(a) ^ wrong), HostOperand(b, digest=digest_of(b))
     epilogue = _epilogue(case, problem)
-    is_checked = epilogue is not None or DTYPES[problem.dtype].is_complex
-    task = TiledTask(*(problem, choice, plan, sent_a, sent_b, out, None, SEED), checked=is_checked, epilogue=epilogue)
+    task = TiledTask(problem, choice, plan, sent_a, sent_b, out, None, SEED, epilogue=epilogue)
     kernels: Any = PlayedKernels(played_driver.calls)
     composed = ComplexProducts(cast(Any, Compiler()), kernels, kernels, ARCHITECTURES["sm_90"].traits)
     played = cast(tuple[Any, Any, Any], (Compiler(), None, Multiplier()))
@@ -139,7 +144,11 @@ def outcome(case: dict[str, Any]) -> str:
     if "product" in case:
         out[-1, -1, -1] += 1
     parts = product.finished(records)
+    assert product.flops_per_s is None, "a short product says nothing of a long one"
     assert parts == part_digests(memoryview(out.tobytes()), part_count(out.nbytes))
+    if "counts" in case:
+        expected = a.nbytes + int(case.get("of_b", 1) * b.nbytes) + out.nbytes
+        return "all bytes once" if runtime.bytes_up == expected else f"{runtime.bytes_up} bytes, not {expected}"
     return f"{len(records) - len(done)} tiles"
 
 
@@ -175,13 +184,16 @@ def _earlier(case: dict[str, Any], a: Array, b: Array, out: Array, plan: TilePla
     return records
 
 
-def checked(lane: Any, problem: Problem, a: Any, b: Any, c: Any) -> Verification:
+def checked(computing: Any, launched: Any, sketched: Any) -> Verification:
     """Passed. What the check of a complex tile would read on the device is what it would read on the host."""
     from worker.cuda.tiles.checked import checkable
 
-    memories = lane._operands["a"], lane._operands["b"]
+    if sketched is not None:
+        sketched()
+    problem, (a, b, *_) = launched.problem, launched.panels
+    memories = computing._operands["a"], computing._operands["b"]
     if DTYPES[problem.dtype].is_complex:
-        product = checkable(lane._gpu.compiler, problem, (a, b), memories, c)
+        product = checkable(computing._gpu.compiler, problem, (a, b), memories, launched.product)
         for on_device, on_host in zip(product._matrices, product._host, strict=False):
             (_, rows, columns), part = on_host.shape, np.dtype(STORAGE_DTYPES[DTYPES[problem.dtype].real])
             given = lying(on_device.address, part, (1, rows, columns), (0, on_device.pitch, 1))
@@ -192,9 +204,9 @@ def checked(lane: Any, problem: Problem, a: Any, b: Any, c: Any) -> Verification
 
 def main() -> None:
     played_driver.install()
-    from worker.cuda.tiles.lane import Lane
+    from worker.cuda.tiles.computing import Computing
 
-    setattr(Lane, "_checked", checked)  # noqa: B010  # what A·B is checked by has tests of its own
+    setattr(Computing, "_checked", checked)  # noqa: B010  # what A·B is checked by has tests of its own
     cupy = sys.modules["cupy"]
     setattr(cupy, "zeros", Zeros)  # noqa: B010  # of the double
     setattr(cupy.cuda.runtime, "CUDARuntimeError", DeviceError)  # noqa: B010

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -32,12 +33,14 @@ class DeviceProduct:
         host: tuple[OperandMatrix, OperandMatrix],
         digests: ProductDigests | None = None,
         fused: Fused | None = None,
+        sketched: Callable[[], None] | None = None,
     ) -> None:
-        """`fused`: where the third matrix has an epilogue. Such products are long, so each is sketched."""
+        """`fused`: where the third matrix has an epilogue. Such products are long, so each is sketched. `sketched` is
+        called when a sketch is on the stream and before it is waited for."""
         self._compiler = compiler
         self._matrices = matrices
         self._host = host
-        self._digests, self._fused = digests, fused
+        self._digests, self._fused, self._sketched = digests, fused, sketched
         self._prepared: SketchOnDevice | None = None
 
     def prepare(self) -> None:
@@ -97,6 +100,8 @@ class DeviceProduct:
 
     def _launch(self, sketch: SketchOnDevice, asked: Asked) -> None:
         sketch.launch(asked)
+        if self._sketched is not None:
+            self._sketched()
         if sketch.digests is not None and self._digests is not None:
             self._digests.taken(sketch.digests)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kernels.model.numerics import DTYPES, Problem
 from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
@@ -21,8 +23,10 @@ def checkable(
     panels: tuple[Panel, Panel],
     memories: tuple[HostMemory, HostMemory],
     c: DeviceMatrix,
+    sketched: Callable[[], None] | None = None,
 ) -> DeviceProduct:
-    """`problem` is the tile's; `memories` are the stored operands that its panels are parts of."""
+    """`problem` is the tile's; `memories` are the stored operands that its panels are parts of. `sketched` is called
+    once the check's projections are on the stream."""
     a, b = (panel.matrix for panel in panels)
     of_a, of_b = (
         _on_host(panel, memory, transposed=transposed)
@@ -38,7 +42,7 @@ def checkable(
         MatrixOnDevice(compiler, b, of_b.shape, problem.transpose_b),
         MatrixOnDevice(compiler, c, (problem.batch, problem.m, problem.n)),
     )
-    return DeviceProduct(compiler, matrices, (of_a, of_b))
+    return DeviceProduct(compiler, matrices, (of_a, of_b), sketched=sketched)
 
 
 def _on_host(panel: Panel, memory: HostMemory, *, transposed: bool) -> HostMatrix:

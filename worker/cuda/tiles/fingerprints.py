@@ -10,8 +10,10 @@ import numpy as np
 from kernels.model.numerics import DTYPES
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.arrangement import real_layout
+from worker.cuda.memory import DeviceMatrix
 from worker.cuda.pitch import Layout
 from worker.cuda.sources import fingerprint_program
+from worker.cuda.tiles.host import HostMemory, Part
 
 THREADS, COLUMNS, ROWS, MAX_ITEMS = 256, 4, 64, 1024  # of a block, as in fingerprint.cu; and blocks along the batch
 
@@ -46,6 +48,15 @@ def part_of_panel(address: int, layout: Layout, rows_of_item: int, row: int, col
         row,
         column,
     )
+
+
+def panel_fingerprint(
+    compiler: Compiler, matrix: DeviceMatrix, part: Part, memory: HostMemory, seed: int, total: int
+) -> None:
+    """The same of a part of a stored matrix that lies on the device as a matrix of its own."""
+    row = part.items.start * memory.rows + part.rows.start
+    lies = part_of_panel(matrix.address, matrix.layout, memory.rows, row, part.columns.start)
+    launch_fingerprint(compiler, lies, seed, total)
 
 
 def launch_fingerprint(compiler: Compiler, part: PartOnDevice, seed: int, total: int) -> None:

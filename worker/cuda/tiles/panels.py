@@ -25,6 +25,8 @@ class Panel:
         self.waiting = waiting  # copies that are not on the stream yet
         self.is_there = cupy.cuda.Event(disable_timing=True)
         self.is_used = cupy.cuda.Event(disable_timing=True)  # recorded behind the last kernel that reads it
+        self.is_read = cupy.cuda.Event(disable_timing=True)  # recorded behind its digests, where these are taken of it
+        self.is_fingerprinted = False  # what finds its fingerprint is on a stream
         self.fingerprint: int | None = None
 
 
@@ -41,10 +43,17 @@ class Shared(NamedTuple):
 
 
 class Panels:
-    """For one thread. `stream` is that of the copies."""
+    """For one thread. `stream` is that of the copies. `comes` is told of each panel all of whose copies are on it."""
 
-    def __init__(self, memory: HostMemory, max_bytes: int, stream: Any, shared: Shared | None = None) -> None:
-        self._memory, self._stream, self._shared = memory, stream, shared
+    def __init__(
+        self,
+        memory: HostMemory,
+        max_bytes: int,
+        stream: Any,
+        shared: Shared | None = None,
+        comes: Callable[[Panel], None] = lambda _: None,
+    ) -> None:
+        self._memory, self._stream, self._shared, self._comes = memory, stream, shared, comes
         self._blocks = [cupy.cuda.alloc(max(max_bytes, 1)) for _ in range(PLACES)]
         self._panels: list[Panel | None] = [None] * PLACES
         self._loads = 0
@@ -76,6 +85,7 @@ class Panels:
         if before is None:
             return
         self._stream.wait_event(before.is_used)
+        self._stream.wait_event(before.is_read)
         if self._shared is not None and self._shared.brings(before.load):
             self._shared.exchange.wait_until_taken(before.load, self._stream, self._shared.wanted)
 
@@ -86,15 +96,33 @@ class Panels:
         if self._shared is not None and not self._shared.brings(panel.load):
             self._take(panel, self._shared)
             return
+        self._put(panel, max(1, round(share * len(panel.waiting))))
+
+    def advance_to(self, panel: Panel, rows: int) -> Any:
+        """Puts copies on the stream until so many rows are there, of a panel that is one matrix and not shared; the
+        event by which they are."""
+        left = sum(copy.height for copy in panel.waiting) - (panel.part.rows.size - rows)
+        count = 0
+        for copy in panel.waiting:
+            if left <= 0:
+                break
+            left, count = left - copy.height, count + 1
+        self._put(panel, count)
+        there = cupy.cuda.Event(disable_timing=True)
+        there.record(self._stream)
+        return there
+
+    def _put(self, panel: Panel, count: int) -> None:
         with self._stream, self.watch:
-            for _ in range(max(1, round(share * len(panel.waiting)))):
+            for _ in range(count):
                 start_copy(panel.waiting.popleft(), self._stream.ptr, to_device=True)
-        if not panel.waiting:
+        if count and not panel.waiting:
             panel.is_there.record(self._stream)
             if self._shared is not None:
                 matrix = panel.matrix
                 offer = Offer(self._shared.device, matrix.address, matrix.layout.bytes, panel.is_there)
                 self._shared.exchange.publish(panel.load, offer)
+            self._comes(panel)
 
     def _take(self, panel: Panel, shared: Shared) -> None:
         """From the device that brings it."""
@@ -102,6 +130,7 @@ class Panels:
             shared.exchange.take(panel.load, shared.device, panel.matrix.address, self._stream, shared.wanted)
         panel.waiting.clear()
         panel.is_there.record(self._stream)
+        self._comes(panel)
 
 
 def _has_padding(layout: Layout) -> bool:

@@ -16,17 +16,19 @@ from jobs.models import Measured
 from kernels.tiles.plan import Side, Span, Tile
 from worker.check.fingerprint import MASK
 from worker.cuda.device.faults import device_faults
+from worker.cuda.tiles.computing import SIDES
 from worker.cuda.tiles.epilogue import addend_memory, addend_part
 from worker.cuda.tiles.exchange import Exchange, enable_peers
 from worker.cuda.tiles.gpus import Gpu
 from worker.cuda.tiles.host import HostMemory, Part, panel_part
-from worker.cuda.tiles.lane import SIDES, Lane
+from worker.cuda.tiles.lane import Lane
 from worker.cuda.tiles.panels import Shared
-from worker.cuda.tiles.rereads import Block, Reread
+from worker.cuda.tiles.rereads import Block, Reread, are_parts
 from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, TileRecord
 
 LOOK_EVERY_S = 0.05
 STUCK_S, STUCK_TILES = 60.0, 20  # longest wait for a tile: so long, and so many times as long as one should take
+LEAST_S = 0.2  # of kernels, from which on their speed says what to expect of long products
 CHANGED = "The product changed before it was stored, so it is not kept."
 
 
@@ -46,17 +48,21 @@ class CudaTiledProduct(TiledProduct):
         self._out = HostMemory(task.out, task.problem.product_dtype)
         self._addend = addend_memory(task.epilogue, task.problem)
         self._rereads = [
-            *(Reread(self._operands[side], self._panels(side), block_parts) for side in SIDES),
+            *(self._reread(side, block_parts) for side in SIDES),
             *(Reread(c, self._parts_of(c), block_parts) for c in (self._addend,) if c is not None),
             Reread(self._out, [_whole(self._out)], block_parts),
         ]
-        self.flops_per_s: float | None = None  # of one GPU by the kernel, once all tiles are there
+        self.flops_per_s: float | None = None  # of one GPU by the kernel, once all tiles of a long product are there
         self._rows_left = np.zeros(task.problem.batch * task.problem.m, np.int64)
         self._lanes: dict[int, Lane] = {}
         self._stop, self._lock = Event(), Lock()
         self._exchange: Exchange | None = None
         self._found: Queue[CheckedTile | BaseException | None] = Queue()
         self._times = Measured(h2d_ms=0.0, kernel_ms=0.0, d2h_ms=0.0)
+
+    def _reread(self, side: Side, block_parts: int) -> Reread:
+        memory, panels = self._operands[side], self._panels(side)
+        return Reread(memory, panels, block_parts, from_panels=are_parts(memory, panels))
 
     def _panels(self, side: Side) -> list[Part]:
         parts = (panel_part(self._task.problem, tile, side, self._operands[side]) for tile in self._task.plan.tiles())
@@ -172,7 +178,7 @@ class CudaTiledProduct(TiledProduct):
             self._lanes[0].finish(self._task.wanted)
         self._compare_operands(records)
         kernels_s = sum(record.kernel_ms for record in records.values()) / 1e3
-        self.flops_per_s = self._task.problem.flops / kernels_s if kernels_s > 0 else None
+        self.flops_per_s = self._task.problem.flops / kernels_s if kernels_s >= LEAST_S else None
         of_product = self._rereads[-1]
         whole = sum(record.fingerprint for record in records.values()) & MASK
         if of_product.fingerprints[_whole(self._out)] != whole:

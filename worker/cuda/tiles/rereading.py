@@ -16,8 +16,9 @@ from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.pitch import layout
-from worker.cuda.tiles.fingerprints import PartOnDevice, launch_fingerprint
+from worker.cuda.tiles.fingerprints import PartOnDevice, launch_fingerprint, panel_fingerprint
 from worker.cuda.tiles.host import HostMemory
+from worker.cuda.tiles.panels import Panel
 from worker.cuda.tiles.rereads import BLOCK_PARTS, Block, Rectangle, Reread, rectangle_of
 
 FIRST = -1  # priority of a stream
@@ -67,6 +68,22 @@ class Rereading:
             self._fingerprint(number, block, place.memory.ptr)
             place.is_read.record(stream)
         return True
+
+    def of_panel(self, number: int, panel: Panel) -> None:
+        """The same of a panel that lies on this device, or is about to, if nothing else read it."""
+        reread = self._rereads[number]
+        if (block := reread.take_panel(panel.part)) is None:
+            return
+        place = reread.panels.index(panel.part)
+        with self._stream as stream:
+            stream.wait_event(panel.is_there)
+            if block.end - block.begin >= MIN_DIGESTED_BYTES:
+                to = self._digests[number].data.ptr + PART_DIGEST_BYTES * block.part
+                launch_digests_into(self._compiler, panel.matrix, to)
+                self._taken[number].append(block)
+            to = self._totals[number].data.ptr + 8 * place
+            panel_fingerprint(self._compiler, panel.matrix, panel.part, reread.memory, self._seed, to)
+            panel.is_read.record(stream)
 
     def _fingerprint(self, number: int, block: Block, address: int) -> None:
         memory, totals = self._rereads[number].memory, self._totals[number].data.ptr

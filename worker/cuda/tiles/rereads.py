@@ -41,17 +41,21 @@ class Block(NamedTuple):
     """Whole parts of a matrix, in bytes."""
 
     part: int  # the first
+    parts: int
     begin: int
     end: int
 
 
 @dataclass(slots=True)
 class Reread:
-    """Of one matrix, by several devices. `panels`: whose fingerprints are wanted."""
+    """Of one matrix, by several devices. `panels`: whose fingerprints are wanted. `from_panels`: each of them is whole
+    parts, so what is read on a device is the panel that lies there to be multiplied; blocks of the host's memory are
+    read only of panels that no device had."""
 
     memory: HostMemory
     panels: Sequence[Part]
     block_parts: int = BLOCK_PARTS
+    from_panels: bool = False
     waiting: deque[Block] = field(default_factory=deque)
     _digests: Array = field(init=False)  # of all parts
     _fingerprints: dict[int, int] = field(default_factory=dict)
@@ -59,10 +63,23 @@ class Reread:
 
     def __post_init__(self) -> None:
         size = self.memory.bytes
-        starts = range(0, part_count(size), self.block_parts)
-        ends = [part_begin(start + self.block_parts, size) for start in starts]
-        self.waiting = deque(Block(start, start * PART, end) for start, end in zip(starts, ends, strict=True))
+        wholes = [self._whole(panel) for panel in self.panels] if self.from_panels else [range(part_count(size))]
+        for whole in wholes:
+            self.waiting += [
+                self._block(part, min(part + self.block_parts, whole.stop)) for part in whole[:: self.block_parts]
+            ]
         self._digests = np.zeros(part_count(size), np.uint64)
+
+    def _block(self, first: int, stop: int) -> Block:
+        return Block(first, stop - first, first * PART, part_begin(stop, self.memory.bytes))
+
+    def _whole(self, panel: Part) -> range:
+        """The parts of a panel that has nothing else."""
+        rows, row_bytes, size = rectangle_of(panel, self.memory).rows, self.memory.row_bytes, self.memory.bytes
+        return range(
+            rows.start * row_bytes // PART,
+            part_count(size) if rows.stop * row_bytes == size else rows.stop * row_bytes // PART,
+        )
 
     def rectangles(self, block: Block) -> Iterator[Rectangle]:
         """The block as at most three rectangles: the end of a row, whole rows, the beginning of one."""
@@ -86,6 +103,20 @@ class Reread:
                 self.waiting.remove(block)
             return block
 
+    def take_panel(self, panel: Part) -> Block | None:
+        """All parts of a panel that lies on a device, for whoever asks first; None where its blocks are to be read, or
+        were."""
+        if not self.from_panels:
+            return None
+        whole = self._whole(panel)
+        block = self._block(whole.start, whole.stop)
+        with self._lock:
+            own = [each for each in self.waiting if block.begin <= each.begin < block.end]
+            if sum(each.parts for each in own) < block.parts or not own:
+                return None
+            self.waiting = deque(each for each in self.waiting if each not in own)
+            return block
+
     def add(self, fingerprints: Sequence[int]) -> None:
         """What one device found of all panels."""
         with self._lock:
@@ -95,7 +126,7 @@ class Reread:
     def add_digests(self, blocks: Sequence[Block], digests: Array) -> None:
         """Those of the parts of these blocks, out of as many as there are parts."""
         for block in blocks:
-            parts = slice(block.part, block.part + self.block_parts)
+            parts = slice(block.part, block.part + block.parts)
             self._digests[parts] = digests[parts]
 
     # ---- once all blocks were read ----
@@ -111,6 +142,16 @@ class Reread:
 
     def digest(self) -> int:
         return digest_of_parts(np.frombuffer(self.parts(), "<u8"))
+
+
+def are_parts(memory: HostMemory, panels: Sequence[Part]) -> bool:
+    """Whether each is whole rows that follow on each other, and whole parts of the bytes that have digests."""
+    starts = []
+    for panel in panels:
+        if panel.columns.size != memory.columns or (panel.items.size > 1 and panel.rows.size != memory.rows):
+            return False
+        starts.append(rectangle_of(panel, memory).rows.start * memory.row_bytes)
+    return all(start % PART == 0 and start // PART < part_count(memory.bytes) for start in starts)
 
 
 def rectangle_of(part: Part, memory: HostMemory) -> Rectangle:

@@ -17,6 +17,7 @@ from kernels.selection.choose import Choice
 from kernels.tiles.choice import too_deep, whole_bytes, with_epilogue
 from kernels.tiles.estimate import Speeds, best_plan, estimate
 from kernels.tiles.plan import TileBytes
+from kernels.tiles.rates import measured_flops
 from worker.cuda.complex.arrangement import arranged_bytes
 from worker.cuda.device.admission import SPARE_BYTES
 from worker.cuda.launch import kernel_bytes
@@ -125,7 +126,8 @@ class Tiler:
         device, dtype = self._device, problem.dtype
         real = DTYPES[dtype].real
         roof = device.measured.gflops.get(real) or device.theoretical.gflops.get(real)
-        flops = self._flops.get((choice.kernel.name, dtype)) or (OF_ROOF * roof * 1e9 if roof else FLOPS)
+        known = self._flops.get((choice.kernel.name, dtype)) or measured_flops(choice.kernel.name, dtype, device.traits)
+        flops = known or (OF_ROOF * roof * 1e9 if roof else FLOPS)
         memory_gb_s = device.measured.memory_gb_s or device.theoretical.memory_gb_s
         return Speeds(flops, self._copied_bytes, OF_ROOF * memory_gb_s * 1e9 if memory_gb_s else MEMORY_BYTES)
 

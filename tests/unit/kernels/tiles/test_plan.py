@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.model.numerics import DTYPES, DTypeName, Problem
+from kernels.selection.tuned import TABLES
 from kernels.tiles.choice import with_epilogue
 from kernels.tiles.estimate import Speeds, best_plan, estimate
-from kernels.tiles.plan import SMALLEST, Span, TileBytes, TilePlan, plans, spans
+from kernels.tiles.fitting import plans
+from kernels.tiles.plan import SMALLEST, Span, TileBytes, TilePlan, rows_of_parts, slices, spans
+from kernels.tiles.rates import measured_flops
 
 H100 = Speeds(flops=52e12, copied_bytes=55e9, memory_bytes=2.5e12)
 SIZES = st.integers(1, 700)
@@ -58,6 +62,64 @@ def test_devices_share_the_outer_panels_in_order(problem: Problem, devices: int)
     assert sum(counts) == plan.count
     inner = len(plan.columns if plan.outer == "a" else plan.rows)
     assert max(counts) - min(counts) <= inner
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.integers(1, 3))
+def test_two_tiles_in_a_row_have_a_panel_in_common(problem: Problem, devices: int) -> None:
+    """Inner panels turn back where the next outer one comes, so none of both is brought there."""
+    plan = replace(
+        next(plans(problem, device_bytes=1 << 40, tile_bytes=tile_bytes, devices=devices)),
+        items=spans(problem.batch, problem.batch),
+        rows=spans(problem.m, 5),
+        columns=spans(problem.n, 4),
+    )
+    for device in range(devices):
+        for one, other in pairwise(plan.tiles_of(device)):
+            if one.items == other.items:
+                assert (one.rows == other.rows) != (one.columns == other.columns)
+
+
+@pytest.mark.parametrize(("k", "dtype", "rows"), [(90_000, "bfloat16", 512), (4096, "float32", 1), (48, "int8", 1024)])
+def test_outer_panels_are_whole_parts_where_they_are_long(k: int, dtype: DTypeName, rows: int) -> None:
+    problem = Problem(60_000, 60_000, k, dtype)
+    assert rows_of_parts(problem, "a") == rows_of_parts(replace(problem, transpose_b=True), "b") == rows
+    assert rows_of_parts(problem, "b") == 1, "columns"
+    cut = spans(60_000, 2, rows)
+    plan = TilePlan(problem, "a", 1, (Span(0, 1),), cut, spans(60_000, 3))
+    assert cut[0].size % rows == 0 and plan.is_in_parts("a") and not plan.is_in_parts("b")
+    assert replace(plan, columns=spans(60_000, 1)).is_in_parts("b"), "all of it"
+    odd = replace(plan, rows=spans(60_000, 7001))
+    assert odd.is_in_parts("a") == (rows == 1)
+
+
+def test_what_lies_in_parts_is_not_read_again() -> None:
+    problem = Problem(40_960, 40_960, 4096, "bfloat16")
+    plan = TilePlan(problem, "a", 1, (Span(0, 1),), spans(40_960, 4), spans(40_960, 2))
+    transposed = replace(plan, problem=replace(problem, transpose_a=True, transpose_b=True))
+    told, other = (estimate(each, H100, tile_bytes).copy_s * H100.copied_bytes for each in (plan, transposed))
+    once, product = 40_960 * 4096 * 2, problem.product_bytes
+    assert told == pytest.approx(once + once + once + product), "A, B, B again for its digests, the product again"
+    assert other == pytest.approx(once + once + once + product), "A again, and not B"
+
+
+@given(st.integers(1, 30_000), st.booleans())
+def test_a_first_tile_is_computed_slice_by_slice(rows: int, is_transposed: bool) -> None:
+    problem = Problem(rows, 100, 100, "float32", transpose_a=is_transposed)
+    plan = TilePlan(problem, "a", 1, (Span(0, 1),), (Span(0, rows),), (Span(0, 100),))
+    cut = slices(plan, plan.largest)
+    assert cut[0].start == 0 and cut[-1].stop == rows and all(one.stop == other.start for one, other in pairwise(cut))
+    assert len(cut) == 1 if is_transposed or rows < 2048 else 1 < len(cut) <= 8
+    assert all(span.start % 256 == 0 for span in cut)
+
+
+def test_rates_are_those_that_were_measured() -> None:
+    h100 = next(table.traits for table in TABLES if "H100" in table.device)
+    emulated, plain = (measured_flops(name, "float32", h100) for name in ("fp32_emulated", "cublas"))
+    assert emulated is not None and plain is not None and 3 * plain < emulated < 300e12
+    assert (measured_flops("hopper_int8", "int8", h100) or 0) > 1e15, "of another one of its family"
+    assert measured_flops("fp32_emulated", "float64", h100) is None
+    assert measured_flops("cublas", "float32", replace(h100, name="", compute_capability=(1, 0))) is None
 
 
 @given(st.integers(1, 10**6), st.integers(1, 50))

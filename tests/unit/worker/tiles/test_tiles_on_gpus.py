@@ -16,6 +16,8 @@ ODD = {"m": 301, "n": 203, "k": 171, "dtype": "bfloat16"}
 BYTES = {"m": 150, "n": 170, "k": 190, "dtype": "int8"}
 BATCH = {"m": 30, "n": 40, "k": 50, "dtype": "float64", "batch": 7, "a_batched": True, "b_batched": True}
 SHARED = {"m": 30, "n": 40, "k": 50, "dtype": "float32", "batch": 6, "a_batched": True}
+PARTS = {"m": 24, "n": 20, "k": 4096, "dtype": "float32"}  # a row of A is a part that has a digest
+ROWS = {"m": 4300, "n": 20, "k": 16, "dtype": "float32"}  # computed as its rows come
 COMPLEX = {"m": 101, "n": 83, "k": 71, "dtype": "complex64"}
 COMPLEX_TURNS = {"transpose_a": True, "transpose_b": True, "conjugate_a": True}
 CASES: dict[str, tuple[dict[str, Any], str]] = {
@@ -38,6 +40,34 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "complex, gone on with": ({"problem": COMPLEX, "parts": (1, 3, 4), "found": 5}, "7 tiles"),
     "complex, other bytes than were sent": ({"problem": COMPLEX, "parts": (1, 3, 4), "sent": 1}, "OperandDamaged"),
     "complex, a product that changed": ({"problem": COMPLEX, "parts": (1, 3, 4), "product": 1}, "VerificationFailed"),
+    "parts": ({"problem": PARTS, "parts": (1, 4, 3)}, "12 tiles"),
+    "parts, B whole": ({"problem": PARTS, "parts": (1, 4, 1)}, "4 tiles"),
+    "parts, columns outside": (
+        {"problem": PARTS | {"transpose_b": True}, "parts": (1, 3, 4), "outer": "b"},
+        "12 tiles",
+    ),
+    "parts of a batch": ({"problem": PARTS | BATCH | {"k": 2048}, "parts": (3, 1, 1)}, "3 tiles"),
+    "parts, gone on with": ({"problem": PARTS, "parts": (1, 4, 3), "found": 5}, "7 tiles"),
+    "parts, other bytes than were sent": ({"problem": PARTS, "parts": (1, 4, 3), "sent": 1}, "OperandDamaged"),
+    "parts, a panel that changed": ({"problem": PARTS, "parts": (1, 4, 3), "faults": ["panel"]}, "OperandDamaged"),
+    "parts, a panel that came changed": (
+        {"problem": PARTS, "parts": (1, 4, 3), "faults": ["upload"]},
+        "OperandDamaged",
+    ),
+    "parts come once, the product again": ({"problem": PARTS, "parts": (1, 4, 1), "counts": 1}, "all bytes once"),
+    "other panels come again, but for two at each turn": (
+        {"problem": PARTS, "parts": (1, 3, 4), "counts": 1, "of_b": 4 / 4 + 2 * 2 / 4 + 1},
+        "all bytes once",
+    ),
+    "parts on two devices": ({"problem": PARTS, "parts": (1, 4, 3), "devices": 2}, "12 tiles"),
+    "parts of both on two devices": (
+        {"problem": PARTS | {"transpose_b": True}, "parts": (1, 4, 3), "devices": 2},
+        "12 tiles",
+    ),
+    "in slices": ({"problem": ROWS, "parts": (1, 2, 3)}, "6 tiles"),
+    "in slices of bytes": ({"problem": ROWS | {"dtype": "int8"}, "parts": (1, 2, 3)}, "6 tiles"),
+    "in slices, with C": ({"problem": ROWS, "parts": (1, 2, 3), "c": "each"}, "6 tiles"),
+    "in slices on two devices": ({"problem": ROWS, "parts": (1, 2, 3), "devices": 2}, "6 tiles"),
     "two devices": ({"problem": PLAIN, "parts": (1, 4, 3), "devices": 2}, "12 tiles"),
     "three devices, columns outside": ({"problem": ODD, "parts": (1, 2, 6), "devices": 3, "outer": "b"}, "12 tiles"),
     "alpha alone": ({"problem": PLAIN, "parts": (1, 3, 4), "c": "none"}, "12 tiles"),
