@@ -10,12 +10,12 @@ from typing import Any
 import cupy
 import numpy as np
 
-from benchmarks.measure.tiles.cublas_xt import CublasXt
 from benchmarks.measure.tiles.data import CHUNK_ELEMENTS
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.model.kernel import NO_CONFIG, CudaKernel
 from kernels.model.numerics import DTYPES, AccuracyName, Problem
 from kernels.selection.choose import Choice, choose
+from worker.cuda.library.cublas_xt import CublasXt
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.runner import CudaRunner

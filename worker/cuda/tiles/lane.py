@@ -11,6 +11,7 @@ import cupy
 import numpy as np
 
 from jobs.models import Verification
+from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, Problem
 from kernels.tiles.plan import PLACES, Side, Tile
@@ -21,7 +22,7 @@ from worker.cuda.tiles.checked import checkable
 from worker.cuda.tiles.epilogue import TileEpilogue
 from worker.cuda.tiles.fingerprints import launch_fingerprint, part_of_panel
 from worker.cuda.tiles.gpus import Gpu
-from worker.cuda.tiles.host import HostMemory, Part, copies, panel_part, start_copy
+from worker.cuda.tiles.host import HostMemory, Part, copy_tile, panel_part
 from worker.cuda.tiles.panels import Panel, Panels, Shared
 from worker.cuda.tiles.rereading import Rereading
 from worker.cuda.tiles.rereads import Block, Reread
@@ -54,6 +55,7 @@ class Lane:
         """`wanted` is called between tiles; what it raises ends the lane. `shared`: all lanes need the inner panels."""
         self._gpu, self._task, self._tiles, self._operands, self._wanted = gpu, task, tiles, operands, wanted
         self._up, self._down = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+        self._is_there = isinstance(task.choice.kernel, HostLibraryKernel)  # A·B, in the product's memory
         largest = task.plan.largest.problem(task.problem)
         self._out = HostMemory(task.out, largest.product_dtype)
         inner: Side = "b" if task.plan.outer == "a" else "a"
@@ -160,7 +162,10 @@ class Lane:
         if not task.checked or p.layout.in_groups:
             p.memory.memset_async(0, p.layout.bytes)
         self._start.record()
-        self._multiply(problem, a.matrix, b.matrix, p)
+        if self._is_there:
+            copy_tile(self._out, tile, p, to_device=True)
+        else:
+            self._multiply(problem, a.matrix, b.matrix, p)
         if epilogue is not None:
             epilogue.launch()
         self._end.record()
@@ -190,7 +195,7 @@ class Lane:
                 a=a.fingerprint or 0,
                 b=b.fingerprint or 0,
                 c=0 if added is None else added.fingerprint or 0,
-                kernel_ms=float(cupy.cuda.get_elapsed_time(self._start, self._end)),
+                kernel_ms=0.0 if self._is_there else float(cupy.cuda.get_elapsed_time(self._start, self._end)),
             )
             return CheckedTile(tile, verification, record, wrong)
 
@@ -228,8 +233,8 @@ class Lane:
         problem = tile.problem(self._task.problem)
         c = DeviceMatrix(product_layout(problem), self._places[place])
         with self._down, self.back:
-            for copy in copies(self._out, Part(tile.items, tile.rows, tile.columns), c):
-                start_copy(copy, self._down.ptr, to_device=False)
+            if not self._is_there or self._epilogue is not None:
+                copy_tile(self._out, tile, c, to_device=False)
         self._are_free[place].record(self._down)
         self._arrived(emit)
         self._on_its_way = _Down(checked, self._are_free[place])

@@ -1,0 +1,71 @@
+"""Products by cuBLASMp on GPUs that are not there, by a library that is not there either:
+`python -m tests.support.workers.played_mp` reads cases as JSON lines, and prints for each what came of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from jobs.errors import MatmulError, WrongState
+from jobs.formats.elements import STORAGE_DTYPES
+from kernels.model.numerics import Problem
+from tests.support.played import driver as played_driver
+from tests.support.played.libraries import PlayedMp, PlayedNccl, played
+from tests.support.stores import numbers
+from worker.cpu.blas import multiply
+
+
+class DeviceError(Exception):
+    """No one raises it."""
+
+
+def outcome(case: dict[str, Any]) -> str:
+    from worker.cuda.from_host.mp_gang import MpGang
+    from worker.cuda.library import cublas_mp, nccl
+
+    ranks = case.get("ranks", 2)
+    fails, refuses = ({int(rank): code for rank, code in case.get(name, {}).items()} for name in ("fails", "refuses"))
+    library = PlayedMp(ranks, fails, refuses)
+    found = {"libnccl.so.2": PlayedNccl(case.get("nccl", 0)), "libcublasmp.so.0": library}
+    for module in (cublas_mp, nccl):
+        setattr(module, "shared_object", played({} if "absent" in case else found))  # noqa: B010
+    problem = Problem(**case["problem"])
+    a = numbers((problem.k, problem.m) if problem.transpose_a else (problem.m, problem.k), problem.dtype)
+    b = numbers((problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n), problem.dtype, 1)
+    c = np.full((problem.m, problem.n), 77, STORAGE_DTYPES[problem.product_dtype])
+
+    def wanted() -> None:
+        if "cancelled" in case:
+            raise WrongState
+
+    gang = MpGang(range(ranks))
+    for _ in range(2):  # a second product finds the GPUs connected
+        gang.multiply(problem, a, b, c, wanted, case.get("limit_s", 60.0))
+    np.testing.assert_array_equal(c, multiply(replace(problem), a, b).reshape(c.shape))
+    return f"{library.ended} descriptors"
+
+
+def main() -> None:
+    played_driver.install()
+    cupy, inner = sys.modules["cupy"], sys.modules["cupy_backends.cuda.libs"]
+    for owner, name in (
+        (cupy.cuda.runtime, "CUDARuntimeError"),
+        (cupy.cuda.driver, "CUDADriverError"),
+        (inner.cublas, "CUBLASError"),
+    ):
+        setattr(owner, name, DeviceError)
+    cupy.cuda.get_current_stream.return_value.ptr = 0
+    for line in sys.stdin:
+        try:
+            told = outcome(json.loads(line))
+        except MatmulError as error:
+            told = type(error).__name__
+        print(json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    main()
