@@ -83,8 +83,7 @@ class CudaTiledProduct(TiledProduct):
         for tile in self._task.plan.tiles():
             if tile.number not in done:
                 self._count_rows(tile, 1)
-        counts = {len(self._task.plan.tiles_of(device)) for device in range(len(self._gpus))}
-        if len(self._gpus) > 1 and len(counts) == 1 and not done:  # all lanes then need the same panels
+        if len(self._gpus) > 1 and not done and self._share_inner_panels():
             self._exchange = Exchange(len(self._gpus))
         threads = [
             Thread(target=self._compute, args=(device, done), name=f"gpu {device}", daemon=True)
@@ -105,6 +104,13 @@ class CudaTiledProduct(TiledProduct):
             thread.join()
         for lane in self._lanes.values():  # not before: one takes panels from another
             lane.free()
+
+    def _share_inner_panels(self) -> bool:
+        """Whether all lanes need the same ones in the same order. In a batch they may be at different items."""
+        problem, plan = self._task.problem, self._task.plan
+        inner: Side = "b" if plan.outer == "a" else "a"
+        devices = range(len(self._gpus))
+        return len({tuple(tile.panel(inner, problem) for tile in plan.tiles_of(device)) for device in devices}) == 1
 
     def _as_they_come(self, left: int) -> Iterator[CheckedTile]:
         heard_at = time.monotonic()
