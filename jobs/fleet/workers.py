@@ -106,3 +106,11 @@ class WorkerInfo(Strict):
     def serves(self) -> bool:
         """Whether it takes jobs."""
         return self.state not in OUT_OF_SERVICE
+
+
+def why_unserved(kernel: Kernel, workers: Iterable[WorkerInfo]) -> str | None:
+    """What these workers lack for it, as a sentence, where one has such a device; None where nothing can be told, and
+    where one serves it."""
+    devices = [worker.device.traits for worker in workers if worker.device.device_class == kernel.device_class]
+    reasons = [kernel.unsupported_because(device) for device in devices]
+    return next(iter(reasons), None) if all(reasons) else None

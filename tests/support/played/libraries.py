@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from threading import Barrier, get_ident
+from threading import Barrier, Event, get_ident
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,8 @@ class PlayedMp:
 
     def __post_init__(self) -> None:
         self._barrier = Barrier(self.ranks)
+        self.is_released = Event()  # until then a product is not done
+        self.is_released.set()
         self._asked: dict[int, Any] = {}
         self._made: dict[int, int] = {}  # handles by the threads that made them
         self._rank_of: dict[int, int] = {}  # by handle
@@ -145,6 +147,7 @@ class PlayedMp:
             return status  # the others wait
         self._asked[rank] = asked
         self._barrier.wait()
+        self.is_released.wait()
         left, right = (self._whole(place) for place in (0, 1))
         self._barrier.wait()
         description, at = asked[2]

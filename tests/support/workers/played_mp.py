@@ -40,7 +40,11 @@ def outcome(case: dict[str, Any]) -> str:
 
     def wanted() -> None:
         if "cancelled" in case:
+            library.is_released.set()
             raise WrongState
+
+    if "cancelled" in case:
+        library.is_released.clear()
 
     gang = MpGang(range(ranks))
     for _ in range(2):  # a second product finds the GPUs connected

@@ -33,6 +33,7 @@ class MpGang:
 
     def __init__(self, devices: Sequence[int]) -> None:
         self._devices = devices
+        self.count = len(devices)
         self._ranks: dict[int, CublasMp] = {}
         self._barrier = Barrier(len(devices))
 
@@ -41,20 +42,35 @@ class MpGang:
     ) -> float:
         """C = A·B, each (rows, columns) in the host's memory as it is stored. Seconds of the slowest GPU, without
         copies. Raises DeviceFault, OutOfDeviceMemory, KernelUnavailable, and at the end what `wanted` does."""
+        spent_s = [0.0] * len(self._devices)
+
+        def compute(rank: int, product: RankProduct) -> None:
+            product.upload(a, b)
+            self.wait()
+            spent_s[rank] = product.launch_s()
+            product.download(c)
+
+        self.on_each(problem, compute, wanted, limit_s)
+        return max(spent_s)
+
+    def on_each(
+        self, problem: Problem, call: Callable[[int, RankProduct], None], wanted: Callable[[], None], limit_s: float
+    ) -> None:
+        """Has each GPU called with its rank and its share, in a thread of its own and in the context of a stream. What
+        all do together they begin after `wait`."""
         if not self._ranks:
             self._connect(wanted)
-        parts, spent_s = Parts(problem, len(self._devices)), [0.0] * len(self._devices)
+        parts = Parts(problem, len(self._devices))
 
-        def compute(rank: int) -> None:
+        def run(rank: int) -> None:
             with self._on(rank), RankProduct(self._ranks[rank], parts, rank) as product:
-                product.upload(a, b)
-                self._barrier.wait()
-                with _all_or_none():
-                    spent_s[rank] = product.launch_s()
-                product.download(c)
+                call(rank, product)
 
-        self._together(compute, wanted, limit_s)
-        return max(spent_s)
+        self._together(run, wanted, limit_s)
+
+    def wait(self) -> None:
+        """For all others, in the thread of a GPU. Raises BrokenBarrierError where one of them failed."""
+        self._barrier.wait()
 
     def _connect(self, wanted: Callable[[], None]) -> None:
         """Once, by the first product."""
@@ -106,11 +122,12 @@ class RankProduct:
     def __init__(self, rank: CublasMp, parts: Parts, number: int) -> None:
         self._problem, self._itemsize = parts.problem, DTYPES[parts.problem.dtype].itemsize
         self._parts = parts.a(number), parts.b(number), parts.c(number)
-        self._memory = [cupy.cuda.alloc(part.elements * self._itemsize) for part in self._parts]
-        for part, memory in zip(self._parts, self._memory, strict=True):
+        # Of A, B and C.
+        self.memory = [cupy.cuda.alloc(part.elements * self._itemsize) for part in self._parts]
+        for part, memory in zip(self._parts, self.memory, strict=True):
             memory.memset_async(0, part.elements * self._itemsize)
         problem, (of_b, of_a, of_c) = parts.problem, parts.described()
-        at_a, at_b, at_c = (int(memory.ptr) for memory in self._memory)
+        at_a, at_b, at_c = (int(memory.ptr) for memory in self.memory)
         left, right = Operand(of_b, problem.transpose_b, at_b), Operand(of_a, problem.transpose_a, at_a)
         rank.use_stream(cupy.cuda.get_current_stream().ptr)
         self._product = MpProduct(rank, problem.dtype, parts.k, left, right, Operand(of_c, False, at_c))
@@ -118,7 +135,7 @@ class RankProduct:
         self._workspace = cupy.cuda.alloc(max(on_device, 1)), np.empty(max(on_host, 1), np.uint8)
 
     def upload(self, a: Array, b: Array) -> None:
-        for array, part, memory in zip((a, b), self._parts[:2], self._memory[:2], strict=True):
+        for array, part, memory in zip((a, b), self._parts[:2], self.memory[:2], strict=True):
             self._start_copy(array, part, int(memory.ptr), to_device=True)
         cupy.cuda.get_current_stream().synchronize()
 
@@ -126,14 +143,15 @@ class RankProduct:
         """All GPUs at once, each in its thread."""
         on_device, on_host = self._workspace
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
-        start.record()
-        self._product.launch(int(on_device.ptr), int(on_host.ctypes.data))
-        end.record()
-        end.synchronize()
+        with _all_or_none():
+            start.record()
+            self._product.launch(int(on_device.ptr), int(on_host.ctypes.data))
+            end.record()
+            end.synchronize()
         return float(cupy.cuda.get_elapsed_time(start, end)) / 1e3
 
     def download(self, c: Array) -> None:
-        self._start_copy(c, self._parts[2], int(self._memory[2].ptr), to_device=False)
+        self._start_copy(c, self._parts[2], int(self.memory[2].ptr), to_device=False)
         cupy.cuda.get_current_stream().synchronize()
 
     def _start_copy(self, array: Array, part: LocalPart, address: int, *, to_device: bool) -> None:
@@ -153,6 +171,6 @@ class RankProduct:
             return  # the device may never be done, and its process ends
         cupy.cuda.get_current_stream().synchronize()
         self._product.close()
-        self._memory.clear()
+        self.memory.clear()
         del self._workspace
         cupy.get_default_memory_pool().free_all_blocks()

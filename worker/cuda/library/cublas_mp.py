@@ -12,7 +12,7 @@ import ctypes
 import os
 from typing import Any, NamedTuple
 
-from jobs.errors import DeviceFault, KernelUnavailable
+from jobs.errors import DeviceFault, KernelUnavailable, OutOfDeviceMemory
 from kernels.model.numerics import DTypeName
 from worker.cuda.library import nccl
 from worker.cuda.library.shared_objects import shared_object
@@ -22,6 +22,7 @@ NEEDED = ("libnvshmem_host.so.3",)  # by 0.7 alone
 BY_COLUMNS, BY_ROWS = 0, 1  # cublasMpGridLayout_t: how ranks are counted in a grid
 NO_TRANSPOSE, TRANSPOSE = 0, 1  # cublasOperation_t
 COMPUTE_32F, COMPUTE_64F = 68, 70  # cublasComputeType_t
+NOT_ALLOCATED, NOT_SERVED = 2, (3, 4, 7)  # cublasMpStatus_t: invalid value, architecture mismatch, not supported
 FIRST = ctypes.c_int64(1)  # rows and columns are counted from 1
 # cudaDataType, what is computed in, and the type of alpha and beta.
 TYPES: dict[DTypeName, tuple[int, int, Any]] = {
@@ -89,7 +90,8 @@ class MpProduct:
 
 class CublasMp:
     """One of `ranks` GPUs, to be made and used with it as the current device, by all of them at once: each in a thread
-    of its own. All methods raise DeviceFault, after which the others may wait for this one forever."""
+    of its own. All raise KernelUnavailable, OutOfDeviceMemory, DeviceFault; what fails in the midst of what all do
+    leaves the others waiting."""
 
     def __init__(self, communicator: ctypes.c_void_p, ranks: int, stream: int) -> None:
         self._library = library()
@@ -115,7 +117,12 @@ class CublasMp:
         return description
 
     def call(self, function: str, *arguments: Any) -> None:
-        if status := getattr(self._library, function)(*arguments):
+        status = getattr(self._library, function)(*arguments)
+        if status == NOT_ALLOCATED:
+            raise OutOfDeviceMemory
+        if status in NOT_SERVED:
+            raise KernelUnavailable(f"cuBLASMp does not multiply such operands here ({function}: {status}).")
+        if status:
             raise DeviceFault(f"{function} failed with status {status}; its worker starts again.")
 
 

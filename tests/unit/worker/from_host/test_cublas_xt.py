@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.measure.tiles import cublas_xt
-from benchmarks.measure.tiles.cublas_xt import CublasXt
-from jobs.errors import DeviceFault
+from jobs.errors import DeviceFault, KernelUnavailable, OutOfDeviceMemory
 from jobs.formats.elements import Array
+from worker.cuda.library import cublas_xt
+from worker.cuda.library.cublas_xt import CublasXt
 
 
 class Library:
@@ -45,8 +45,9 @@ class Library:
 
     def _gemm(self, dtype: Any, handle: Any, of_a: int, of_b: int, *more: Any) -> int:
         m, n, k, alpha, a, lda, b, ldb, beta, c, ldc = more
-        assert (of_a, of_b, alpha._obj.value, beta._obj.value) == (0, 0, 1.0, 0.0)
-        first, second = columns(a, lda, m, k, dtype), columns(b, ldb, k, n, dtype)
+        assert (alpha._obj.value, beta._obj.value) == (1.0, 0.0) and {of_a, of_b} <= {0, 1}
+        first = columns(a, lda, k, m, dtype).T if of_a else columns(a, lda, m, k, dtype)
+        second = columns(b, ldb, n, k, dtype).T if of_b else columns(b, ldb, k, n, dtype)
         columns(c, ldc, m, n, dtype)[:] = first @ second
         return self.status
 
@@ -67,29 +68,32 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rows_and_columns_come_out_right(library: Library, dtype: Any) -> None:
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_rows_and_columns_come_out_right(library: Library, dtype: Any, transpose_a: bool, transpose_b: bool) -> None:
     rng = np.random.default_rng(1)
-    a, b = (rng.integers(-3, 4, shape).astype(dtype) for shape in ((5, 7), (7, 3)))
+    a = rng.integers(-3, 4, (7, 5) if transpose_a else (5, 7)).astype(dtype)
+    b = rng.integers(-3, 4, (3, 7) if transpose_b else (7, 3)).astype(dtype)
     c = np.full((5, 3), 9, dtype)
     of_two = CublasXt((0, 1), 4096)
-    of_two.multiply(a, b, c)
+    of_two.multiply(a, b, c, transpose_a=transpose_a, transpose_b=transpose_b)
     of_two.close()
-    np.testing.assert_array_equal(c, a @ b)
+    np.testing.assert_array_equal(c, (a.T if transpose_a else a) @ (b.T if transpose_b else b))
     assert library.said == [(77, [0, 1]), 4096, "end"]
 
 
 def test_what_it_reports_is_said(library: Library) -> None:
     made = CublasXt((0,), 4096)
+    matrices = [np.zeros((2, 2), np.float32) for _ in range(3)]
     library.status = 13
-    with pytest.raises(DeviceFault, match="error 13"):
-        made.multiply(*(np.zeros((2, 2), np.float32) for _ in range(3)))
+    with pytest.raises(DeviceFault, match="cublasXtSgemm failed with status 13"):
+        made.multiply(*matrices)
+    library.status = 3
+    with pytest.raises(OutOfDeviceMemory, match="a smaller `block`"):
+        made.multiply(*matrices)
 
 
 def test_a_machine_without_it_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> Any:
-        raise OSError(name)
-
-    monkeypatch.setattr(ctypes, "CDLL", missing)
-    cublas_xt._library.cache_clear()
-    with pytest.raises(DeviceFault, match="cuBLAS is not on this machine"):
+    monkeypatch.setattr(cublas_xt, "shared_object", lambda *_: None)
+    with pytest.raises(KernelUnavailable, match="cuBLAS is not on this worker's path"):
         CublasXt((0,), 4096)
