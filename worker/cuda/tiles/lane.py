@@ -162,10 +162,7 @@ class Lane:
         if not task.checked or p.layout.in_groups:
             p.memory.memset_async(0, p.layout.bytes)
         self._start.record()
-        if self._is_there:
-            copy_tile(self._out, tile, p, to_device=True)
-        else:
-            self._multiply(problem, a.matrix, b.matrix, p)
+        self._multiply(tile, problem, a.matrix, b.matrix, p)
         if epilogue is not None:
             epilogue.launch()
         self._end.record()
@@ -201,11 +198,14 @@ class Lane:
 
         return checked
 
-    def _multiply(self, problem: Problem, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
-        """A complex tile as a real product, by a library too: whether one of its own was spoilt by an infinity is known
-        once it is there, and by then the next panels are to be on their way."""
+    def _multiply(self, tile: Tile, problem: Problem, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
+        """Or brings it, where a library multiplied the whole. A complex tile goes as a real product, by a library too:
+        whether one of its own was spoilt by an infinity is known once it is there, and by then the next panels are to
+        be on their way."""
         kernel, gpu = self._task.choice.kernel, self._gpu
-        if DTYPES[problem.dtype].is_complex:
+        if self._is_there:
+            copy_tile(self._out, tile, c, to_device=True)
+        elif DTYPES[problem.dtype].is_complex:
             gpu.composed.launcher(self._task.choice, problem, (a, b, c))()
         elif isinstance(kernel, CudaKernel):
             gpu.prepared.get(kernel, self._task.choice.config, problem).launch(a, b, c)

@@ -35,7 +35,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, str]:
-    command = [sys.executable, "-m", "tests.support.workers.played_mp"]
+    command = [sys.executable, "-m", "tests.support.played.mp_products"]
     lines = "".join(f"{json.dumps(case)}\n" for case, _ in CASES.values())
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr

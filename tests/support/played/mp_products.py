@@ -1,5 +1,5 @@
 """Products by cuBLASMp on GPUs that are not there, by a library that is not there either:
-`python -m tests.support.workers.played_mp` reads cases as JSON lines, and prints for each what came of it."""
+`python -m tests.support.played.mp_products` reads cases as JSON lines, and prints for each what came of it."""
 
 from __future__ import annotations
 
