@@ -17,7 +17,6 @@ from worker.check.elements import narrow, widen
 MP_TYPES = {2: "float16", 14: "bfloat16", 0: "float32", 1: "float64"}
 COMPUTED_IN = {"float16": 68, "bfloat16": 68, "float32": 68, "float64": 70}
 WORKSPACE, ON_HOST = 1234, 77  # bytes
-NOT_SUPPORTED, INVALID = 7, 3
 
 
 def integers(arguments: Any) -> list[int]:
@@ -109,10 +108,6 @@ class PlayedMp:
         self._made[get_ident()] = handle._obj.value
         return 0
 
-    def cublasMpStreamSet(self, handle: ctypes.c_void_p, stream: ctypes.c_void_p) -> int:
-        address(stream)
-        return 0 if address(handle) in self.objects else INVALID
-
     def cublasMpGridCreate(self, rows: Any, columns: Any, layout: int, communicator: Any, grid: Any) -> int:
         shape = tuple(integers((rows, columns)))
         assert layout == (0 if shape[0] > 1 or (self.ranks == 1 and layout == 0) else 1)
@@ -190,6 +185,52 @@ class PlayedMp:
             (right, address(b), bool(transposed_b)),
             (out, address(c)),
         )
+
+
+class PlayedXt:
+    """cuBLASXt, which computes as BLAS would: column by column."""
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+        self.status = 0
+
+    def cublasXtCreate(self, handle: Any) -> int:
+        handle._obj.value = 77
+        return self.status
+
+    def cublasXtDeviceSelect(self, handle: Any, count: int, devices: Any) -> int:
+        self.said.append((handle.value, list(devices[:count])))
+        return 0
+
+    def cublasXtSetBlockDim(self, handle: Any, block: int) -> int:
+        self.said.append(block)
+        return 0
+
+    def cublasXtDestroy(self, handle: Any) -> int:
+        self.said.append("end")
+        return 0
+
+    def cublasXtSgemm(self, *arguments: Any) -> int:
+        return self._gemm(np.float32, *arguments)
+
+    def cublasXtDgemm(self, *arguments: Any) -> int:
+        return self._gemm(np.float64, *arguments)
+
+    def _gemm(self, dtype: Any, handle: Any, of_a: int, of_b: int, *more: Any) -> int:
+        m, n, k, alpha, a, lda, b, ldb, beta, c, ldc = more
+        assert (alpha._obj.value, beta._obj.value) == (1.0, 0.0) and {of_a, of_b} <= {0, 1}
+        first = columns(a, lda, k, m, dtype).T if of_a else columns(a, lda, m, k, dtype)
+        second = columns(b, ldb, n, k, dtype).T if of_b else columns(b, ldb, k, n, dtype)
+        columns(c, ldc, m, n, dtype)[:] = first @ second
+        return self.status
+
+
+def columns(address: Any, leading: Any, rows: Any, count: Any, dtype: Any) -> Array:
+    """A matrix as BLAS takes it."""
+    elements = leading.value * count.value
+    raw = (ctypes.c_uint8 * (elements * np.dtype(dtype).itemsize)).from_address(address.value)
+    whole: Array = np.frombuffer(raw, dtype).reshape(count.value, leading.value).T[: rows.value]
+    return whole
 
 
 def played(libraries: dict[str, Any]) -> Callable[..., Any]:

@@ -34,6 +34,7 @@ class MpGang:
     def __init__(self, devices: Sequence[int]) -> None:
         self._devices = devices
         self.count = len(devices)
+        self._streams: dict[int, Any] = {}  # of the ranks, as long as they live
         self._ranks: dict[int, CublasMp] = {}
         self._barrier = Barrier(len(devices))
 
@@ -78,9 +79,9 @@ class MpGang:
         together([lambda: found.extend(communicators(self._devices))], wanted, CONNECTED_S)
 
         def join(rank: int) -> None:
-            with self._on(rank), _all_or_none():
-                stream = cupy.cuda.get_current_stream().ptr
-                self._ranks[rank] = CublasMp(found[rank], len(self._devices), stream)
+            with cupy.cuda.Device(self._devices[rank]), _all_or_none():
+                self._streams[rank] = stream = cupy.cuda.Stream(non_blocking=True)
+                self._ranks[rank] = CublasMp(found[rank], len(self._devices), stream.ptr)
 
         self._together(join, wanted, CONNECTED_S)
 
@@ -99,8 +100,8 @@ class MpGang:
 
     @contextmanager
     def _on(self, rank: int) -> Iterator[None]:
-        """That GPU is the current one, with a stream."""
-        with device_faults(), cupy.cuda.Device(self._devices[rank]), cupy.cuda.Stream(non_blocking=True):
+        """That GPU is the current one, with its stream."""
+        with device_faults(), cupy.cuda.Device(self._devices[rank]), self._streams[rank]:
             yield
 
 
@@ -129,7 +130,6 @@ class RankProduct:
         problem, (of_b, of_a, of_c) = parts.problem, parts.described()
         at_a, at_b, at_c = (int(memory.ptr) for memory in self.memory)
         left, right = Operand(of_b, problem.transpose_b, at_b), Operand(of_a, problem.transpose_a, at_a)
-        rank.use_stream(cupy.cuda.get_current_stream().ptr)
         self._product = MpProduct(rank, problem.dtype, parts.k, left, right, Operand(of_c, False, at_c))
         on_device, on_host = self._product.workspace_bytes
         self._workspace = cupy.cuda.alloc(max(on_device, 1)), np.empty(max(on_host, 1), np.uint8)

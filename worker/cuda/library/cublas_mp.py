@@ -105,9 +105,6 @@ class CublasMp:
         self.call("cublasMpGridCreate", *shape, counted, communicator, ctypes.byref(grid))
         return grid
 
-    def use_stream(self, stream: int) -> None:
-        self.call("cublasMpStreamSet", self.handle, ctypes.c_void_p(stream))
-
     def describe(self, matrix: Distributed, data: int) -> ctypes.c_void_p:
         """Its descriptor; the first block is with the first rank."""
         description, block = ctypes.c_void_p(), matrix.block

@@ -2,67 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
 import pytest
 
 from jobs.errors import DeviceFault, KernelUnavailable, OutOfDeviceMemory
-from jobs.formats.elements import Array
+from tests.support.played.libraries import PlayedXt
 from worker.cuda.library import cublas_xt
 from worker.cuda.library.cublas_xt import CublasXt
 
 
-class Library:
-    """cuBLASXt without a GPU."""
-
-    def __init__(self) -> None:
-        self.said: list[Any] = []
-        self.status = 0
-
-    def cublasXtCreate(self, handle: Any) -> int:
-        handle._obj.value = 77
-        return self.status
-
-    def cublasXtDeviceSelect(self, handle: Any, count: int, devices: Any) -> int:
-        self.said.append((handle.value, list(devices[:count])))
-        return 0
-
-    def cublasXtSetBlockDim(self, handle: Any, block: int) -> int:
-        self.said.append(block)
-        return 0
-
-    def cublasXtDestroy(self, handle: Any) -> int:
-        self.said.append("end")
-        return 0
-
-    def cublasXtSgemm(self, *arguments: Any) -> int:
-        return self._gemm(np.float32, *arguments)
-
-    def cublasXtDgemm(self, *arguments: Any) -> int:
-        return self._gemm(np.float64, *arguments)
-
-    def _gemm(self, dtype: Any, handle: Any, of_a: int, of_b: int, *more: Any) -> int:
-        m, n, k, alpha, a, lda, b, ldb, beta, c, ldc = more
-        assert (alpha._obj.value, beta._obj.value) == (1.0, 0.0) and {of_a, of_b} <= {0, 1}
-        first = columns(a, lda, k, m, dtype).T if of_a else columns(a, lda, m, k, dtype)
-        second = columns(b, ldb, n, k, dtype).T if of_b else columns(b, ldb, k, n, dtype)
-        columns(c, ldc, m, n, dtype)[:] = first @ second
-        return self.status
-
-
-def columns(address: Any, leading: Any, rows: Any, count: Any, dtype: Any) -> Array:
-    """A matrix as BLAS takes it."""
-    elements = leading.value * count.value
-    raw = (ctypes.c_uint8 * (elements * np.dtype(dtype).itemsize)).from_address(address.value)
-    whole: Array = np.frombuffer(raw, dtype).reshape(count.value, leading.value).T[: rows.value]
-    return whole
-
-
 @pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> Library:
-    played = Library()
+def library(monkeypatch: pytest.MonkeyPatch) -> PlayedXt:
+    played = PlayedXt()
     monkeypatch.setattr(cublas_xt, "_library", lambda: played)
     return played
 
@@ -70,7 +23,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
-def test_rows_and_columns_come_out_right(library: Library, dtype: Any, transpose_a: bool, transpose_b: bool) -> None:
+def test_rows_and_columns_come_out_right(library: PlayedXt, dtype: Any, transpose_a: bool, transpose_b: bool) -> None:
     rng = np.random.default_rng(1)
     a = rng.integers(-3, 4, (7, 5) if transpose_a else (5, 7)).astype(dtype)
     b = rng.integers(-3, 4, (3, 7) if transpose_b else (7, 3)).astype(dtype)
@@ -82,7 +35,7 @@ def test_rows_and_columns_come_out_right(library: Library, dtype: Any, transpose
     assert library.said == [(77, [0, 1]), 4096, "end"]
 
 
-def test_what_it_reports_is_said(library: Library) -> None:
+def test_what_it_reports_is_said(library: PlayedXt) -> None:
     made = CublasXt((0,), 4096)
     matrices = [np.zeros((2, 2), np.float32) for _ in range(3)]
     library.status = 13

@@ -1,5 +1,5 @@
-"""Products by cuBLASMp on GPUs and by a library that are not there: what the library is told, and what becomes of its
-refusals. The double holds each call against what the header demands."""
+"""Products by cuBLASMp and cuBLASXt on GPUs and by libraries that are not there: what they are told, and what becomes
+of their refusals. The double holds each call against what the header demands."""
 
 from __future__ import annotations
 
@@ -23,6 +23,17 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "three GPUs": ({"problem": ODD, "ranks": 3}, "18 descriptors"),
     "one GPU": ({"problem": ODD | BOTH, "ranks": 1}, "6 descriptors"),
     "GPUs without any part": ({"problem": {"m": 3, "n": 5, "k": 1, "dtype": "float32"}, "ranks": 3}, "18 descriptors"),
+    "a batch, with one B for all": (
+        {"problem": ODD | {"batch": 3, "a_batched": True}},
+        "36 descriptors",
+    ),
+    "nothing to sum": ({"problem": ODD | {"k": 0}}, "0 descriptors"),
+    "cuBLASXt": ({"problem": ODD | BOTH, "kernel": "cublas_xt"}, "0 descriptors"),
+    "a batch by cuBLASXt": (
+        {"problem": ODD | {"dtype": "float64", "batch": 3, "b_batched": True}, "kernel": "cublas_xt"},
+        "0 descriptors",
+    ),
+    "no cuBLASXt": ({"problem": ODD, "kernel": "cublas_xt", "absent": 1}, "KernelUnavailable"),
     "a GPU that fails while all multiply": ({"problem": ODD, "fails": {"1": 5}}, "DeviceFault"),
     "no memory while all multiply": ({"problem": ODD, "fails": {"0": 2}}, "DeviceFault"),
     "a GPU without memory beforehand": ({"problem": ODD, "refuses": {"1": 2}}, "OutOfDeviceMemory"),
@@ -35,7 +46,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, str]:
-    command = [sys.executable, "-m", "tests.support.played.mp_products"]
+    command = [sys.executable, "-m", "tests.support.played.library_products"]
     lines = "".join(f"{json.dumps(case)}\n" for case, _ in CASES.values())
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
