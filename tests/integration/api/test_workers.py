@@ -7,8 +7,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
 from jobs.redis.embedded import EmbeddedServer
+from matmul_client.cli.commands import matmul
 from tests.integration.api.test_jobs import SEEDED, problem
 from tools.played.api import FAKE_TTL_S, Api, running_api, until, worker_info
 
@@ -47,6 +49,24 @@ def test_jobs_go_to_the_queue_of_who_can_do_them(api: Api, quiet: httpx.Client) 
     until(lambda: queue() == "gpu")
     assert queue(kernel="cpu_blas") == "cpu"
     assert queue(kernel="naive") == "gpu"
+
+
+def test_what_live_workers_lack_for_a_kernel_is_said(api: Api, quiet: httpx.Client) -> None:
+    """In the list, to who names it, on its page and by the command."""
+    lacks = "cublasmp takes a worker of 2 GPUs or more, as in `--device gpus:0,1`."
+    assert quiet.get("/v1/kernels/cublasmp").json()["unserved"] is None
+    api.registry.beat(GPU, FAKE_TTL_S)
+    until(lambda: quiet.get("/v1/kernels/cublasmp").json()["unserved"] == lacks)
+    refused = quiet.post("/v1/matmul", json=SEEDED | {"kernel": "cublasmp"}, headers=AT_ONCE)
+    assert problem(refused, 409, "no_worker_for_kernel")["detail"].endswith(f". {lacks}")
+    for path in ("/ui/kernels", "/ui/kernels/cublasmp", "/ui/multiply"):
+        assert lacks in quiet.get(path).text
+    told = CliRunner().invoke(matmul, ("kernels", "cublasmp"), env={"MATMUL_URL": api.url})
+    assert f"Not served now: {lacks}" in " ".join(told.stdout.split())
+    gang = worker_info("gang", kernels=("cublasmp",), device_class="gpu", gpus=2, libraries=("cublasmp",))
+    api.registry.beat(gang, FAKE_TTL_S)
+    until(lambda: quiet.get("/v1/kernels/cublasmp").json()["unserved"] is None)
+    assert quiet.post("/v1/matmul", json=SEEDED | {"kernel": "cublasmp"}, headers=ASYNC).status_code == 202
 
 
 def test_devices_and_figures_show_them(api: Api, quiet: httpx.Client) -> None:
