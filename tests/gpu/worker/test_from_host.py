@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from jobs.errors import OperandDamaged, VerificationFailed
+from jobs.formats.elements import Array
 from jobs.matrices.digest import digest_of
 from jobs.settings import MIB, Settings
 from kernels.catalog import BY_NAME
 from kernels.model.numerics import DTypeName, Problem
+from kernels.selection.choose import Choice
+from tests.gpu.products import choice
 from tests.gpu.products import multiply as computed_whole
 from tests.gpu.worker.test_tiles import computed, integers, operands
 from worker.cpu.blas import multiply
 from worker.cpu.epilogue import add_epilogue
+from worker.device.cancellable_lock import go_on
 from worker.device.runner import Epilogue, HostOperand
 
 if TYPE_CHECKING:
@@ -78,6 +82,34 @@ def test_a_small_product(
     c, verification, _ = computed_whole(runner_of(runners, kernel), kernel, problem, a, b, np.random.default_rng())
     np.testing.assert_array_equal(c, multiply(problem, a, b))
     assert verification.passed
+
+
+@pytest.mark.parametrize("kernel", [XT, MP])
+def test_what_was_there_before_is_nothing_to_it(runners: dict[str, CudaRunner], kernel: str) -> None:
+    """A product grows in memory that other matrices had, and infinite elements stay in their rows and columns."""
+    runner, problem = runner_of(runners, kernel), Problem(700, 501, 333, "float32")
+    a, b = operands(problem)
+    a[3, 5], b[7, 9] = np.inf, np.nan
+    out = np.full((1, problem.m, problem.n), np.nan, np.float32)
+    runner.tiler.libraries.multiply(choice(runner, kernel, problem), problem, a, b, out, go_on, 1.0)
+    np.testing.assert_array_equal(out[0], multiply(problem, a, b))
+
+
+@pytest.mark.parametrize("kernel", [XT, MP])
+def test_a_wrong_element_of_the_library_is_found(
+    runners: dict[str, CudaRunner], kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = runner_of(runners, kernel)
+    rightly = runner.tiler.libraries.multiply
+
+    def wrongly(by: Choice, problem: Problem, a: Array, b: Array, out: Array, *more: Any) -> float:
+        spent_s = rightly(by, problem, a, b, out, *more)
+        out[0, 1234, 567] += 1
+        return spent_s
+
+    monkeypatch.setattr(runner.tiler.libraries, "multiply", wrongly)
+    with pytest.raises(AssertionError, match="passed=False"):
+        computed(runner, kernel, Problem(M, N, K, "float32"))
 
 
 @pytest.mark.parametrize("kernel", [XT, MP])

@@ -128,7 +128,7 @@ def version() -> str | None:
     found, number = _found(), ctypes.c_int()
     if found is None or found.cublasMpGetVersion(ctypes.byref(number)):
         return None
-    return f"0.{number.value // 100 % 100}.{number.value % 100}"
+    return f"{number.value // 10000}.{number.value // 100 % 100}.{number.value % 100}"
 
 
 def library() -> Any:
