@@ -168,24 +168,25 @@ FROM_HOST: tuple[Kernel, ...] = (
         accuracy={name: OWN_ACCURACY[name] for name in HOST_TYPES},
         arithmetic=dict.fromkeys(HOST_TYPES, "unproven"),
     ),
-    HostLibraryKernel(
-        name="cublasmp",
-        summary="NVIDIA's library for matrices that lie in parts on several GPUs.",
-        idea="Each GPU of the worker has some rows of A, and some columns of B and of C. cuBLASMp gathers A on each of "
-        "them over NVLink, by NCCL, and multiplies with all of it. So parts, and A as a whole, must fit. Sizes are "
-        "rounded up with zeros to equal parts. The library multiplies in one call, which cannot be stopped, and a GPU "
-        "that fails in it ends them all. After it the worker checks the product in tiles on all GPUs. It is never "
-        "chosen, but for who names it.",
-        origin="cuBLASMp by ctypes; a thread for each GPU of one process.",
-        device_class="gpu",
-        library="cuBLASMp",
-        min_gpus=2,
-        needs="cublasmp",
-        install="Install the extra `cublasmp` (`pip install '.[cublasmp]'`), and start the worker again.",
-        accuracy={name: OWN_ACCURACY[name] for name in MP_TYPES},
-        arithmetic=dict.fromkeys(MP_TYPES, "unproven"),
-        dtype_compute_capability={"bfloat16": (8, 0)},
-    ),
+)
+
+CUBLASMP = HostLibraryKernel(
+    name="cublasmp",
+    summary="NVIDIA's library for matrices that lie in parts on several GPUs.",
+    idea="Each GPU of the worker has some rows of A, and some columns of B and of C. cuBLASMp gathers A on each of "
+    "them over NVLink, by NCCL, and multiplies with all of it. So parts, and A as a whole, must fit. Sizes are "
+    "rounded up with zeros to equal parts. The library multiplies in one call, which cannot be stopped, and a GPU "
+    "that fails in it ends them all. After it the worker checks the product in tiles on all GPUs. It is never "
+    "chosen, but for who names it.",
+    origin="cuBLASMp by ctypes; a thread for each GPU of one process.",
+    device_class="gpu",
+    library="cuBLASMp",
+    min_gpus=2,
+    needs="cublasmp",
+    install="Install the extra `cublasmp` (`pip install '.[cublasmp]'`), and start the worker again.",
+    accuracy={name: OWN_ACCURACY[name] for name in MP_TYPES},
+    arithmetic=dict.fromkeys(MP_TYPES, "unproven"),
+    dtype_compute_capability={"bfloat16": (8, 0)},
 )
 
 SHORTER_FLOATS: dict[DTypeName, AccuracyName] = {

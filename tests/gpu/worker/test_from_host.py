@@ -12,7 +12,7 @@ from jobs.errors import OperandDamaged, VerificationFailed
 from jobs.formats.elements import Array
 from jobs.matrices.digest import digest_of
 from jobs.settings import MIB, Settings
-from kernels.catalog import BY_NAME
+from kernels.entries.libraries import CUBLASMP, FROM_HOST
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import Choice
 from tests.gpu.products import choice
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MEMORY_BYTES = 48 * MIB
 M, N, K = 2501, 2203, 1031
 XT, MP = "cublas_xt", "cublasmp"
-PAIRS = [(name, dtype) for name in (XT, MP) for dtype in BY_NAME[name].dtypes]
+PAIRS = [(kernel.name, dtype) for kernel in (*FROM_HOST, CUBLASMP) for dtype in kernel.dtypes]
 
 
 @pytest.fixture(scope="module")

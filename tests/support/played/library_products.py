@@ -12,6 +12,7 @@ import numpy as np
 from jobs.errors import MatmulError, WrongState
 from jobs.formats.elements import STORAGE_DTYPES
 from kernels.catalog import BY_NAME
+from kernels.entries.libraries import CUBLASMP
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
 from tests.support.played import driver as played_driver
@@ -49,7 +50,7 @@ def outcome(case: dict[str, Any]) -> str:
     if "cancelled" in case:
         library.is_released.clear()
 
-    libraries, kernel = HostLibraries(range(ranks)), BY_NAME[case.get("kernel", "cublasmp")]
+    libraries, kernel = HostLibraries(range(ranks)), BY_NAME[case["kernel"]] if "kernel" in case else CUBLASMP
     choice = Choice(kernel, kernel.resolve_config(), "")
     for _ in range(2):  # a second product finds the GPUs connected
         libraries.multiply(choice, problem, a, b, c, wanted, 1.0)

@@ -9,6 +9,7 @@ import pytest
 from jobs.benchmarks.cases import expand
 from jobs.fleet.workers import why_unserved
 from kernels.catalog import BY_NAME
+from kernels.entries.libraries import CUBLASMP
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import NO_CONFIG, DeviceTraits
 from kernels.model.numerics import Problem
@@ -35,18 +36,19 @@ OF_GPU = {"device_class": "gpu", "compute_capability": (9, 0)}
     ],
 )
 def test_where_it_runs_and_what_is_missing(name: str, device: DeviceTraits, reason: str | None) -> None:
-    said = BY_NAME[name].unsupported_because(device)
+    kernel = CUBLASMP if name == CUBLASMP.name else BY_NAME[name]
+    said = kernel.unsupported_because(device)
     assert (said is None) is (reason is None) and (reason or "") in (said or "")
 
 
 def test_an_element_type_that_needs_a_newer_gpu() -> None:
     turing = replace(GANG, compute_capability=(7, 5))
-    assert "for bfloat16" in (BY_NAME["cublasmp"].unsupported_because(turing, "bfloat16") or "")
-    assert BY_NAME["cublasmp"].unsupported_because(turing, "float16") is None
+    assert "for bfloat16" in (CUBLASMP.unsupported_because(turing, "bfloat16") or "")
+    assert CUBLASMP.unsupported_because(turing, "float16") is None
 
 
 def test_who_names_it_gets_it_and_auto_never_takes_it() -> None:
-    for name in ("cublas_xt", "cublasmp"):
+    for name in {"cublas_xt", "cublasmp"} & BY_NAME.keys():
         assert choose(name, NO_CONFIG, LARGE, "fp32", GANG).kernel.name == name
         with pytest.raises(NoKernelError, match="GPU"):
             choose(name, NO_CONFIG, LARGE, "fp32", replace(ONE, device_class="cpu"))
@@ -60,9 +62,9 @@ def test_who_names_it_gets_it_and_auto_never_takes_it() -> None:
 def test_what_live_workers_lack() -> None:
     gpu = worker_info("gpu-0", kernels=("cublas",), **OF_GPU)
     gang = worker_info("gpus-0-1", kernels=("cublas", "cublasmp"), gpus=2, libraries=("cublasmp",), **OF_GPU)
-    assert "2 GPUs or more" in (why_unserved(BY_NAME["cublasmp"], [worker_info(), gpu]) or "")
-    assert why_unserved(BY_NAME["cublasmp"], [gpu, gang]) is None
-    assert why_unserved(BY_NAME["cublasmp"], [worker_info()]) is None, "no GPU says anything of it"
+    assert "2 GPUs or more" in (why_unserved(CUBLASMP, [worker_info(), gpu]) or "")
+    assert why_unserved(CUBLASMP, [gpu, gang]) is None
+    assert why_unserved(CUBLASMP, [worker_info()]) is None, "no GPU says anything of it"
     assert why_unserved(BY_NAME["cublas"], [gpu]) is None
 
 

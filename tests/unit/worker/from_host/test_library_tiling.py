@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kernels.catalog import BY_NAME
+from kernels.entries.libraries import CUBLASMP
 from kernels.model.host_library import HostLibraryKernel
 from kernels.model.numerics import DTYPES, Problem
 from kernels.tiles.estimate import Speeds
@@ -25,7 +26,7 @@ def tile_bytes(problem: Problem) -> TileBytes:
 
 
 def tiler(name: str, devices: int = 2, device_bytes: int = 70 * GB) -> LibraryTiler:
-    kernel = BY_NAME[name]
+    kernel = CUBLASMP if name == CUBLASMP.name else BY_NAME[name]
     assert isinstance(kernel, HostLibraryKernel)
     return LibraryTiler(kernel, devices, device_bytes, SPEEDS, tile_bytes)
 

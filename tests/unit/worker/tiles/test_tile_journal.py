@@ -11,6 +11,7 @@ from jobs.ledger.interface import Claimed
 from jobs.matrices.interface import Partial
 from jobs.models import ANONYMOUS, JobError, MatmulRequest, NewJob, OperandRef, RandomSpec
 from kernels.catalog import BY_NAME
+from kernels.entries.libraries import CUBLASMP
 from kernels.model.numerics import Problem
 from kernels.tiles.estimate import Estimate
 from kernels.tiles.plan import TilePlan, spans
@@ -137,4 +138,4 @@ def test_the_pace_is_that_of_tiles(lab: Lab) -> None:
 def test_no_tile_counts_where_a_library_writes_the_whole_anew() -> None:
     found = Found()
     assert goes_on(BY_NAME["cublas"], found) and not goes_on(BY_NAME["cublas"], None)
-    assert not goes_on(BY_NAME["cublas_xt"], found) and not goes_on(BY_NAME["cublasmp"], found)
+    assert not goes_on(BY_NAME["cublas_xt"], found) and not goes_on(CUBLASMP, found)
