@@ -18,6 +18,7 @@ from jobs.formats.elements import Array
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import MIB
 from jobs.states import JobState
+from kernels.catalog import BY_NAME
 from tests.support.workers.holding import HELD_FROM, go_on_file
 from tests.support.workers.workers import WorkerBench, is_dead, running_worker, until
 
@@ -64,7 +65,7 @@ def assert_rows_right(a: Array, b: Array, product: Array) -> None:
 def skip_without_cublasmp() -> None:
     from worker.cuda.library import cublas_mp
 
-    if cublas_mp.version() is None:
+    if cublas_mp.version() is None or "cublasmp" not in BY_NAME:
         pytest.skip("cuBLASMp is not installed here")
 
 
