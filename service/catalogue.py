@@ -89,7 +89,7 @@ class KernelView(Strict):
     served_by: tuple[str, ...] = Field(description="Ids of live workers that run it now.", examples=[["host-cpu-1"]])
     unserved: str | None = Field(
         description="What live workers lack for it, of those with such a device; null where one runs it.",
-        examples=["cublasmp takes a worker of 2 GPUs or more, as in `--device gpus:0,1`."],
+        examples=["hopper_bf16 needs compute capability 9.0; the device has 8.0."],
     )
 
 
