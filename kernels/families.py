@@ -77,9 +77,9 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "from_host",
-        "Libraries on several GPUs",
+        "Libraries in the host's memory",
         "Products of matrices in the host's memory, by one call of a library, on all GPUs of a worker.",
-        ("cublas_xt", "cublasmp"),
+        ("cublas_xt",),
     ),
     Family(
         "exact",
