@@ -55,6 +55,7 @@ CATALOG: tuple[Kernel, ...] = (
     *fp64_emulated.FP64_EMULATED,
     *complex_as_real.COMPLEX,
     *libraries.CUBLAS,
+    *libraries.FROM_HOST,
     *libraries.MORE_EXACT,
 )
 

@@ -76,6 +76,12 @@ FAMILIES: tuple[Family, ...] = (
         ),
     ),
     Family(
+        "from_host",
+        "Libraries in the host's memory",
+        "Products of matrices in the host's memory, by one call of a library, on all GPUs of a worker.",
+        ("cublas_xt",),
+    ),
+    Family(
         "exact",
         "More exact",
         "What a product takes that is to be within a tolerance, or to have the same bits on every device.",

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from jobs.base import Strict
 from jobs.errors import NotFound
-from jobs.fleet.workers import WorkerInfo
+from jobs.fleet.workers import WorkerInfo, why_unserved
 from kernels.catalog import BY_NAME
 from kernels.model.buckets import BucketName
 from kernels.model.kernel import CudaKernel, Default, DeviceClass, Kernel
@@ -87,6 +87,10 @@ class KernelView(Strict):
     )
     source: str | None = Field(description="Where its CUDA source is; null for a library.")
     served_by: tuple[str, ...] = Field(description="Ids of live workers that run it now.", examples=[["host-cpu-1"]])
+    unserved: str | None = Field(
+        description="What live workers lack for it, of those with such a device; null where one runs it.",
+        examples=["hopper_bf16 needs compute capability 9.0; the device has 8.0."],
+    )
 
 
 class BestView(Strict):
@@ -151,6 +155,7 @@ def view(kernel: Kernel, workers: Sequence[WorkerInfo]) -> KernelView:
         dtype_compute_capability=dict(kernel.dtype_compute_capability),
         source=f"/v1/kernels/{kernel.name}/source" if isinstance(kernel, CudaKernel) else None,
         served_by=tuple(worker.id for worker in workers if kernel.name in worker.kernels),
+        unserved=why_unserved(kernel, workers),
     )
 
 

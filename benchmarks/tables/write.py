@@ -38,6 +38,7 @@ from benchmarks.tables.reliability.machine import machine
 from benchmarks.tables.reliability.mixed import mixed
 from benchmarks.tables.reliability.promises import promises
 from benchmarks.tables.reliability.soak import soak
+from benchmarks.tables.scaling.library_gang import library_gang
 from benchmarks.tables.scaling.multi_gpu import multi_gpu
 from benchmarks.tables.scaling.out_of_core import out_of_core, progress_of_tiles, tile_rows
 from benchmarks.tables.service.bounds import first_and_newest
@@ -175,6 +176,7 @@ def scaling_page(text: str, results: Path = RESULTS) -> str:
         "progress_of_tiles": progress_of_tiles,
         "tile_rows": tile_rows,
         "multi_gpu": multi_gpu,
+        "library_gang": library_gang,
     }
     found = {name: part(results) for name, part in parts.items()}
     return _with_parts(text, found | {name: "\n\n".join(part(results)) for name, part in lists.items()})

@@ -12,6 +12,7 @@ from jobs.benchmarks.spec import BenchmarkSpec, ConfigGrid, Configs, KernelAxis,
 from jobs.errors import BenchmarkTooLarge, InvalidConfig, InvalidRequest
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME, CATALOG
+from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, DeviceTraits, Kernel, TileConfig
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from kernels.selection.choose import NoKernelError, choose
@@ -133,6 +134,8 @@ def _best(problem: Problem, device: DeviceTraits) -> Iterator[Case]:
 def _unfit(kernel: Kernel, dtype: DTypeName, device: DeviceTraits) -> str | None:
     if dtype not in kernel.accuracy:
         return f"{kernel.name} does not multiply {dtype} operands; it takes {', '.join(kernel.dtypes)}."
+    if isinstance(kernel, HostLibraryKernel):
+        return f"{kernel.name} multiplies matrices in the host's memory; a benchmark has them on the device."
     return kernel.unsupported_because(device, dtype)
 
 

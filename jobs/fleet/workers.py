@@ -27,6 +27,8 @@ class DeviceInfo(Strict):
     device_class: DeviceClass = Field(description="`gpu` or `cpu`.")
     index: int | None = Field(None, description="Which GPU of its host; null for a CPU.")
     uuid: str | None = Field(None, description="The GPU's own id.")
+    gpus: int = Field(1, description="GPUs that compute large products together, this one among them; 1 for a CPU.")
+    libraries: tuple[str, ...] = Field((), description="Libraries there that not every worker has, as in `cublasmp`.")
     compute_capability: tuple[int, int] | None = Field(None, description="Major and minor.", examples=[[9, 0]])
     multiprocessors: int | None = Field(None, description="Streaming multiprocessors.")
     cores: int | None = Field(None, description="CPU cores that the BLAS may use, for a CPU.")
@@ -49,6 +51,8 @@ class DeviceInfo(Strict):
             self.shared_bytes_per_block or 0,
             self.multiprocessors or 0,
             self.name,
+            self.gpus,
+            self.libraries,
         )
 
 
@@ -102,3 +106,11 @@ class WorkerInfo(Strict):
     def serves(self) -> bool:
         """Whether it takes jobs."""
         return self.state not in OUT_OF_SERVICE
+
+
+def why_unserved(kernel: Kernel, workers: Iterable[WorkerInfo]) -> str | None:
+    """What these workers lack for it, as a sentence, where one has such a device; None where nothing can be told, and
+    where one serves it."""
+    devices = [worker.device.traits for worker in workers if worker.device.device_class == kernel.device_class]
+    reasons = [kernel.unsupported_because(device) for device in devices]
+    return next(iter(reasons), None) if all(reasons) else None

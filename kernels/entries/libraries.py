@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernels.model.groups import Grouped
+from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import Kernel, LibraryKernel, Parameter
 from kernels.model.numerics import COMPLEX_ACCURACY, OWN_ACCURACY, AccuracyName, DTypeName
 from kernels.model.scales import any_config
@@ -144,6 +145,53 @@ CUBLAS: tuple[Kernel, ...] = (
         arithmetic={"float8_e4m3": "tensor"},
         min_compute_capability=FLOAT8,
     ),
+)
+
+HOST_TYPES: tuple[DTypeName, ...] = ("float32", "float64")
+MP_TYPES: tuple[DTypeName, ...] = ("float16", "bfloat16", *HOST_TYPES)
+FROM_HOST: tuple[Kernel, ...] = (
+    HostLibraryKernel(
+        name="cublas_xt",
+        summary="NVIDIA's library for products of matrices in the host's memory, on all GPUs of the worker.",
+        idea="cuBLASXt cuts the product into square tiles, deals them out to the GPUs in turn, and streams what each "
+        "tile needs from the host while the last is computed. So the matrices may be larger than a GPU. The library "
+        "multiplies in one call, which cannot be stopped. After it the worker checks the product in tiles on all GPUs, "
+        "as it checks those it computes in tiles itself. It is never chosen, but for who names it.",
+        origin="cuBLASXt (in cuBLAS) by ctypes.",
+        device_class="gpu",
+        library="cuBLASXt",
+        copies=True,
+        parameters=(
+            Parameter(
+                name="block",
+                values=(1024, 2048, 4096, 8192, 16384),
+                default=8192,
+                summary="rows and columns of the library's tiles",
+                compiled=False,
+            ),
+        ),
+        accuracy={name: OWN_ACCURACY[name] for name in HOST_TYPES},
+        arithmetic=dict.fromkeys(HOST_TYPES, "unproven"),
+    ),
+)
+
+CUBLASMP = HostLibraryKernel(
+    name="cublasmp",
+    summary="NVIDIA's library for matrices that lie in parts on several GPUs.",
+    idea="Each GPU of the worker has some rows of A, and some columns of B and of C. cuBLASMp gathers A on each of "
+    "them over NVLink, by NCCL, and multiplies with all of it. So parts, and A as a whole, must fit. Sizes are "
+    "rounded up with zeros to equal parts. The library multiplies in one call, which cannot be stopped, and a GPU "
+    "that fails in it ends them all. After it the worker checks the product in tiles on all GPUs. It is never "
+    "chosen, but for who names it.",
+    origin="cuBLASMp by ctypes; a thread for each GPU of one process.",
+    device_class="gpu",
+    library="cuBLASMp",
+    min_gpus=2,
+    needs="cublasmp",
+    install="Install the extra `cublasmp` (`pip install '.[cublasmp]'`), and start the worker again.",
+    accuracy={name: OWN_ACCURACY[name] for name in MP_TYPES},
+    arithmetic=dict.fromkeys(MP_TYPES, "unproven"),
+    dtype_compute_capability={"bfloat16": (8, 0)},
 )
 
 SHORTER_FLOATS: dict[DTypeName, AccuracyName] = {

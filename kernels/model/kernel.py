@@ -64,6 +64,8 @@ class DeviceTraits:
     shared_bytes_per_block: int = 0  # 0: unknown, and so no limit
     multiprocessors: int = 0
     name: str = ""  # the model's; empty where nobody said
+    gpus: int = 1  # of its kind that compute a product together
+    libraries: tuple[str, ...] = ()  # that not every worker has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

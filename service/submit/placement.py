@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jobs.errors import InvalidConfig, NoWorkerForKernel, NoWorkers
-from jobs.fleet.workers import WorkerInfo
+from jobs.fleet.workers import WorkerInfo, why_unserved
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import ConfigError
 from kernels.selection.demands import unmet
@@ -33,7 +33,9 @@ def choose_queue(options: MatmulOptions, plan: ProductPlan, workers: Sequence[Wo
         )
     served = ", ".join(sorted({name for worker in workers for name in worker.kernels})) or "none"
     asked = "a kernel that can do this" if options.kernel == AUTO else options.kernel
-    raise NoWorkerForKernel(f"No live worker serves {asked}; served now: {served}.", field="kernel")
+    reason = None if options.kernel == AUTO else why_unserved(BY_NAME[options.kernel], workers)
+    told = f"No live worker serves {asked}; served now: {served}." + (f" {reason}" if reason else "")
+    raise NoWorkerForKernel(told, field="kernel")
 
 
 def _fitting(options: MatmulOptions, plan: ProductPlan, able: Sequence[WorkerInfo]) -> Sequence[WorkerInfo]:

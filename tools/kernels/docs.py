@@ -10,6 +10,7 @@ from kernels.catalog import CATALOG
 from kernels.model.architectures import H200_MULTIPROCESSORS
 from kernels.model.buckets import BUCKET_NAMES, MEANINGS
 from kernels.model.entry.sentences import describe_config
+from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import CudaKernel, Default, Kernel, LibraryKernel
 from kernels.model.sources import SOURCE_DIR
 from tools.kernels.access import Access, access_of
@@ -107,6 +108,9 @@ def facts(kernel: Kernel) -> Iterator[tuple[str, str]]:
     yield "Origin", kernel.origin
     if isinstance(kernel, LibraryKernel):
         yield "Library", kernel.library
+    if isinstance(kernel, HostLibraryKernel) and kernel.min_gpus > 1:
+        yield "GPUs", f"{kernel.min_gpus} or more, of one worker: `--device gpus:0,1`"
+        yield "Needs", kernel.install
     if isinstance(kernel, CudaKernel):
         source = kernel.source_path.relative_to(SOURCE_DIR.parent.parent).as_posix()
         yield "Source", f"[`{source}`](../{source})"

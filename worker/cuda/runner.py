@@ -17,8 +17,9 @@ from jobs.fleet.workers import Telemetry
 from jobs.matrices.interface import Place
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
+from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import ComposedKernel, CudaKernel, LibraryKernel
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
 from worker.cpu.device import usable_cores
 from worker.cuda.bench.bench import CudaBench
@@ -30,12 +31,12 @@ from worker.cuda.compile import Compiler
 from worker.cuda.composed import ComplexProducts
 from worker.cuda.device.admission import admit, bytes_needed, operand_types
 from worker.cuda.device.faults import device_faults
-from worker.cuda.device.info import cuda_info
 from worker.cuda.device.kernel_clock import KernelClock
 from worker.cuda.device.telemetry import GpuTelemetry
 from worker.cuda.epilogue.fusable import Fusable
 from worker.cuda.epilogue.fused import FusedKernels
 from worker.cuda.epilogue.on_device import EpilogueOnDevice, epilogue_on_device
+from worker.cuda.from_host.gang_info import gang_info
 from worker.cuda.launch import PreparedKernels, kernel_bytes
 from worker.cuda.library.cublas import Cublas
 from worker.cuda.library.scaled import multiplication
@@ -67,7 +68,7 @@ class CudaRunner(TilingRunner):
 
     def __init__(self, settings: Settings) -> None:
         with device_faults():
-            self.device = cuda_info(int(gpu_indices(settings.device)[0]))
+            self.device = gang_info(gpu_indices(settings.device))
             self.compiler = Compiler(settings.kernel_cache_dir, settings.compiled_kernels_dir)
             self._prepared = PreparedKernels(self.compiler)
             self._cublas = Cublas(self.compiler)
@@ -124,6 +125,10 @@ class CudaRunner(TilingRunner):
         wiped: bool = False,
     ) -> Iterator[Product]:
         with device_faults(), self._of_thread.stream, self._device_lock.request(wanted) as device_lock:
+            if isinstance(choice.kernel, HostLibraryKernel):
+                also = epilogue, place, device_lock, wanted
+                yield self.tiler.libraries.computed(problem, choice, (a, b), *also)
+                return
             yield self._compute(problem, choice, (a, b), epilogue, place, device_lock, wiped=wiped)
 
     def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
@@ -195,7 +200,7 @@ class CudaRunner(TilingRunner):
         if (asked := self._fusing.find(problem, choice, operands, epilogue)) is not None:
             return self._fused(asked, choice, operands[2:], place, device_lock, wiped=wiped)
         copying = StopWatch()
-        on_device = self._on_device(operand_types(problem), operands, copying)
+        on_device = operands_on_device(self.cache, self._page_locks, operand_types(problem), operands, copying)
         matrices = on_device[0], on_device[1], allocate(product_layout(problem))
         if wiped:
             matrices[2].memory.memset_async(0, matrices[2].layout.bytes)
@@ -229,7 +234,7 @@ class CudaRunner(TilingRunner):
     ) -> Product:
         """A product whose kernel does its epilogue."""
         copying, problem, operands = StopWatch(), asked.problem, (*asked.operands, *addends)
-        on_device = self._on_device(asked.operand_types, operands, copying)
+        on_device = operands_on_device(self.cache, self._page_locks, asked.operand_types, operands, copying)
         d = allocate(operand_layout(asked.fused.output, problem.product_shape))
         if wiped:
             d.memory.memset_async(0, d.layout.bytes)
@@ -288,11 +293,6 @@ class CudaRunner(TilingRunner):
         of_kernel = self.kernel_bytes(choice, problem)
         need = partial(bytes_needed, problem, operands, self.cache, epilogue, of_kernel)
         admit(choice.kernel.name, need, self._free_all)
-
-    def _on_device(
-        self, types: Sequence[DTypeName], operands: Sequence[HostOperand], copying: StopWatch
-    ) -> list[DeviceMatrix]:
-        return operands_on_device(self.cache, self._page_locks, types, operands, copying)
 
     def _free_all(self) -> None:
         self.cache.clear()

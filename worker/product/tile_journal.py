@@ -45,6 +45,7 @@ class TileJournal:
         self._estimate_s = 0.0
         self._began = time.monotonic()
         self._found = 0  # tiles of earlier attempts
+        self._after_s = 0.0
 
     def begin(self, tiling: Tiling, kernel: str, config: dict[str, int], *, is_found: bool) -> int:
         """The product is computed that way; the seed of its fingerprints. `is_found`: the memory that earlier attempts
@@ -60,8 +61,9 @@ class TileJournal:
         self._keep({HEADER: header.model_dump_json()}, f"{kernel} {tiling.why}")
         return header.seed
 
-    def add(self, checked: CheckedTile) -> None:
-        """It is in the product's memory."""
+    def add(self, checked: CheckedTile, *, after_s: float = 0.0) -> None:
+        """It is in the product's memory. `after_s`: how long it took until tiles began."""
+        self._after_s = after_s
         record = checked.record
         self.records[record.tile] = record
         tile = checked.tile
@@ -96,7 +98,8 @@ class TileJournal:
         done = len(self.records) - self._found
         if not done:
             return round(self._estimate_s, 1)
-        return round((time.monotonic() - self._began) / done * (self._total - len(self.records)), 1)
+        of_tiles_s = max(time.monotonic() - self._began - self._after_s, 0.0)
+        return round(of_tiles_s / done * (self._total - len(self.records)), 1)
 
 
 def _name(header: Header | None, tile: int | str) -> str:

@@ -25,6 +25,8 @@ from jobs.matrices.digest import as_bytes
 from jobs.matrices.interface import MatrixStore, Partial
 from jobs.models import MatmulRequest, Measured, Outcome, Verification, product_id
 from kernels.catalog import BY_NAME
+from kernels.model.host_library import HostLibraryKernel
+from kernels.model.kernel import Kernel
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
 from kernels.tiles.plan import TilePlan
@@ -32,7 +34,7 @@ from worker.check.rounding import rounding_of
 from worker.check.verify import NOT_CHECKED
 from worker.cpu.room import check_room
 from worker.device.runner import Epilogue, HostOperand, host_operands
-from worker.device.tiles import CheckedTile, TiledTask, Tiling, TilingRunner
+from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, Tiling, TilingRunner
 from worker.product.mismatch import Mismatch, failed_check, wrong_epilogue
 from worker.product.operands import epilogue_of, multiplied
 from worker.product.outcome import outcome_of
@@ -124,7 +126,7 @@ def _computed(
     """All tiles, and the product stored."""
     problem, journal = job.request.problem, job.journal
     is_checked = job.request.verify != "off"
-    is_found = partial is not None and partial.is_found
+    is_found = goes_on(choice.kernel, partial)
     seed = journal.begin(tiling, choice.kernel.name, dict(choice.config), is_found=is_found)
     log.info("a product in tiles", way=tiling.why, kernel=choice.kernel.name, found=len(journal.records))
     whole = out.reshape(problem.batch, problem.m, problem.n)
@@ -141,12 +143,22 @@ def _computed(
                 raise _failure(choice, problem, operands, whole, checked)
             if partial is not None:
                 partial.touch()
-            journal.add(checked)
+            journal.add(checked, after_s=library_ms(choice.kernel, product) / 1e3)
         parts = product.finished(journal.records)
         measured = product.measured
+        kernel_ms = _kernel_ms(tiling.plan, journal) + library_ms(choice.kernel, product)
     _store(job, problem, out, partial, parts)
-    kernel_ms = _kernel_ms(tiling.plan, journal)
     return measured.model_copy(update={"kernel_ms": kernel_ms}), _verification(job, choice, problem)
+
+
+def goes_on(kernel: Kernel, partial: Partial | None) -> bool:
+    """Whether tiles of an earlier attempt may count: its memory is there, and no library writes all of it anew."""
+    return partial is not None and partial.is_found and not isinstance(kernel, HostLibraryKernel)
+
+
+def library_ms(kernel: Kernel, product: TiledProduct) -> float:
+    """What a library took for the whole, before there were tiles."""
+    return product.measured.kernel_ms if isinstance(kernel, HostLibraryKernel) else 0.0
 
 
 def _failure(

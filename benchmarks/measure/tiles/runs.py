@@ -10,13 +10,13 @@ from typing import Any
 import cupy
 import numpy as np
 
-from benchmarks.measure.tiles.cublas_xt import CublasXt
 from benchmarks.measure.tiles.data import CHUNK_ELEMENTS
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.model.kernel import NO_CONFIG, CudaKernel
-from kernels.model.numerics import DTYPES, AccuracyName, Problem
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from kernels.selection.choose import Choice, choose
 from kernels.tiles.plan import slices
+from worker.cuda.library.cublas_xt import CublasXt
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.runner import CudaRunner
@@ -52,7 +52,8 @@ def in_tiles(runner: CudaRunner, choice: Choice, tiling: Tiling, arrays: Sequenc
         measured = product.measured
     tile = tiling.plan.largest
     of_devices = [tiling.plan.tiles_of(device) for device in range(tiling.plan.devices)]
-    kernel_ms = max(sum(records[each.number].kernel_ms for each in own) for own in of_devices)
+    of_tiles_ms = max(sum(records[each.number].kernel_ms for each in own) for own in of_devices)
+    kernel_ms = of_tiles_ms + measured.kernel_ms  # of a library, which multiplied the whole
     return {
         "kernel": choice.kernel.name,
         "dtype": problem.dtype,
@@ -156,18 +157,21 @@ def in_core_tflops(gpu: Gpu, choice: Choice, problem: Problem, seconds: float) -
 
 
 def _fill_device(matrix: DeviceMatrix, problem: Problem, seed: int) -> None:
-    count = matrix.layout.bytes // matrix.layout.itemsize
+    fill_on_device(matrix.memory, matrix.layout.bytes // matrix.layout.itemsize, problem.dtype, seed)
+
+
+def fill_on_device(memory: Any, count: int, dtype: DTypeName, seed: int) -> None:
+    """With normal numbers; integers from -8 to 8."""
     generator = cupy.random.default_rng(seed)
     types = {"float64": cupy.float64, "float32": cupy.float32, "bfloat16": cupy.uint16, "float16": cupy.float16}
-    line = cupy.ndarray((count,), types.get(problem.dtype, cupy.int8), matrix.memory)
+    line = cupy.ndarray((count,), types.get(dtype, cupy.int8), memory)
     for start in range(0, count, CHUNK_ELEMENTS):
         piece = line[start : start + CHUNK_ELEMENTS]
-        if problem.dtype == "int8":
+        if dtype == "int8":
             piece[:] = generator.integers(-8, 9, piece.size, dtype=cupy.int32)
         else:
-            wide = cupy.float64 if problem.dtype == "float64" else cupy.float32
-            made = generator.standard_normal(piece.size, dtype=wide)
-            piece[:] = (made.view(cupy.uint32) >> 16).astype(cupy.uint16) if problem.dtype == "bfloat16" else made
+            made = generator.standard_normal(piece.size, dtype=cupy.float64 if dtype == "float64" else cupy.float32)
+            piece[:] = (made.view(cupy.uint32) >> 16).astype(cupy.uint16) if dtype == "bfloat16" else made
 
 
 def by_cublas_xt(arrays: Sequence[Array], devices: Sequence[int], block: int) -> dict[str, Any]:

@@ -19,6 +19,8 @@ def kernels(settings: Settings, name: str | None) -> None:
         print_json(found)
     elif isinstance(found, dict):
         console().print(found["summary"], found["idea"], sep="\n", markup=False)
+        if found.get("unserved"):  # of services that say so
+            console().print(f"Not served now: {found['unserved']}", markup=False)
         if found["parameters"]:
             show(found["parameters"], ("name", "default", "values", "summary"))
     else:

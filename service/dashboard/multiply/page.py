@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
 from jobs.errors import MatmulError, StoreUnavailable
-from jobs.fleet.workers import WorkerInfo
+from jobs.fleet.workers import WorkerInfo, why_unserved
 from jobs.models import Distribution, new_id
 from kernels.catalog import CATALOG
 from kernels.model.kernel import Kernel
@@ -126,4 +126,4 @@ def _why_not(kernel: Kernel, workers: Sequence[WorkerInfo]) -> str | None:
         return "no worker is live"
     if not any(worker.device.device_class == kernel.device_class for worker in workers):
         return f"needs a {kernel.device_class.upper()}"
-    return "no live worker serves it"
+    return why_unserved(kernel, workers) or "no live worker serves it"

@@ -18,6 +18,7 @@ from jobs.formats.elements import Array
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import MIB
 from jobs.states import JobState
+from kernels.catalog import BY_NAME
 from tests.support.workers.holding import HELD_FROM, go_on_file
 from tests.support.workers.workers import WorkerBench, is_dead, running_worker, until
 
@@ -61,6 +62,13 @@ def assert_rows_right(a: Array, b: Array, product: Array) -> None:
     np.testing.assert_allclose(product[rows], exact, rtol=0, atol=1e-3)
 
 
+def skip_without_cublasmp() -> None:
+    from worker.cuda.library import cublas_mp
+
+    if cublas_mp.version() is None or "cublasmp" not in BY_NAME:
+        pytest.skip("cuBLASMp is not installed here")
+
+
 def test_a_child_killed_in_the_middle(bench: WorkerBench) -> None:
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal((N, N), dtype=np.float32) for _ in range(2))
@@ -92,6 +100,44 @@ def test_a_child_killed_in_the_middle(bench: WorkerBench) -> None:
             "lease_s": bench.settings.lease_s,
         }
         write_rows(Path(path), {"device": job.record.device}, [row])
+
+
+def test_a_child_killed_after_a_library_multiplied(bench: WorkerBench) -> None:
+    """While its product is checked: nothing of it is kept, and another attempt begins anew."""
+    rng = np.random.default_rng(5)
+    a, b = (rng.standard_normal((N, N), dtype=np.float32) for _ in range(2))
+    go_on_file(bench.settings.store_dir).unlink(missing_ok=True)
+    job_id = bench.submit(a, b, kernel="cublas_xt", timeout_s=300)
+    until(lambda: len(tiles(bench, job_id)) >= HELD_FROM, timeout_s=120, what="some tiles")
+    child = bench.child()
+    child.kill()
+    go_on_file(bench.settings.store_dir).touch()
+    until(lambda: is_dead(child), timeout_s=30, what="its end")
+    job = bench.ended(job_id, timeout_s=300)
+    assert job.record.state is JobState.SUCCEEDED and job.record.attempt == 2, job.record.error
+    assert job.record.why is not None and "in one call on 2 GPUs, then checked in" in job.record.why
+    assert_rows_right(a, b, bench.product(job))
+
+
+@pytest.mark.parametrize(("kernel", "n"), [("cublas_xt", 5000), ("cublasmp", 5000), ("cublasmp", 40)])
+def test_libraries_by_name(bench: WorkerBench, kernel: str, n: int) -> None:
+    """Of whole numbers, so that it is exact."""
+    if kernel == "cublasmp":
+        skip_without_cublasmp()
+    rng = np.random.default_rng(6)
+    a, b = (rng.integers(-2, 3, (n, n)).astype(np.float32) for _ in range(2))
+    go_on_file(bench.settings.store_dir).touch()
+    job = bench.ended(bench.submit(a, b, kernel=kernel, timeout_s=300), timeout_s=300)
+    assert job.record.state is JobState.SUCCEEDED, job.record.error
+    assert job.record.verification is not None and job.record.verification.passed
+    np.testing.assert_array_equal(bench.product(job)[:64], a[:64] @ b)
+
+
+def test_a_product_that_the_library_has_no_room_for(bench: WorkerBench) -> None:
+    skip_without_cublasmp()
+    a = np.ones((N, N), np.float32)
+    job = bench.ended(bench.submit(a, a, kernel="cublasmp", timeout_s=300), timeout_s=300)
+    assert job.record.error is not None and "take `auto`, which goes in tiles" in job.record.error.detail
 
 
 def test_a_small_product_takes_one_gpu(bench: WorkerBench) -> None:

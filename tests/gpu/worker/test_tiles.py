@@ -13,6 +13,7 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of, part_count, part_digests
 from jobs.settings import MIB, Settings
 from kernels.catalog import CATALOG
+from kernels.model.host_library import HostLibraryKernel
 from kernels.model.numerics import COMPLEX_ACCURACY, DTYPES, REAL_NAMES, DTypeName, Problem
 from kernels.tiles.plan import Side, Span, TilePlan, rows_of_parts, slices, spans
 from tests.gpu.products import choice
@@ -29,7 +30,12 @@ SEED = 99
 MEMORY_BYTES = 12 * MIB
 LARGER, SCALE = ("fp32_emulated", "hopper_fp32"), 3  # kernels that take a workspace of more than that
 M, N, K = 1501, 1203, 1031
-PAIRS = [(kernel.name, dtype) for kernel in CATALOG if kernel.device_class == "gpu" for dtype in kernel.dtypes]
+PAIRS = [
+    (kernel.name, dtype)
+    for kernel in CATALOG
+    if kernel.device_class == "gpu" and not isinstance(kernel, HostLibraryKernel)
+    for dtype in kernel.dtypes
+]
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
 from jobs.redis.embedded import EmbeddedServer
+from kernels.catalog import BY_NAME
+from matmul_client.cli.commands import matmul
 from tests.integration.api.test_jobs import SEEDED, problem
 from tools.played.api import FAKE_TTL_S, Api, running_api, until, worker_info
 
@@ -47,6 +50,21 @@ def test_jobs_go_to_the_queue_of_who_can_do_them(api: Api, quiet: httpx.Client) 
     until(lambda: queue() == "gpu")
     assert queue(kernel="cpu_blas") == "cpu"
     assert queue(kernel="naive") == "gpu"
+
+
+def test_what_live_workers_lack_for_a_kernel_is_said(api: Api, quiet: httpx.Client) -> None:
+    """In the list, to who names it, on its page and by the command."""
+    old = worker_info("gpu-0", kernels=("naive", "cublas"), device_class="gpu", compute_capability=(8, 0))
+    lacks = BY_NAME["hopper_bf16"].unsupported_because(old.device.traits)
+    assert lacks and quiet.get("/v1/kernels/hopper_bf16").json()["unserved"] is None
+    api.registry.beat(old, FAKE_TTL_S)
+    until(lambda: quiet.get("/v1/kernels/hopper_bf16").json()["unserved"] == lacks)
+    refused = quiet.post("/v1/matmul", json=SEEDED | {"kernel": "hopper_bf16", "dtype": "bfloat16"}, headers=AT_ONCE)
+    assert problem(refused, 409, "no_worker_for_kernel")["detail"].endswith(f". {lacks}")
+    for path in ("/ui/kernels", "/ui/kernels/hopper_bf16", "/ui/multiply"):
+        assert lacks in quiet.get(path).text
+    told = CliRunner().invoke(matmul, ("kernels", "hopper_bf16"), env={"MATMUL_URL": api.url})
+    assert f"Not served now: {lacks}" in " ".join(told.stdout.split())
 
 
 def test_devices_and_figures_show_them(api: Api, quiet: httpx.Client) -> None:

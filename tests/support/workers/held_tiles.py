@@ -17,11 +17,11 @@ LOOK_EVERY_S = 0.01
 _add = TileJournal.add
 
 
-def held(journal: TileJournal, checked: CheckedTile) -> None:
+def held(journal: TileJournal, checked: CheckedTile, **after: float) -> None:
     while len(journal.records) >= HELD_FROM and not go_on_file(get_settings().store_dir).exists():
         journal._wanted()
         time.sleep(LOOK_EVERY_S)
-    _add(journal, checked)
+    _add(journal, checked, **after)
 
 
 setattr(TileJournal, "add", held)  # noqa: B010  # of the class

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tables.scaling.library_gang import library_gang
 from benchmarks.tables.scaling.multi_gpu import multi_gpu
 from benchmarks.tables.scaling.out_of_core import out_of_core, progress_of_tiles, tile_rows
 from benchmarks.tables.service.scale import beats, cells, objects, walls
@@ -80,3 +81,21 @@ def test_two_gpus_are_judged_by_what_was_asked_for(tmp_path: Path) -> None:
     (tmp_path / "x_multi_gpu.json").write_text(json.dumps(record))
     judged, unasked = list(multi_gpu(tmp_path))[2].splitlines()[2:]
     assert judged.endswith("| 1.96 | ≥ 1.9 | ≥ 1.97 | reached |") and unasked.endswith("| 1.96 |  |  |  |")
+
+
+def test_libraries_on_two_gpus_are_judged_by_what_was_asked_for(tmp_path: Path) -> None:
+    assert not list(library_gang(tmp_path))
+    of = {"what": "resident", "kernel": "cublasmp", "n": 16_384, "one_tflops": 50.0, "several_tflops": 93.0}
+    types = {"float32": 1.86, "float16": 1.69, "bfloat16": 1.69}
+    rows = [of | {"dtype": dtype, "speedup": times} for dtype, times in types.items()]
+    job = {"estimate_s": 0.21, "kernel_s": 0.0871, "product_s": 0.2, "tflops": 43.98}
+    rows.append({"what": "from host", "kernel": "cublasmp", "dtype": "float32", "n": 16_384, **job})
+    about = {"environment": ENVIRONMENT | {"python": "3", "versions": {}}, "device": "A GPU", "gpus": 2}
+    record = about | {"versions": {"cublasmp": "0.10.0"}, "rows": rows}
+    (tmp_path / "x_library_gang.json").write_text(json.dumps(record))
+    told, _, resident, _, jobs = library_gang(tmp_path)
+    assert told.startswith("2 × A GPU, cublasmp 0.10.0, nccl ?.")
+    reached, missed, unasked = resident.splitlines()[2:]
+    assert reached.endswith("| 1.86 | ≥ 1.85 | reached |") and missed.endswith("| 1.69 | ≥ 1.7 | missed |")
+    assert unasked.endswith("| 1.69 |  |  |")
+    assert jobs.endswith("| float32 | `cublasmp` | 16384 | 0.210 | 0.087 | 0.200 | 44.0 |")

@@ -11,6 +11,7 @@ import cupy
 import numpy as np
 
 from jobs.models import Verification
+from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, NORMWISE, Problem
 from kernels.tiles.plan import PLACES, Side, Span, Tile
@@ -22,7 +23,7 @@ from worker.cuda.tiles.checked import checkable
 from worker.cuda.tiles.epilogue import TileEpilogue
 from worker.cuda.tiles.fingerprints import launch_fingerprint, panel_fingerprint, part_of_panel
 from worker.cuda.tiles.gpus import Gpu
-from worker.cuda.tiles.host import HostMemory
+from worker.cuda.tiles.host import HostMemory, copy_tile
 from worker.cuda.tiles.panels import Panel
 from worker.device.tiles import CheckedTile, TiledTask, TileRecord
 
@@ -62,9 +63,15 @@ class Computing:
     """For one thread, on the stream that is current. Tiles take turns in two places."""
 
     def __init__(
-        self, gpu: Gpu, task: TiledTask, operands: dict[Side, HostMemory], epilogue: TileEpilogue | None
+        self,
+        gpu: Gpu,
+        task: TiledTask,
+        operands: dict[Side, HostMemory],
+        out: HostMemory,
+        epilogue: TileEpilogue | None,
     ) -> None:
-        self._gpu, self._task, self._operands, self._epilogue = gpu, task, operands, epilogue
+        self._gpu, self._task, self._operands, self._out, self._epilogue = gpu, task, operands, out, epilogue
+        self._is_there = isinstance(task.choice.kernel, HostLibraryKernel)  # A·B, in the product's memory
         largest = product_layout(task.plan.largest.problem(task.problem))
         self._places = [cupy.cuda.alloc(max(largest.bytes, 1)) for _ in range(PLACES)]
         self._are_free = [cupy.cuda.Event(disable_timing=True) for _ in range(PLACES)]
@@ -77,6 +84,11 @@ class Computing:
         one = not wraps(problem) and task.choice.kernel.accuracy.get(problem.dtype) not in NORMWISE
         return one and task.checked and self._epilogue is None and not DTYPES[problem.dtype].is_complex
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the product's memory does not have the tiles yet."""
+        return not self._is_there or self._epilogue is not None
+
     def product(self, tile: Tile, number: int) -> DeviceMatrix:
         """Where the tile is, which is the one of that number on this device."""
         return DeviceMatrix(product_layout(tile.problem(self._task.problem)), self._places[number % PLACES])
@@ -88,8 +100,8 @@ class Computing:
         return event
 
     def launch(self, tile: Tile, panels: dict[Side, Panel], number: int, rows: Sequence[tuple[Span, Any]]) -> Launched:
-        """Puts kernel and fingerprints on the stream. `rows`: slices of the tile, each with the event by which its rows
-        of A are there."""
+        """Puts kernel and fingerprints on the stream; a copy in the kernel's place, where a library multiplied the whole.
+        `rows`: slices of the tile, each with the event by which its rows of A are there."""
         task, stream = self._task, cupy.cuda.get_current_stream()
         problem, d = tile.problem(task.problem), self.product(tile, number)
         epilogue, p = None, d
@@ -104,9 +116,12 @@ class Computing:
             p.memory.memset_async(0, p.layout.bytes)
         for span, is_there in rows:
             stream.wait_event(is_there)
-            multiply = self._of_rows(problem, span, panels, p)
-            with launched.watch:
-                multiply()
+            if not self._is_there:
+                multiply = self._of_rows(problem, span, panels, p)
+                with launched.watch:
+                    multiply()
+        if self._is_there:
+            copy_tile(self._out, tile, p, to_device=True)
         if epilogue is not None:
             with launched.watch:
                 epilogue.launch()

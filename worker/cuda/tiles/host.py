@@ -11,8 +11,8 @@ import cupy
 from jobs.formats.elements import Array
 from kernels.model.numerics import DTypeName, Problem
 from kernels.tiles.plan import Side, Span, Tile
+from worker.cuda.from_host.copies import Copy, start_copy
 from worker.cuda.memory import DeviceMatrix
-from worker.cuda.pitch import LARGEST_PITCH_BYTES
 
 
 class Part(NamedTuple):
@@ -65,17 +65,6 @@ def panel_part(problem: Problem, tile: Tile, side: Side, memory: HostMemory) -> 
     return Part(items, Span(0, memory.rows), span)
 
 
-class Copy(NamedTuple):
-    """Rows between host and device; widths and pitches in bytes."""
-
-    device: int
-    device_pitch: int
-    host: int
-    host_pitch: int
-    width: int
-    height: int
-
-
 def copies(memory: HostMemory, part: Part, matrix: DeviceMatrix) -> Iterator[Copy]:
     """All of the part, which lies in `matrix` on the device, item by item."""
     layout, itemsize = matrix.layout, memory.array.itemsize
@@ -87,29 +76,7 @@ def copies(memory: HostMemory, part: Part, matrix: DeviceMatrix) -> Iterator[Cop
         yield Copy(device, layout.pitch_bytes, host, memory.row_bytes, width, part.rows.size)
 
 
-def pieces(copy: Copy, count: int) -> Iterator[Copy]:
-    """The same in about so many pieces."""
-    height = max(1, -(-copy.height // max(1, count)))
-    for row in range(0, copy.height, height):
-        yield copy._replace(
-            device=copy.device + row * copy.device_pitch,
-            host=copy.host + row * copy.host_pitch,
-            height=min(height, copy.height - row),
-        )
-
-
-def start_copy(copy: Copy, stream: int, *, to_device: bool) -> None:
-    runtime = cupy.cuda.runtime
-    kind = runtime.memcpyHostToDevice if to_device else runtime.memcpyDeviceToHost
-    if copy.device_pitch == copy.width == copy.host_pitch or copy.height == 1:
-        size = copy.width * copy.height
-        to, source = (copy.device, copy.host) if to_device else (copy.host, copy.device)
-        runtime.memcpyAsync(to, source, size, kind, stream)
-        return
-    if max(copy.device_pitch, copy.host_pitch) > LARGEST_PITCH_BYTES:
-        for row in pieces(copy, copy.height):
-            start_copy(row, stream, to_device=to_device)
-        return
-    device, host = (copy.device, copy.device_pitch), (copy.host, copy.host_pitch)
-    to_and_source = (*device, *host) if to_device else (*host, *device)
-    runtime.memcpy2DAsync(*to_and_source, copy.width, copy.height, kind, stream)
+def copy_tile(product: HostMemory, tile: Tile, matrix: DeviceMatrix, *, to_device: bool) -> None:
+    """On the current stream."""
+    for copy in copies(product, Part(tile.items, tile.rows, tile.columns), matrix):
+        start_copy(copy, cupy.cuda.get_current_stream().ptr, to_device=to_device)

@@ -16,7 +16,7 @@ from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.tiles.computing import SIDES, Computing, Launched
 from worker.cuda.tiles.epilogue import TileEpilogue
 from worker.cuda.tiles.gpus import Gpu
-from worker.cuda.tiles.host import HostMemory, Part, copies, panel_part, start_copy
+from worker.cuda.tiles.host import HostMemory, Part, copy_tile, panel_part
 from worker.cuda.tiles.panels import Panels, Shared
 from worker.cuda.tiles.rereading import Rereading
 from worker.cuda.tiles.rereads import Block, Reread
@@ -51,7 +51,7 @@ class Lane:
         self._panels = {side: self._places_of(side, shared if side == task.plan.inner else None) for side in SIDES}
         of_tile = product_layout(largest).bytes
         self._epilogue = TileEpilogue(gpu.compiler, epilogue, task, self._up, of_tile) if epilogue else None
-        self._computing = Computing(gpu, task, operands, self._epilogue)
+        self._computing = Computing(gpu, task, operands, self._out, self._epilogue)
         self._on_its_way: _Down | None = None
         self.back = StopWatch()
         self._reading: Rereading
@@ -157,10 +157,8 @@ class Lane:
             return
         tile = checked.tile
         with self._down, self.back:
-            for copy in copies(
-                self._out, Part(tile.items, tile.rows, tile.columns), self._computing.product(tile, number)
-            ):
-                start_copy(copy, self._down.ptr, to_device=False)
+            if self._computing.is_new:
+                copy_tile(self._out, tile, self._computing.product(tile, number), to_device=False)
         self._arrived(emit)
         self._on_its_way = _Down(checked, self._computing.free_place(number, self._down))
 

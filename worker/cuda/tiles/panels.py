@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import cupy
 
 from kernels.tiles.plan import PLACES
+from worker.cuda.from_host.copies import Copy, pieces, start_copy
 from worker.cuda.memory import DeviceMatrix, StopWatch, clear_padding
 from worker.cuda.pitch import Layout, operand_layout
 from worker.cuda.tiles.exchange import Exchange, Offer
-from worker.cuda.tiles.host import Copy, HostMemory, Part, copies, pieces, start_copy
+from worker.cuda.tiles.host import HostMemory, Part, copies
 
 PIECES = 32  # that a panel is cut into where it is copied little by little
 

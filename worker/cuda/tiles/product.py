@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from queue import Empty, Queue
 from threading import Event, Lock, Thread
 
@@ -38,10 +38,20 @@ class Stopped(Exception):
 
 class CudaTiledProduct(TiledProduct):
     """`tile_s`: how long a tile should take. What is read once more comes in blocks of so many parts, for as many of
-    which each GPU has places."""
+    which each GPU has places. `multiply`: of a library that puts A·B into the product's memory as a whole, and says how
+    many seconds that took, before it goes through the devices in tiles."""
 
-    def __init__(self, task: TiledTask, gpus: Sequence[Gpu], tile_s: float, block_parts: int, places: int) -> None:
+    def __init__(
+        self,
+        task: TiledTask,
+        gpus: Sequence[Gpu],
+        tile_s: float,
+        block_parts: int,
+        places: int,
+        multiply: Callable[[], float] | None = None,
+    ) -> None:
         self._task, self._gpus, self._tile_s, self._places = task, gpus, tile_s, places
+        self._multiply, self._library_s = multiply, 0.0
         a, b = (_batched(each.elements) for each in (task.a, task.b))
         dtype = task.problem.dtype
         self._operands: dict[Side, HostMemory] = {"a": HostMemory(a, dtype), "b": HostMemory(b, dtype)}
@@ -73,11 +83,13 @@ class CudaTiledProduct(TiledProduct):
 
     # ---- tiles ----
     def tiles(self, done: Collection[int]) -> Iterator[CheckedTile]:
+        if self._multiply is not None:
+            assert not done, "the product is computed as a whole"
+            self._library_s = self._multiply()
         for tile in self._task.plan.tiles():
             if tile.number not in done:
                 self._count_rows(tile, 1)
-        counts = {len(self._task.plan.tiles_of(device)) for device in range(len(self._gpus))}
-        if len(self._gpus) > 1 and len(counts) == 1 and not done:  # all lanes then need the same panels
+        if len(self._gpus) > 1 and not done and self._share_inner_panels():
             self._exchange = Exchange(len(self._gpus))
         threads = [
             Thread(target=self._compute, args=(device, done), name=f"gpu {device}", daemon=True)
@@ -98,6 +110,13 @@ class CudaTiledProduct(TiledProduct):
             thread.join()
         for lane in self._lanes.values():  # not before: one takes panels from another
             lane.free()
+
+    def _share_inner_panels(self) -> bool:
+        """Whether all lanes need the same ones in the same order. In a batch they may be at different items."""
+        problem, plan = self._task.problem, self._task.plan
+        inner: Side = "b" if plan.outer == "a" else "a"
+        devices = range(len(self._gpus))
+        return len({tuple(tile.panel(inner, problem) for tile in plan.tiles_of(device)) for device in devices}) == 1
 
     def _as_they_come(self, left: int) -> Iterator[CheckedTile]:
         heard_at = time.monotonic()
@@ -177,7 +196,8 @@ class CudaTiledProduct(TiledProduct):
         with device_faults(), cupy.cuda.Device(self._gpus[0].index), cupy.cuda.Stream(non_blocking=True):
             self._lanes[0].finish(self._task.wanted)
         self._compare_operands(records)
-        kernels_s = sum(record.kernel_ms for record in records.values()) / 1e3
+        of_tiles_s = sum(record.kernel_ms for record in records.values()) / 1e3
+        kernels_s = of_tiles_s + self._library_s * len(self._gpus)
         self.flops_per_s = self._task.problem.flops / kernels_s if kernels_s >= LEAST_S else None
         of_product = self._rereads[-1]
         whole = sum(record.fingerprint for record in records.values()) & MASK
@@ -208,7 +228,7 @@ class CudaTiledProduct(TiledProduct):
 
     @property
     def measured(self) -> Measured:
-        return self._times
+        return self._times.model_copy(update={"kernel_ms": self._library_s * 1e3})
 
 
 def _batched(array: Array) -> Array:

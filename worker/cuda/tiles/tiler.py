@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 import cupy
 
@@ -11,6 +12,7 @@ from jobs.fleet.workers import DeviceInfo
 from jobs.formats.elements import Array
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
+from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import LibraryKernel
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.selection.choose import Choice
@@ -20,9 +22,11 @@ from kernels.tiles.plan import TileBytes
 from kernels.tiles.rates import measured_flops
 from worker.cuda.complex.arrangement import arranged_bytes
 from worker.cuda.device.admission import SPARE_BYTES
+from worker.cuda.from_host.libraries import HostLibraries
 from worker.cuda.launch import kernel_bytes
 from worker.cuda.page_locks import DEFAULT, PageLocks
 from worker.cuda.pitch import IN_GROUPS, operand_layout, product_layout
+from worker.cuda.tiles.by_library import LibraryTiler
 from worker.cuda.tiles.gpus import Gpu, free_all
 from worker.cuda.tiles.product import CudaTiledProduct
 from worker.cuda.tiles.rereads import BLOCK_PARTS
@@ -44,6 +48,7 @@ class Tiler:
 
     def __init__(self, settings: Settings, device: DeviceInfo, gpus: Sequence[Gpu], page_locks: PageLocks) -> None:
         self.gpus = gpus
+        self.libraries = HostLibraries([gpu.index for gpu in gpus])
         self._device, self._page_locks = device, page_locks
         device_bytes = settings.device_memory_bytes or (device.memory_bytes or 0) // 10 * 9
         self._device_bytes = device_bytes  # that a product may take, of each
@@ -54,6 +59,8 @@ class Tiler:
 
     def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
         """As `TilingRunner.tiling`."""
+        if (by_library := self._by_library(problem, choice, has_epilogue=has_epilogue)) is not None:
+            return by_library.tiling(problem)
         speeds, tile_bytes = self._speeds(problem, choice), self._tile_bytes(choice)
         fits = whole_bytes(problem, tile_bytes, has_epilogue) <= self._device_bytes
         copied_s = (problem.operand_bytes + problem.product_bytes) / speeds.copied_bytes
@@ -79,20 +86,36 @@ class Tiler:
     @contextmanager
     def tiled(self, task: TiledTask) -> Iterator[TiledProduct]:
         """Host memory is registered with CUDA as long as this lasts."""
-        tile_bytes = self._tile_bytes(task.choice, has_epilogue=task.epilogue is not None)
+        has_epilogue, multiply = task.epilogue is not None, None
+        tile_bytes = self._tile_bytes(task.choice, has_epilogue=has_epilogue)
         tiling_s = estimate(task.plan, self._speeds(task.problem, task.choice), tile_bytes).total_s
         tile_s = tiling_s / task.plan.count * task.plan.devices
+        if (by_library := self._by_library(task.problem, task.choice, has_epilogue=has_epilogue)) is not None:
+            multiply = partial(self._multiply_first, task, by_library.library_s(task.problem))
         with (
             self._locked(task.a.elements, task.a.memory),
             self._locked(task.b.elements, task.b.memory),
             self._locked_addend(task.epilogue),
             self._locked(task.out, task.memory),
         ):
-            product = CudaTiledProduct(task, self.gpus[: task.plan.devices], tile_s, self._block_parts, self._places)
+            places = self._block_parts, self._places
+            product = CudaTiledProduct(task, self.gpus[: task.plan.devices], tile_s, *places, multiply)
             yield product
             if product.flops_per_s is not None:
                 self._learn(task.choice.kernel.name, task.problem.dtype, product.flops_per_s)
         free_all(self.gpus)
+
+    def _by_library(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> LibraryTiler | None:
+        """None for kernels that compute tiles."""
+        if not isinstance(choice.kernel, HostLibraryKernel):
+            return None
+        tile_bytes = self._tile_bytes(choice, has_epilogue=has_epilogue)
+        room = len(self.gpus), self._device_bytes
+        return LibraryTiler(choice.kernel, *room, self._speeds(problem, choice), tile_bytes)
+
+    def _multiply_first(self, task: TiledTask, expected_s: float) -> float:
+        a, b = task.a.elements, task.b.elements
+        return self.libraries.multiply(task.choice, task.problem, a, b, task.out, task.wanted, expected_s)
 
     def _locked_addend(self, epilogue: Epilogue | None) -> AbstractContextManager[None]:
         c = epilogue.c if epilogue is not None else None

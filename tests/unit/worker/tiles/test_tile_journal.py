@@ -8,7 +8,10 @@ import pytest
 
 from jobs.errors import StaleAttempt
 from jobs.ledger.interface import Claimed
+from jobs.matrices.interface import Partial
 from jobs.models import ANONYMOUS, JobError, MatmulRequest, NewJob, OperandRef, RandomSpec
+from kernels.catalog import BY_NAME
+from kernels.entries.libraries import CUBLASMP
 from kernels.model.numerics import Problem
 from kernels.tiles.estimate import Estimate
 from kernels.tiles.plan import TilePlan, spans
@@ -16,6 +19,7 @@ from tests.support.ledger.memory_ledger import MemoryLedger
 from worker.check.verify import NOT_CHECKED
 from worker.device.tiles import CheckedTile, TileRecord, Tiling, described
 from worker.product.tile_journal import TileJournal
+from worker.product.tiled import goes_on
 
 N = 100
 
@@ -49,6 +53,15 @@ class Lab:
 
     def ended(self, number: int) -> None:
         self.ledger.fail(self.job_id, number, JobError(type="worker_lost", detail="Lost."), max_attempts=9)
+
+
+class Found(Partial):
+    """A place with what an earlier attempt wrote."""
+
+    is_found = True
+
+    def touch(self) -> None:
+        """Nothing looks."""
 
 
 def add(journal: TileJournal, planned: Tiling, count: int) -> None:
@@ -110,3 +123,19 @@ def test_an_attempt_that_was_given_up_on_keeps_nothing(lab: Lab) -> None:
     with pytest.raises(StaleAttempt):
         add(late, tiling(), 1)
     assert not [name for name in lab.ledger.findings(lab.job_id) if name.startswith("tile:")]
+
+
+def test_the_pace_is_that_of_tiles(lab: Lab) -> None:
+    """What a library took before the first is not taken for theirs."""
+    journal, planned = lab.attempt(1), tiling()
+    journal.begin(planned, "cublas_xt", {}, is_found=False)
+    first = next(planned.plan.tiles())
+    record = TileRecord(tile=first.number, residual=0.5, fingerprint=1, a=1, b=2, kernel_ms=0.0)
+    journal.add(CheckedTile(first, NOT_CHECKED, record), after_s=3600.0)
+    assert lab.ledger.get(lab.job_id).record.progress.eta_s == 0.0
+
+
+def test_no_tile_counts_where_a_library_writes_the_whole_anew() -> None:
+    found = Found()
+    assert goes_on(BY_NAME["cublas"], found) and not goes_on(BY_NAME["cublas"], None)
+    assert not goes_on(BY_NAME["cublas_xt"], found) and not goes_on(CUBLASMP, found)

@@ -70,6 +70,9 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "in slices on two devices": ({"problem": ROWS, "parts": (1, 2, 3), "devices": 2}, "6 tiles"),
     "two devices": ({"problem": PLAIN, "parts": (1, 4, 3), "devices": 2}, "12 tiles"),
     "three devices, columns outside": ({"problem": ODD, "parts": (1, 2, 6), "devices": 3, "outer": "b"}, "12 tiles"),
+    "a batch by rows on two devices": ({"problem": BATCH, "parts": (7, 2, 2), "devices": 2}, "28 tiles"),
+    "a batch by items on two devices": ({"problem": BATCH, "parts": (7, 1, 1), "devices": 2}, "7 tiles"),
+    "one B for all on two devices": ({"problem": SHARED, "parts": (6, 2, 2), "devices": 2}, "24 tiles"),
     "alpha alone": ({"problem": PLAIN, "parts": (1, 3, 4), "c": "none"}, "12 tiles"),
     "alpha, beta and C": ({"problem": PLAIN, "parts": (1, 3, 4), "c": "each"}, "12 tiles"),
     "C, columns outside": ({"problem": PLAIN, "parts": (1, 3, 4), "outer": "b", "c": "each"}, "12 tiles"),
@@ -100,6 +103,18 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a tile of another operand": ({"problem": PLAIN, "parts": (1, 3, 4), "found": 5, "stale": 1}, "OperandDamaged"),
     "other bytes than were sent": ({"problem": PLAIN, "parts": (1, 3, 4), "sent": 1}, "OperandDamaged"),
     "a product that changed": ({"problem": PLAIN, "parts": (1, 3, 4), "product": 1}, "VerificationFailed"),
+    "by a library": ({"problem": PLAIN, "parts": (1, 3, 4), "library": 1}, "12 tiles"),
+    "by a library, on two devices": ({"problem": BATCH, "parts": (7, 2, 2), "devices": 2, "library": 1}, "28 tiles"),
+    "by a library, with C": ({"problem": PLAIN, "parts": (1, 3, 4), "c": "each", "library": 1}, "12 tiles"),
+    "by a library, changed afterwards": (
+        {"problem": PLAIN, "parts": (1, 3, 4), "library": 1, "product": 1},
+        "VerificationFailed",
+    ),
+    "by a library, of other bytes": ({"problem": PLAIN, "parts": (1, 3, 4), "library": 1, "sent": 1}, "OperandDamaged"),
+    "by a library, an element of D that does not follow": (
+        {"problem": PLAIN, "parts": (1, 3, 4), "c": "each", "library": 1, "faults": ["d"]},
+        "VerificationFailed",
+    ),
     "a panel that changed": ({"problem": PLAIN, "parts": (1, 3, 4), "faults": ["panel"]}, "OperandDamaged"),
 }
 

@@ -1,0 +1,91 @@
+"""Products by libraries that take them from the host's memory, on all GPUs of this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from jobs.matrices.interface import Place
+from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice
+from worker.cpu.epilogue import add_epilogue
+from worker.cpu.runner import CpuProduct
+from worker.cuda.from_host.mp_gang import MpGang
+from worker.cuda.from_host.together import together
+from worker.cuda.library.cublas_xt import CublasXt
+from worker.device.cancellable_lock import LockRequest
+from worker.device.runner import Epilogue, HostOperand, Product
+
+STUCK_S, STUCK_TIMES = 60.0, 20  # longest wait: so long, and so many times as long as it should take
+
+
+class HostLibraries:
+    """For one product at a time. `devices`: as this process numbers them."""
+
+    def __init__(self, devices: Sequence[int]) -> None:
+        self._devices = devices
+        self._gang = MpGang(devices)
+
+    def multiply(
+        self,
+        choice: Choice,
+        problem: Problem,
+        a: Array,
+        b: Array,
+        out: Array,
+        wanted: Callable[[], None],
+        expected_s: float,
+    ) -> float:
+        """`out` (batch, m, n) = A·B. Seconds that the library took; of cuBLASMp, without copies. It cannot be stopped:
+        what `wanted` raises is raised once it is done. Raises DeviceFault, OutOfDeviceMemory, KernelUnavailable."""
+        if not problem.k:
+            out[...] = 0
+            return 0.0
+        one = replace(problem, batch=1, a_batched=False, b_batched=False)
+        items = [(_item(a, number), _item(b, number), out[number]) for number in range(problem.batch)]
+        limit_s = STUCK_S + STUCK_TIMES * expected_s
+        if choice.kernel.name == "cublasmp":
+            return sum(self._gang.multiply(one, *item, wanted, limit_s) for item in items)
+        began = time.perf_counter()
+        together([partial(self._by_xt, choice.config["block"], one, items)], wanted, limit_s)
+        return time.perf_counter() - began
+
+    def _by_xt(self, block: int, problem: Problem, items: Sequence[tuple[Array, Array, Array]]) -> None:
+        library = CublasXt(self._devices, block)
+        try:
+            for a, b, c in items:
+                library.multiply(a, b, c, transpose_a=problem.transpose_a, transpose_b=problem.transpose_b)
+        finally:
+            library.close()
+
+    def computed(
+        self,
+        problem: Problem,
+        choice: Choice,
+        operands: tuple[HostOperand, HostOperand],
+        epilogue: Epilogue | None,
+        place: Place | None,
+        device_lock: LockRequest,
+        wanted: Callable[[], None],
+    ) -> Product:
+        """A product in this process's memory, where it is checked, too."""
+        device_lock.acquire()
+        a, b = (operand.elements for operand in operands)
+        out = None if place is None else place.elements
+        p = out if epilogue is None else None
+        if p is None:
+            p = np.empty(problem.product_shape, STORAGE_DTYPES[problem.product_dtype])
+        whole = p.reshape(problem.batch, problem.m, problem.n)
+        kernel_ms = self.multiply(choice, problem, a, b, whole, wanted, 0.0) * 1e3
+        c = p if epilogue is None else add_epilogue(problem, epilogue, p, out)
+        return CpuProduct(problem, operands, p, c, epilogue, kernel_ms=kernel_ms, place=place, device_lock=device_lock)
+
+
+def _item(matrix: Array, number: int) -> Array:
+    """Of a batch, or the one that serves all of it."""
+    return matrix if matrix.ndim == 2 else matrix[number]
