@@ -100,7 +100,7 @@ class Computing:
         return event
 
     def launch(self, tile: Tile, panels: dict[Side, Panel], number: int, rows: Sequence[tuple[Span, Any]]) -> Launched:
-        """Puts kernel and fingerprints on the stream; a copy in the kernel's place, where a library multiplied the whole.
+        """Puts kernel and fingerprints on the stream; where a library multiplied all, a copy.
         `rows`: slices of the tile, each with the event by which its rows of A are there."""
         task, stream = self._task, cupy.cuda.get_current_stream()
         problem, d = tile.problem(task.problem), self.product(tile, number)
