@@ -130,7 +130,7 @@ def _sums(config: TileConfig) -> int:
 
 def _scales(problem: Problem, config: TileConfig) -> str | None:
     """Scales take registers, those of single columns many."""
-    widths = (64, 128, 256) if problem.scale_columns == SCALE_DEPTH else (64, 128)
+    widths = (64, 128, 256) if problem.scale_columns == SCALE_DEPTH else (64, 128, 192, 256)
     if not config.get("promote"):
         return "Block scales are for sums that are promoted: take promote=1, or leave it out."
     if config["block_n"] not in widths:

@@ -17,6 +17,11 @@
 #include "hopper_schedule.cuh"
 #include "hopper_stages.cuh"
 
+#ifdef SCALE_COLUMNS
+#include "hopper_bulk.cuh"
+#include "hopper_scales.cuh"
+#endif
+
 constexpr int GROUP_M = 8;  // rows of clusters whose tiles are computed at about the same time
 
 #ifdef TRIANGLE
@@ -49,7 +54,11 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
         const int item_a = sizes.items_a > 1 ? work.item : 0, item_b = sizes.items_b > 1 ? work.item : 0;
         for (int depth = 0; depth < sizes.k; depth += STEP, place.advance()) {
             wait_barrier(at.empty(place.stage), place.parity ^ 1);
-            arrive_expecting(at.full(place.stage), boxes_a * A_BOX_BYTES + boxes_b * BOX_BYTES);
+            arrive_expecting(at.full(place.stage),
+                             boxes_a * A_BOX_BYTES + boxes_b * BOX_BYTES + (HAS_SCALES_IN_STAGES ? SCALES_BYTES : 0));
+#ifdef SCALE_COLUMNS
+            if (HAS_SCALES_IN_STAGES) load_scales(at, sizes.scales, work, depth / STEP, place.stage);
+#endif
             for (int box = 0; box < boxes_a; ++box) {
                 const int row = work.row + box * A_BOX, x = A_ALONG_K ? depth : row, y = A_ALONG_K ? row : depth;
                 const unsigned int to = at.a(place.stage, 0) + box * A_BOX_BYTES;
@@ -111,14 +120,9 @@ __device__ __forceinline__ void consume_tile(const Shared& at, const TensorMap& 
     HOPPER_SUM sums[N / 2] = {};
     if constexpr (FROM_REGISTERS)
         multiply_across<N>(at, consumer, sizes.steps(), place, sums);
-    else if constexpr (PROMOTED) {
-#ifdef SCALE_COLUMNS
-        TileScales scales(sizes.scales, work.item, work.row + consumer * BOX, work.column);
-        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums, scales);
-#else
+    else if constexpr (PROMOTED)
         multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums);
-#endif
-    } else
+    else
         multiply_stages<N>(at, consumer, sizes.steps(), place, sums);
     if constexpr (FROM_REGISTERS)
         store_turned<N>(at, map, sizes, work, consumer, boxes_stored, sums, epilogue);
@@ -134,6 +138,46 @@ __device__ __forceinline__ void pass_tile(const Shared& at, int steps, StageStat
     }
 }
 
+#ifdef SCALE_COLUMNS
+template <int N, int DOWN>
+__device__ __forceinline__ void consume_scaled_tile(const Shared& at, const TensorMap& map, const Sizes& sizes,
+                                                    const Share& share, int consumer, StageState& place,
+                                                    int& boxes_stored, const Epilogue& epilogue) {
+    HOPPER_SUM sums[DOWN][N / 2] = {};
+    if constexpr (HAS_SCALES_IN_STAGES) {
+        ColumnScales<DOWN> scales(sizes.scales, share, consumer);
+        multiply_scaled<N, DOWN>(at, consumer, sizes.steps(), place, sums, scales);
+    } else {
+        BlockScales<DOWN> scales(sizes.scales, share, consumer);
+        multiply_scaled<N, DOWN>(at, consumer, sizes.steps(), place, sums, scales);
+    }
+#pragma unroll
+    for (int box = 0; box < DOWN; ++box) {
+        const Work stored = {share.row + (box - consumer) * BOX, share.column, share.item, share.columns};
+        store_sums<N>(at, map, sizes, stored, consumer, boxes_stored, sums[box], epilogue);
+    }
+}
+
+__device__ __forceinline__ void consume(const Shared& at, const TileSchedule& schedule, const TensorMap& map,
+                                        const Sizes& sizes, int consumer, const Epilogue& epilogue) {
+    StageState place;
+    Work work;
+    int boxes_stored = 0;
+    for (int wave = 0; schedule.find(wave, work); ++wave) {
+        const Share share(work, consumer);
+        const bool has_all_boxes = share.row + (BOXES_DOWN - 1) * BOX < sizes.m;
+        if (share.row >= sizes.m || share.columns <= 0)
+            pass_tile(at, sizes.steps(), place);
+        else if (BOXES_DOWN > 1 && !has_all_boxes)
+            consume_scaled_tile<WIDTH, 1>(at, map, sizes, share, consumer, place, boxes_stored, epilogue);
+        else if (WIDTH > 64 && share.columns <= 64)
+            consume_scaled_tile<64, BOXES_DOWN>(at, map, sizes, share, consumer, place, boxes_stored, epilogue);
+        else
+            consume_scaled_tile<WIDTH, BOXES_DOWN>(at, map, sizes, share, consumer, place, boxes_stored, epilogue);
+    }
+    wait_stores_read<0>();
+}
+#else
 __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& schedule, const TensorMap& map,
                                         const Sizes& sizes, int consumer, const Epilogue& epilogue) {
     StageState place;
@@ -154,6 +198,8 @@ __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& sc
     }
     wait_stores_read<0>();
 }
+
+#endif
 
 __device__ __forceinline__ void multiply_tiles(unsigned char* shared, const TensorMap& a, const TensorMap& b,
                                                const TensorMap& c, const Sizes& sizes, const Epilogue& epilogue) {

@@ -6,22 +6,12 @@
 // (hopper_scales.cuh); `scales` is then one object, of the tile, and otherwise nothing.
 #pragma once
 
-#ifdef SCALE_COLUMNS
-#include "hopper_scales.cuh"
-#endif
-
 constexpr int PARTS = SWIZZLE_BYTES / DEPTH_BYTES;  // instructions of a round
-
-#ifdef SCALE_COLUMNS
-constexpr int WIDEST_ROUND = 64;  // scales and their products take registers, too
-#else
-constexpr int WIDEST_ROUND = 128;
-#endif
 
 // Of a tile of N columns. Sums of the tile and partial ones are at most 192 of a thread.
 template <int N>
 struct Rounds {
-    static constexpr int COLUMNS = N == 128 ? WIDEST_ROUND : N == 192 ? 96 : 64;
+    static constexpr int COLUMNS = N == 128 ? 128 : N == 192 ? 96 : 64;
     static constexpr int COUNT = N / COLUMNS;  // of a stage
     static constexpr int AT_ONCE = 8 / COUNT;  // stages in which two sets of partial sums take turns
     typedef HOPPER_SUM Partial[COLUMNS / 2];
@@ -65,9 +55,9 @@ __device__ __forceinline__ void expect_next(const Shared& at, StageState place, 
 }
 
 // ---- one set of partial sums, for stages that are too few for two; the first one is there ----
-template <int N, typename... TileScales>
+template <int N>
 __device__ __forceinline__ void promote_one_set(const Shared& at, int consumer, int steps, StageState& place,
-                                                HOPPER_SUM (&sums)[N / 2], TileScales&... scales) {
+                                                HOPPER_SUM (&sums)[N / 2]) {
     constexpr int COLUMNS = Rounds<N>::COLUMNS;
     typename Rounds<N>::Partial partial = {};
 #pragma unroll 1
@@ -81,7 +71,7 @@ __device__ __forceinline__ void promote_one_set(const Shared& at, int consumer, 
             wait_products<0>();
             settle(partial);
             if (is_last) release(at, place.stage);
-            promote(partial, sums + column / 2, column, scales...);
+            promote(partial, sums + column / 2, column);
         }
     }
 }
@@ -89,9 +79,9 @@ __device__ __forceinline__ void promote_one_set(const Shared& at, int consumer, 
 // ---- two sets of partial sums; the first stage is there ----
 // With each round the one before is waited for and added. After AT_ONCE stages all rounds are: where sums that an
 // earlier iteration began are read while instructions run, the compiler lets these wait for each other.
-template <int N, typename... TileScales>
+template <int N>
 __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer, int steps, StageState& place,
-                                                 HOPPER_SUM (&sums)[N / 2], TileScales&... scales) {
+                                                 HOPPER_SUM (&sums)[N / 2]) {
     constexpr int COLUMNS = Rounds<N>::COLUMNS, COUNT = Rounds<N>::COUNT, AT_ONCE = Rounds<N>::AT_ONCE;
     typename Rounds<N>::Partial partial[2] = {};
     int step = 0;
@@ -112,7 +102,7 @@ __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer,
                 settle(partial[1 - set]);
                 if (column == 0) release(at, before);
                 const int first = (column + N - COLUMNS) % N;
-                promote(partial[1 - set], sums + first / 2, first, scales...);
+                promote(partial[1 - set], sums + first / 2, first);
             }
             if (stage + 1 == AT_ONCE) expect_next(at, place, step + AT_ONCE < steps);
             before = place.stage;
@@ -121,15 +111,15 @@ __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer,
         wait_products<0>();
         settle(partial[1]);
         release(at, before);
-        promote(partial[1], sums + (N - COLUMNS) / 2, N - COLUMNS, scales...);
+        promote(partial[1], sums + (N - COLUMNS) / 2, N - COLUMNS);
     }
-    promote_one_set<N>(at, consumer, steps - step, place, sums, scales...);
+    promote_one_set<N>(at, consumer, steps - step, place, sums);
 }
 
-template <int N, typename... TileScales>
+template <int N>
 __device__ __forceinline__ void multiply_and_promote(const Shared& at, int given_consumer, int steps, StageState& place,
-                                                     HOPPER_SUM (&sums)[N / 2], TileScales&... scales) {
+                                                     HOPPER_SUM (&sums)[N / 2]) {
     const int consumer = alike(given_consumer);
     if (steps > 0) wait_barrier(at.full(place.stage), place.parity);
-    promote_two_sets<N>(at, consumer, steps, place, sums, scales...);
+    promote_two_sets<N>(at, consumer, steps, place, sums);
 }

@@ -19,9 +19,16 @@ constexpr int BOXES = BLOCK_N / BOX;  // of B in a stage; of A, one for each con
 constexpr int STAGE_BYTES = (CONSUMERS + BOXES) * BOX_BYTES;
 constexpr int OUT_BYTES = 16 * SWIZZLE_BYTES;  // of C: 16 rows of a warp
 constexpr int OUT_COLUMNS = SWIZZLE_BYTES / sizeof(Delivered);
-constexpr int OUT_BOXES = 2;  // of a warp, written and stored in turn
 constexpr int OUT_OFFSET = STAGES * STAGE_BYTES;
-constexpr int BARRIERS_OFFSET = OUT_OFFSET + CONSUMERS * 4 * OUT_BOXES * OUT_BYTES;
+constexpr int BARRIERS_OFFSET = OUT_OFFSET + CONSUMERS * 4 * 2 * OUT_BYTES;
+#if defined(SCALE_COLUMNS) && SCALE_COLUMNS == 1
+constexpr bool HAS_SCALES_IN_STAGES = true;
+#else
+constexpr bool HAS_SCALES_IN_STAGES = false;
+#endif
+constexpr int OUT_BOXES = HAS_SCALES_IN_STAGES ? 1 : 2;  // of a warp, written and stored in turn
+constexpr int SCALES_OFFSET = OUT_OFFSET + CONSUMERS * 4 * OUT_BYTES, SCALES_BYTES = (BLOCK_M + BLOCK_N) * 4;
+static_assert(!HAS_SCALES_IN_STAGES || SCALES_OFFSET + STAGES * SCALES_BYTES <= BARRIERS_OFFSET, "scales have room");
 constexpr int DEPTH_BYTES = 32;  // of an operand's row, that one instruction multiplies
 #ifdef HOPPER_TRANSPOSED
 constexpr bool FROM_REGISTERS = true, A_ALONG_K = TRANSPOSE_B, B_ALONG_K = !TRANSPOSE_A;
@@ -31,7 +38,8 @@ constexpr bool FROM_REGISTERS = false, A_ALONG_K = !TRANSPOSE_A, B_ALONG_K = TRA
 #endif
 constexpr int A_BOX = FROM_REGISTERS ? STEP : BOX;  // rows of A in a box: STEP × 128 bytes where they lie across k
 constexpr int A_BOX_BYTES = A_BOX * SWIZZLE_BYTES, A_BOXES = BLOCK_M / A_BOX;
-constexpr int RELEASES = FROM_REGISTERS ? WARPGROUP / 32 : 1;  // of a stage by a consumer: where warps read, by each
+// Of a stage by a consumer: where warps read, by each.
+constexpr int RELEASES = FROM_REGISTERS || HAS_SCALES_IN_STAGES ? WARPGROUP / 32 : 1;
 #ifdef PROMOTE
 constexpr bool PROMOTED = PROMOTE;
 #else
@@ -68,6 +76,9 @@ struct Shared {
         return base + stage * STAGE_BYTES + consumer * BOX_BYTES;
     }
     __device__ __forceinline__ unsigned int b(int stage, int box) const { return a(stage, CONSUMERS + box); }
+    __device__ __forceinline__ unsigned int scales(int stage) const {
+        return base + SCALES_OFFSET + stage * SCALES_BYTES;
+    }
     __device__ __forceinline__ unsigned int full(int stage) const { return base + BARRIERS_OFFSET + stage * 8; }
     __device__ __forceinline__ unsigned int empty(int stage) const { return full(STAGES + stage); }
 };

@@ -16,13 +16,13 @@ from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
 from tests.support.scaled.operands import scaled_operands, scaled_problem, true_product
-from worker.cuda.scaled.arrangement import by_stage
+from worker.cuda.scaled.arrangement import by_stage, by_thread
 from worker.cuda.sources import kernel_program
 from worker.device.scaled import ScaledOperand
 
 KERNEL = BY_NAME["hopper_fp8"]
 Variant = tuple[int, int, int]  # columns of B that share a scale, block_n, stages
-VARIANTS: list[Variant] = [(128, 256, 4), (1, 128, 3)]
+VARIANTS: list[Variant] = [(128, 256, 4), (1, 256, 3), (1, 192, 3)]
 ROUNDOFF = 2.0**-24
 
 
@@ -63,6 +63,8 @@ def scaled_run(config: TileConfig, case: Case, pair: tuple[ScaledOperand, Scaled
     assert isinstance(KERNEL, CudaKernel)
     plain = run_of(KERNEL, config, case, (pair[0].elements, pair[1].elements), order)
     scales = [by_stage(case.problem, each, name) for each, name in zip(pair, "ab", strict=True)]
+    if case.problem.scale_columns == 1:
+        scales[1] = by_thread(scales[1])
     pitches = [each.shape[2] for each in scales]
     strides = [each[0].size if len(each) > 1 else 0 for each in scales]
     memories = (*plain.memories, *map(Memory.flat, scales))

@@ -30,6 +30,14 @@ def by_stage(problem: Problem, operand: ScaledOperand, name: str) -> Array:
     return arranged
 
 
+def by_thread(scales: Array) -> Array:
+    """Scales of single columns as `hopper_fp8` reads them: of 16 columns a thread has columns 2·t, 2·t + 1 and those 8
+    further on, and they lie next to each other."""
+    items, stages, lines = scales.shape
+    apart = scales.reshape(items, stages, lines // 16, 2, 4, 2)
+    return np.ascontiguousarray(apart.swapaxes(3, 4)).reshape(scales.shape)
+
+
 def dequantised_layout(layout: Layout) -> Layout:
     """Of an operand's numbers in float32, as any float32 operand lies."""
     shape = (layout.rows, layout.columns)

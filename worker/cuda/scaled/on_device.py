@@ -13,10 +13,11 @@ import numpy as np
 
 from jobs.errors import KernelUnavailable
 from jobs.formats.elements import Array
+from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.numerics import Problem
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix, allocate
-from worker.cuda.scaled.arrangement import LARGEST_COUNT, by_stage, dequantised_layout, launch_of, sizes_of
+from worker.cuda.scaled.arrangement import LARGEST_COUNT, by_stage, by_thread, dequantised_layout, launch_of, sizes_of
 from worker.cuda.sources import scales_program
 from worker.device.operands import HostOperand
 from worker.device.scaled import ScaledOperand
@@ -39,15 +40,18 @@ class ScalesOnDevice:
         return _AS_ARGUMENT.pack(self.a.data.ptr, self.b.data.ptr, *pitches, *strides)
 
 
-def scales_on_device(problem: Problem, operands: Sequence[HostOperand]) -> ScalesOnDevice | None:
-    """None of operands without scales. Raises KernelUnavailable, cupy's OutOfMemoryError."""
+def scales_on_device(problem: Problem, operands: Sequence[HostOperand], kernel: Kernel) -> ScalesOnDevice | None:
+    """As that kernel reads them; None of operands without scales. Raises KernelUnavailable, cupy's OutOfMemoryError."""
     a, b = operands[:2]
     if not (isinstance(a, ScaledOperand) and isinstance(b, ScaledOperand)):
         return None
     both = by_stage(problem, a, "a"), by_stage(problem, b, "b")
     if max(each.size for each in both) > LARGEST_COUNT:
         raise KernelUnavailable("There are more block scales than kernels here count; make the product smaller.")
-    return ScalesOnDevice(*map(cupy.asarray, both))
+    of_a, of_b = both
+    if isinstance(kernel, CudaKernel) and problem.scale_columns == 1:
+        of_b = by_thread(of_b)
+    return ScalesOnDevice(cupy.asarray(of_a), cupy.asarray(of_b))
 
 
 class DequantisedForCheck:
