@@ -133,6 +133,8 @@ def _best(problem: Problem, device: DeviceTraits) -> Iterator[Case]:
 def _unfit(kernel: Kernel, dtype: DTypeName, device: DeviceTraits) -> str | None:
     if dtype not in kernel.accuracy:
         return f"{kernel.name} does not multiply {dtype} operands; it takes {', '.join(kernel.dtypes)}."
+    if kernel.needs_scales:
+        return f"{kernel.name} takes only operands with block scales, which benchmarks have not."
     return kernel.unsupported_because(device, dtype)
 
 

@@ -88,6 +88,7 @@ class Kernel:
     arithmetic: Mapping[DTypeName, Arithmetic] = field(default_factory=dict)  # of floats, where it is not conventional
     # Where operands may have block scales: why a config cannot take those of a problem, as a sentence; None: it can.
     scales: Callable[[Problem, TileConfig], str | None] | None = field(default=None, repr=False)
+    needs_scales: bool = False  # True: no other operands
 
     @property
     def dtypes(self) -> tuple[DTypeName, ...]:
@@ -100,8 +101,8 @@ class Kernel:
 
     @property
     def is_everyday(self) -> bool:
-        """Whether sets of kernels have it, and not just who asks for it or for what it promises."""
-        return not {"rounded_once", "wide"}.intersection(self.arithmetic.values())
+        """Whether sets of kernels have it, and not just who asks for it, for what it promises or for its operands."""
+        return not self.needs_scales and not {"rounded_once", "wide"}.intersection(self.arithmetic.values())
 
     def takes(self, dtype: DTypeName, accuracy: AccuracyName | None = None) -> bool:
         """Whether it multiplies `dtype` operands to at least the class asked for (by default the dtype's own)."""
@@ -145,7 +146,7 @@ class Kernel:
         return None
 
     def takes_scales_of(self, problem: Problem) -> bool:
-        return not problem.scale_columns or self.scales is not None
+        return self.scales is not None if problem.scale_columns else not self.needs_scales
 
     def _scales_misfit(self, problem: Problem, config: TileConfig) -> str | None:
         return self.scales(problem, config) if problem.scale_columns and self.scales is not None else None

@@ -129,7 +129,7 @@ def kernel_bytes(choice: Choice, problem: Problem, traits: DeviceTraits) -> int:
         real = problem.as_real
         return arranged_bytes(problem) + kernel_bytes(real_choice(choice, problem, traits), real, traits)
     if not isinstance(choice.kernel, CudaKernel):
-        return scaled_bytes(problem)
+        return 0 if choice.kernel.needs_scales else scaled_bytes(problem)
     return _kernel_bytes(choice.kernel.name, tuple(choice.config.items()), problem, traits)
 
 

@@ -140,6 +140,11 @@ def stored_shapes(problem: Problem) -> Iterator[tuple[int, ...]]:
     yield (problem.batch, *b) if problem.b_batched else b
 
 
+def in_groups(size: int) -> int:
+    """What the library multiplies in place of so many rows, columns or steps of elements of a byte."""
+    return _up(size, GROUP)
+
+
 def _power_of_two_below(value: int) -> int:
     return 1 << (value.bit_length() - 1) if value > 0 else 1
 

@@ -261,7 +261,7 @@ class CudaRunner(TilingRunner):
             argument = None if scales is None else scales.argument
             multiply = partial(self._prepared.get(kernel, choice.config, problem).launch, *matrices, scales=argument)
         elif scales is not None:
-            multiply = multiplication(self.compiler, self._cublas, problem, scales, matrices)
+            multiply = multiplication(self.compiler, self._cublas, kernel, problem, scales, matrices)
         else:
             self._cublas.tune(kernel.name, choice.config, problem, matrices)
             is_loaded = self._cublas.has_multiplied(kernel.name, problem)

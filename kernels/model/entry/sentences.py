@@ -25,5 +25,7 @@ def _dotted(capability: tuple[int, int]) -> str:
     return ".".join(map(str, capability))
 
 
-def no_scales(kernel: str) -> str:
-    return f"{kernel} does not take operands with block scales; take another kernel, or leave kernel out."
+def wrong_scales(kernel: str, *, needed: bool) -> str:
+    """Of a kernel that takes no block scales, or, where they are `needed`, no operands without."""
+    takes = "takes only operands with" if needed else "does not take operands with"
+    return f"{kernel} {takes} block scales; take another kernel, or leave kernel out."

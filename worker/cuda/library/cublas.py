@@ -19,10 +19,11 @@ from kernels.model.numerics import DTypeName, Problem
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.arrangement import conjugate
 from worker.cuda.complex.matrices import conjugated
+from worker.cuda.library.cublas_blocks import BlockScaledCublas
 from worker.cuda.library.cublas_lt import CublasLt, LtProduct
 from worker.cuda.library.cublas_tuned import TUNED, Matrices, TunedCublas
 from worker.cuda.memory import DeviceMatrix, allocate
-from worker.cuda.pitch import GROUP, IN_GROUPS, MAX_PAD
+from worker.cuda.pitch import IN_GROUPS, MAX_PAD, in_groups
 from worker.cuda.transpose import transpose, transpose_function, transposed_layout
 
 LARGEST_SIZE = 2**31 - 1  # these bindings take 32-bit sizes
@@ -71,6 +72,7 @@ class Cublas:
         self._compiler = compiler
         self._transpose = transpose_function(compiler, "int8")  # for any elements of a byte
         self._lt: CublasLt | None = None  # once it is needed
+        self._blocks: BlockScaledCublas | None = None
         self._tuned: TunedCublas | None = None
         self._seen: OrderedDict[tuple[str, Problem], None] = OrderedDict()
         self._handle = cublas.create()
@@ -114,7 +116,7 @@ class Cublas:
                 self._tuned_handle().multiply(kernel, _pad(config), problem, (a, b, c))
             return
         if problem.dtype in IN_GROUPS:
-            problem, a, b = self._depth_first(problem, a, b)
+            problem, a, b = self.depth_first(problem, a, b)
         if problem.conjugate_a and not problem.transpose_a:
             a = conjugated(self._compiler, conjugate(a.layout), a)
         if problem.conjugate_b and not problem.transpose_b:
@@ -142,6 +144,20 @@ class Cublas:
             zero_and_c = (zero.ctypes.data, *strided[2], problem.batch)
             cublas.gemmStridedBatchedEx(*first, *strided[0], *strided[1], *zero_and_c, *last)
 
+    @property
+    def lt(self) -> CublasLt:
+        """Raises KernelUnavailable."""
+        if self._lt is None:
+            self._lt = CublasLt()
+        return self._lt
+
+    @property
+    def blocks(self) -> BlockScaledCublas:
+        """Raises KernelUnavailable."""
+        if self._blocks is None:
+            self._blocks = BlockScaledCublas(self._compiler, self.lt, self.depth_first)
+        return self._blocks
+
     def _tuned_handle(self) -> TunedCublas:
         if self._tuned is None:
             self._tuned = TunedCublas(self._compiler, self._by_default)
@@ -157,11 +173,9 @@ class Cublas:
         pitches = a.layout.pitch, b.layout.pitch, c.layout.pitch
         strides = a.layout.stride, b.layout.stride, c.layout.stride
         product = LtProduct(m, n, k, problem.batch, pitches, strides, fast=kernel == FAST_FLOAT8)
-        if self._lt is None:
-            self._lt = CublasLt()
-        self._lt.multiply(product, a, b, c)
+        self.lt.multiply(product, (a.address, b.address, c.address))
 
-    def _depth_first(
+    def depth_first(
         self, problem: Problem, a: DeviceMatrix, b: DeviceMatrix
     ) -> tuple[Problem, DeviceMatrix, DeviceMatrix]:
         """The same product with both operands contiguous along k, B transposed where it is not.
@@ -182,7 +196,7 @@ class Cublas:
 
 def _padded(size: int, problem: Problem) -> int:
     """Elements of a byte go by groups; the layout has room for them, and zeros in it."""
-    return -(-size // GROUP) * GROUP if problem.dtype in IN_GROUPS else size
+    return in_groups(size) if problem.dtype in IN_GROUPS else size
 
 
 def _pad(config: TileConfig) -> int:
