@@ -29,11 +29,12 @@ STAGE_CLOCKS_OF_WORDS = {64: 610, 128: 740, 192: 850, 256: 1024}  # out of regis
 END_CLOCKS = 20  # for each column
 WIDTHS = ((256, 4, 2), (192, 4, 2), (128, 6, 2), (64, 6, 1))  # columns, stages and blocks of a cluster
 GROUP = 8  # rows of clusters whose tiles are computed at about the same time, and cut into one more column of tiles
-# Of sums that are float32: of operands of 16 bits, in their own type or as they are.
+# Of sums that are float32: of operands of 16 bits, in their own type or as they are; of 8-bit floats, in any.
 FUSED_OUTPUTS: dict[DTypeName, dict[DTypeName, tuple[DTypeName, ...]]] = {
     "bfloat16": {"bfloat16": ("bfloat16", "float32")},
     "float16": {"float16": ("float16", "float32")},
     "float32": {"float32": ("float32",)},
+    "float8_e4m3": {"float8_e4m3": ("float32", "bfloat16", "float16")},
 }
 NARROWER = {256: 240}  # columns of some tiles of each width, if that fills a last wave
 
@@ -121,6 +122,11 @@ def _boxes(problem: Problem, config: TileConfig) -> Boxes:
     )
 
 
+def _stores(problem: Problem, config: TileConfig, output: DTypeName) -> bool:
+    """Whatever type it is, unless Cᵀ is computed, whose boxes are of 32-bit elements."""
+    return DTYPES[output].itemsize == 4 or not _as_it_lies(problem, config)
+
+
 def _sums(config: TileConfig) -> int:
     """Of a thread: its own of the tile, and two sets of partial ones if these are promoted."""
     columns = config["block_n"]
@@ -194,6 +200,7 @@ def _warp_specialised(
         triangle=triangle,
         supports_dependent_launch=True,
         fused_outputs=FUSED_OUTPUTS.get(dtype, {}),
+        stores=_stores,
         scales=_scales if dtype == "float8_e4m3" else None,
     )
 

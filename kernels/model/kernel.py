@@ -207,6 +207,8 @@ class CudaKernel(Kernel):
     # What is left of a product for the kernel, where a separate function computes its edge.
     inner: Callable[[Problem, TileConfig], Problem] = field(default=lambda problem, _config: problem, repr=False)
     fused_outputs: Mapping[DTypeName, tuple[DTypeName, ...]] = field(default_factory=dict)  # by operands' type
+    # Where a config does not store all of these: whether it stores one.
+    stores: Callable[[Problem, TileConfig, DTypeName], bool] | None = field(default=None, repr=False)
     # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.
     clocks: Callable[[Problem, TileConfig, int], float] | None = field(default=None, repr=False)
     triangle: TriangleOf | None = field(default=None, repr=False)  # of a symmetric product, computed alone
@@ -237,7 +239,9 @@ class CudaKernel(Kernel):
 
     def fuses(self, problem: Problem, config: TileConfig, fused: FusedEpilogue) -> bool:
         """Whether it does that to all its sums. What a function of its own computes at the edge has no epilogue."""
-        return fused.output in self.fused_outputs.get(problem.dtype, ()) and self.inner(problem, config) == problem
+        if fused.output not in self.fused_outputs.get(problem.dtype, ()) or self.inner(problem, config) != problem:
+            return False
+        return self.stores is None or self.stores(problem, config, fused.output)
 
     def plan(self, problem: Problem, config: TileConfig, fused: FusedEpilogue | None = None) -> LaunchPlan:
         """All that follows from these for a launch. `config` is a full one, out of `resolve_config`."""

@@ -232,7 +232,8 @@ class CudaRunner(TilingRunner):
         d = allocate(operand_layout(asked.fused.output, problem.product_shape))
         if wiped:
             d.memory.memset_async(0, d.layout.bytes)
-        fused = self._fusing.on_device(asked, on_device, d)
+        scales = scales_on_device(problem, operands, asked.kernel)
+        fused = self._fusing.on_device(asked, on_device, d, scales)
         to = place if place is not None and self._page_locks.lock(place.memory) else None
         also = self._offered, self._of_thread.staging, self.compiler, to, device_lock
         copies = Copies(self.cache, operands, on_device)

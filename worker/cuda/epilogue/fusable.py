@@ -40,9 +40,10 @@ class Fusable:
         """All that it takes beside what any product does."""
         problem, fused = self.problem, self.fused
         output = None if fused.output == problem.product_dtype else fused.output
+        checked: DTypeName = "float32" if problem.scale_columns else problem.dtype  # operands times their scales
         yield kernel_program(self.kernel, self.config, problem, fused=fused)
-        yield fused_check_program(problem.dtype, fused)
-        yield sketch_program(problem.dtype, (problem.transpose_a, problem.transpose_b), output=output)
+        yield fused_check_program(checked, fused)
+        yield sketch_program(checked, (problem.transpose_a, problem.transpose_b), output=output)
 
     def as_chosen(self, choice: Choice) -> Choice:
         """For the job's record."""
