@@ -3,6 +3,7 @@ that are dequantised first."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,14 +11,18 @@ import pytest
 
 from jobs.errors import OperandDamaged
 from jobs.formats import float8
-from jobs.formats.elements import Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.models import Verification
 from kernels.catalog import BY_NAME
-from kernels.model.accuracy import element_bound
+from kernels.model.accuracy import SMALLEST_POSITIVE, element_bound
 from kernels.model.kernel import NO_CONFIG, TileConfig
-from kernels.model.numerics import Problem
+from kernels.model.numerics import DTYPES, DTypeName, Problem
+from tests.gpu.check.test_fused import fused
 from tests.gpu.products import choice
+from tests.support.kernels.products import stored
 from tests.support.scaled.operands import scaled_operands, scaled_problem, true_product
+from worker.check.elements import as_float64
+from worker.check.rounding import EPILOGUE_ROUNDINGS
 from worker.check.verify import check
 from worker.cuda.scaled.arrangement import by_stage
 from worker.device.operands import HostOperand
@@ -164,3 +169,46 @@ def test_it_is_delivered_in_16_bits(runner: CudaRunner, rng: np.random.Generator
         bits = np.frombuffer(gathered(product.chunks()), np.uint16).astype(np.uint32) << 16
     plain, _ = multiply(runner, "hopper_fp8", problem, pair, rng)
     np.testing.assert_allclose(bits.view(np.float32), plain.reshape(-1), rtol=2.0**-8)
+
+
+@pytest.mark.parametrize("output", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("width", [1, 128])
+def test_the_kernel_itself_adds_and_rounds(
+    runner: CudaRunner, width: int, output: DTypeName, rng: np.random.Generator
+) -> None:
+    """alpha, C, a bias, and one rounding, in every element; and a wrong bias is found."""
+    for m, n, k in ((1000, 900, 303), (640, 1536, 288), (129, 4099, 520), (3000, 2500, 700)):
+        problem = scaled_problem(m, n, k, width, transpose_b=n != 900)
+        pair = scaled_operands(problem, rng)
+        c, bias = (stored(rng.standard_normal(shape) * 100, output) for shape in ((m, n), (1, n)))
+        epilogue = Epilogue(0.3, -0.75, HostOperand(c), HostOperand(bias), output=output, may_fuse=True)
+        with fused(runner, "hopper_fp8", problem, pair, epilogue) as product:
+            assert check(problem, "fp8", product.matrices, rng).passed, problem
+            product.verify_operands()
+            d = as_float64(np.frombuffer(gathered(product.chunks()), STORAGE_DTYPES[output]).reshape(m, n), output)
+        added = -0.75 * as_float64(c, output), as_float64(bias, output)
+        true, size = true_product(problem, *pair)
+        true, terms = 0.3 * true[0] + sum(added), 0.3 * size[0] + sum(map(np.abs, added))
+        bound = element_bound("fp8", "float8_e4m3", k, is_scaled=True).sum * 0.3 * size[0]
+        bound += EPILOGUE_ROUNDINGS * 2.0**-24 * terms
+        bound += DTYPES[output].unit_roundoff * (np.abs(true) + bound) + SMALLEST_POSITIVE[output]
+        assert (np.abs(d - true) <= bound).all(), problem
+
+
+def test_a_wrong_epilogue_is_found(runner: CudaRunner, rng: np.random.Generator) -> None:
+    from worker.cuda.epilogue.fused import FusedOnDevice
+
+    problem = scaled_problem(1500, 1600, 700, transpose_b=True)
+    pair = scaled_operands(problem, rng)
+    bias = stored(rng.standard_normal((1, 1600)) * 100, "bfloat16")
+    for factor, is_right in ((1.0, True), (1.01, False)):
+        epilogue = Epilogue(0.5, 0.0, None, HostOperand(bias), output="bfloat16", may_fuse=True)
+        with pytest.MonkeyPatch.context() as patch:
+            told = FusedOnDevice.launch
+
+            def launch(self: FusedOnDevice, told: Any = told, factor: float = factor) -> None:
+                told(replace(self, asked=replace(self.asked, alpha=self.asked.alpha * factor)))
+
+            patch.setattr(FusedOnDevice, "launch", launch)
+            with fused(runner, "hopper_fp8", problem, pair, epilogue) as product:
+                assert check(problem, "fp8", product.matrices, rng).passed is is_right
