@@ -201,6 +201,7 @@ def _warp_specialised(
         supports_dependent_launch=True,
         fused_outputs=FUSED_OUTPUTS.get(dtype, {}),
         stores=_stores,
+        fused_shared_bytes=LARGEST_SHARED_BYTES,
         scales=_scales if dtype == "float8_e4m3" else None,
     )
 

@@ -207,6 +207,7 @@ class CudaKernel(Kernel):
     # What is left of a product for the kernel, where a separate function computes its edge.
     inner: Callable[[Problem, TileConfig], Problem] = field(default=lambda problem, _config: problem, repr=False)
     fused_outputs: Mapping[DTypeName, tuple[DTypeName, ...]] = field(default_factory=dict)  # by operands' type
+    fused_shared_bytes: int = 0  # of shared memory that a block takes with an epilogue, whatever its config
     # Where a config does not store all of these: whether it stores one.
     stores: Callable[[Problem, TileConfig, DTypeName], bool] | None = field(default=None, repr=False)
     # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.
@@ -251,11 +252,14 @@ class CudaKernel(Kernel):
         boxes = self.boxes(problem, config) if self.boxes else None
         if boxes is not None and fused is not None:
             boxes = boxes.delivering(problem.product_dtype, fused.output)
+        main = self.arrange(inner, config)
+        if fused is not None and self.fused_shared_bytes:
+            main = replace(main, shared_bytes=self.fused_shared_bytes)
         return LaunchPlan(
             problem=problem,
             inner=inner,
             launched=_with_transposes(inner, boxes.wanted if boxes else None),
-            main=self.arrange(inner, config),
+            main=main,
             passes=self.passes(problem, config) if self.passes else (),
             workspace=self.workspace(inner, config) if self.workspace else None,
             boxes=boxes,

@@ -14,6 +14,7 @@
 
 #include "dependent_launch.cuh"
 #include "hopper_across.cuh"
+#include "hopper_follow.cuh"
 #include "hopper_schedule.cuh"
 #include "hopper_stages.cuh"
 
@@ -70,23 +71,12 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
 }
 
 // ---- a consumer: a warpgroup ----
-// Of a box, what follows its sums: of the columns given and the next of each eight, of that row and 8 further on.
-template <int COUNT>
-__device__ __forceinline__ void follow(HOPPER_SUM (&after)[COUNT], const HOPPER_SUM* sums, const Epilogue& epilogue,
-                                       int item, int row, int column) {
-#pragma unroll
-    for (int i = 0; i < COUNT; i += 2) {
-        after[i] = sums[i];
-        after[i + 1] = sums[i + 1];
-        epilogue.add(after[i], after[i + 1], item, row + i / 2 % 2 * 8, column + i / 4 * 8);
-    }
-}
-
-// A warp's 16 rows, box by box: no other thread takes part.
-template <int N>
+// A warp's 16 rows, box by box: no other thread takes part. `follow`: nothing, or what follows the product
+// (hopper_follow.cuh), of which these boxes are those from `first_box` on.
+template <int N, typename... Follows>
 __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& map, const Sizes& sizes, const Work& work,
                                            int consumer, int& boxes_stored, const HOPPER_SUM (&sums)[N / 2],
-                                           const Epilogue& epilogue) {
+                                           int first_box = 0, const Follows&... follow) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const int row = work.row + consumer * BOX + warp * 16;
     if (row >= sizes.m) return;
@@ -99,9 +89,9 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
         const unsigned int shared = out + boxes_stored++ % OUT_BOXES * OUT_BYTES;
         wait_stores_read<OUT_BOXES - 1>();
         __syncwarp();
-        if constexpr (Epilogue::IS_THERE) {
+        if constexpr (sizeof...(follow) > 0) {
             HOPPER_SUM after[OUT_COLUMNS / 2];
-            follow(after, &sums[first / 2], epilogue, work.item, row + lane / 4, column + lane % 4 * 2);
+            (follow.follow(after, &sums[first / 2], first_box + box, shared), ...);
             write_box(shared, after, lane);
         } else {
             write_box(shared, &sums[first / 2], lane);
@@ -110,13 +100,52 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
         __syncwarp();
         if (lane == 0) store_box(shared, map, column, row, work.item);
         commit_stores();
+        (follow.bring_next(first_box + box, shared), ...);
     }
+}
+
+// A consumer's rows and columns of a tile, DOWN times 64 rows, with what follows the product. `share`: as a whole tile's
+// `work` would begin. `multiply` computes the sums.
+template <int N, int DOWN, typename Multiply>
+__device__ __forceinline__ void consume_share(const Shared& at, const TensorMap& map, const Sizes& sizes,
+                                              const Work& share, int consumer, int& boxes_stored,
+                                              const Epilogue& epilogue, Multiply multiply) {
+    HOPPER_SUM sums[DOWN][N / 2] = {};
+#ifdef EPILOGUE
+    Follow<N, DOWN> follow(epilogue, at, share, consumer, boxes_stored);
+    if (sizes.steps() == 0) follow.begin();
+    multiply(sums, follow);
+    follow.settle_bias();
+#else
+    multiply(sums);
+#endif
+#pragma unroll
+    for (int down = 0; down < DOWN; ++down) {
+        const Work stored = {share.row + down * BOX, share.column, share.item, share.columns};
+#ifdef EPILOGUE
+        store_sums<N>(at, map, sizes, stored, consumer, boxes_stored, sums[down], down * follow.ACROSS, follow);
+#else
+        store_sums<N>(at, map, sizes, stored, consumer, boxes_stored, sums[down]);
+#endif
+    }
+#ifdef EPILOGUE
+    follow.end();
+#endif
 }
 
 template <int N>
 __device__ __forceinline__ void consume_tile(const Shared& at, const TensorMap& map, const Sizes& sizes,
                                              const Work& work, int consumer, StageState& place, int& boxes_stored,
                                              const Epilogue& epilogue) {
+    if constexpr (Epilogue::IS_THERE && !FROM_REGISTERS) {
+        consume_share<N, 1>(at, map, sizes, work, consumer, boxes_stored, epilogue, [&](auto& sums, auto&... follow) {
+            if constexpr (PROMOTED)
+                multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums[0], follow...);
+            else
+                multiply_stages<N>(at, consumer, sizes.steps(), place, sums[0], follow...);
+        });
+        return;
+    }
     HOPPER_SUM sums[N / 2] = {};
     if constexpr (FROM_REGISTERS)
         multiply_across<N>(at, consumer, sizes.steps(), place, sums);
@@ -127,8 +156,20 @@ __device__ __forceinline__ void consume_tile(const Shared& at, const TensorMap& 
     if constexpr (FROM_REGISTERS)
         store_turned<N>(at, map, sizes, work, consumer, boxes_stored, sums, epilogue);
     else
-        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums, epilogue);
+        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums);
 }
+
+#ifdef SCALE_COLUMNS
+template <int N, int DOWN>
+__device__ __forceinline__ void consume_scaled_tile(const Shared& at, const TensorMap& map, const Sizes& sizes,
+                                                    const Work& share, int consumer, StageState& place,
+                                                    int& boxes_stored, const Epilogue& epilogue) {
+    TileScales<DOWN> scales(sizes.scales, share, consumer);
+    consume_share<N, DOWN>(at, map, sizes, share, consumer, boxes_stored, epilogue, [&](auto& sums, auto&... follow) {
+        multiply_scaled<N, DOWN>(at, consumer, sizes.steps(), place, sums, scales, follow...);
+    });
+}
+#endif
 
 // Rows that lie below C are not multiplied, but their stages are released as they come.
 __device__ __forceinline__ void pass_tile(const Shared& at, int steps, StageState& place) {
@@ -139,34 +180,16 @@ __device__ __forceinline__ void pass_tile(const Shared& at, int steps, StageStat
 }
 
 #ifdef SCALE_COLUMNS
-template <int N, int DOWN>
-__device__ __forceinline__ void consume_scaled_tile(const Shared& at, const TensorMap& map, const Sizes& sizes,
-                                                    const Share& share, int consumer, StageState& place,
-                                                    int& boxes_stored, const Epilogue& epilogue) {
-    HOPPER_SUM sums[DOWN][N / 2] = {};
-    if constexpr (HAS_SCALES_IN_STAGES) {
-        ColumnScales<DOWN> scales(sizes.scales, share, consumer);
-        multiply_scaled<N, DOWN>(at, consumer, sizes.steps(), place, sums, scales);
-    } else {
-        BlockScales<DOWN> scales(sizes.scales, share, consumer);
-        multiply_scaled<N, DOWN>(at, consumer, sizes.steps(), place, sums, scales);
-    }
-#pragma unroll
-    for (int box = 0; box < DOWN; ++box) {
-        const Work stored = {share.row + (box - consumer) * BOX, share.column, share.item, share.columns};
-        store_sums<N>(at, map, sizes, stored, consumer, boxes_stored, sums[box], epilogue);
-    }
-}
-
 __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& schedule, const TensorMap& map,
                                         const Sizes& sizes, int consumer, const Epilogue& epilogue) {
     StageState place;
     Work work;
     int boxes_stored = 0;
     for (int wave = 0; schedule.find(wave, work); ++wave) {
-        const Share share(work, consumer);
-        const bool has_all_boxes = share.row + (BOXES_DOWN - 1) * BOX < sizes.m;
-        if (share.row >= sizes.m || share.columns <= 0)
+        const Work share = share_of(work, consumer);
+        const int row = share.row + consumer * BOX;
+        const bool has_all_boxes = row + (BOXES_DOWN - 1) * BOX < sizes.m;
+        if (row >= sizes.m || share.columns <= 0)
             pass_tile(at, sizes.steps(), place);
         else if (BOXES_DOWN > 1 && !has_all_boxes)
             consume_scaled_tile<WIDTH, 1>(at, map, sizes, share, consumer, place, boxes_stored, epilogue);

@@ -116,9 +116,10 @@ __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer,
     promote_one_set<N>(at, consumer, steps - step, place, sums);
 }
 
-template <int N>
+template <int N, typename... Follows>
 __device__ __forceinline__ void multiply_and_promote(const Shared& at, int given_consumer, int steps, StageState& place,
-                                                     HOPPER_SUM (&sums)[N / 2]) {
+                                                     HOPPER_SUM (&sums)[N / 2], Follows&... follow) {
+    if (steps > 0) (follow.begin(), ...);
     const int consumer = alike(given_consumer);
     if (steps > 0) wait_barrier(at.full(place.stage), place.parity);
     promote_two_sets<N>(at, consumer, steps, place, sums);

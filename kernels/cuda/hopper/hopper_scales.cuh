@@ -49,16 +49,12 @@ __device__ __forceinline__ void load_scales(const Shared& at, const Scales& scal
     load_run(at.scales(stage) + BLOCK_M * 4, b, at.full(stage), BLOCK_N * 4);
 }
 
-// ---- of a consumer: what it has of a tile ----
-struct Share {
-    int row, column, columns, item;
-
-    __device__ __forceinline__ Share(const Work& work, int consumer)
-        : row(work.row + (BOXES_DOWN == 1 ? consumer * BOX : 0)),
-          column(work.column + (BOXES_DOWN == 1 ? 0 : consumer * WIDTH)),
-          columns(min(WIDTH, work.columns - (column - work.column))),
-          item(work.item) {}
-};
+// ---- of a consumer ----
+// What it has of a tile, as a whole tile would begin of which it had 64 rows.
+__device__ __forceinline__ Work share_of(const Work& work, int consumer) {
+    const int across = BOXES_DOWN == 1 ? 0 : consumer * WIDTH, up = BOXES_DOWN == 1 ? 0 : consumer * BOX;
+    return {work.row - up, work.column + across, work.item, min(WIDTH, work.columns - across)};
+}
 
 // Of a thread's two rows in each box, and of 128 columns.
 template <int DOWN>
@@ -77,9 +73,9 @@ class BlockScales {
     }
 
 public:
-    __device__ __forceinline__ BlockScales(const Scales& given, const Share& share, int)
+    __device__ __forceinline__ BlockScales(const Scales& given, const Work& share, int consumer)
         : scales(given),
-          next_a(share.item * given.stride_a + share.row + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4),
+          next_a(share.item * given.stride_a + share.row + consumer * BOX + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4),
           next_b(share.item * given.stride_b + share.column / SCALE_COLUMNS) {
         fetch();
     }
@@ -110,7 +106,7 @@ class ColumnScales {
     unsigned int of_a, of_b;
 
 public:
-    __device__ __forceinline__ ColumnScales(const Scales&, const Share&, int consumer)
+    __device__ __forceinline__ ColumnScales(const Scales&, const Work&, int consumer)
         : first_a((threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4 + (DOWN == 1 && BOXES_DOWN == 1 ? consumer * BOX : 0)) * 4),
           first_b(BLOCK_M * 4 + threadIdx.x % 4 * 16 + (BOXES_DOWN == 1 ? 0 : consumer * WIDTH * 4)) {}
 
@@ -133,9 +129,17 @@ public:
     }
 };
 
-template <int N, int DOWN, typename TileScales>
+#if SCALE_COLUMNS == 1
+template <int DOWN>
+using TileScales = ColumnScales<DOWN>;
+#else
+template <int DOWN>
+using TileScales = BlockScales<DOWN>;
+#endif
+
+template <int N, int DOWN, typename... Follows>
 __device__ __forceinline__ void multiply_scaled(const Shared& at, int given_consumer, int steps, StageState& place,
-                                                HOPPER_SUM (&sums)[DOWN][N / 2], TileScales& scales) {
+                                                HOPPER_SUM (&sums)[DOWN][N / 2], TileScales<DOWN>& scales, Follows&... follow) {
     const int consumer = alike(given_consumer);
     HOPPER_SUM partial[N / 2] = {};
 #ifdef ORDERED
@@ -167,6 +171,7 @@ __device__ __forceinline__ void multiply_scaled(const Shared& at, int given_cons
             asm volatile("bar.arrive %0, 256;" ::"r"(2 - consumer) : "memory");
 #endif
             if (box == 0) scales.next_stage(at.scales(place.stage));
+            if (step == 0 && box == 0) (follow.begin(), ...);
             wait_products<0>();
             settle(partial);
             const bool is_last = box + 1 == DOWN;

@@ -20,15 +20,26 @@ constexpr int STAGE_BYTES = (CONSUMERS + BOXES) * BOX_BYTES;
 constexpr int OUT_BYTES = 16 * SWIZZLE_BYTES;  // of C: 16 rows of a warp
 constexpr int OUT_COLUMNS = SWIZZLE_BYTES / sizeof(Delivered);
 constexpr int OUT_OFFSET = STAGES * STAGE_BYTES;
-constexpr int BARRIERS_OFFSET = OUT_OFFSET + CONSUMERS * 4 * 2 * OUT_BYTES;
 #if defined(SCALE_COLUMNS) && SCALE_COLUMNS == 1
 constexpr bool HAS_SCALES_IN_STAGES = true;
 #else
 constexpr bool HAS_SCALES_IN_STAGES = false;
 #endif
+constexpr int SCALES_BYTES = HAS_SCALES_IN_STAGES ? (BLOCK_M + BLOCK_N) * 4 : 0;  // of a stage
+constexpr int BARRIERS_BYTES = STAGES * 16, BIAS_BYTES = BLOCK_N * 4;              // the latter of a consumer
+constexpr int OUT_BYTES_OF_ALL = CONSUMERS * 4 * OUT_BYTES;
+#ifdef HAS_ADDEND  // C comes to where D leaves from, so there is as much room for that as is left
+constexpr int LARGEST_SHARED_BYTES = 227 * 1024;
+constexpr int ROOM =
+    LARGEST_SHARED_BYTES - OUT_OFFSET - STAGES * SCALES_BYTES - BARRIERS_BYTES - CONSUMERS * BIAS_BYTES;
+constexpr int ACROSS_ALL = (BLOCK_N + OUT_COLUMNS - 1) / OUT_COLUMNS;
+constexpr int OUT_BOXES = ROOM / OUT_BYTES_OF_ALL < ACROSS_ALL ? ROOM / OUT_BYTES_OF_ALL : ACROSS_ALL;
+#else
 constexpr int OUT_BOXES = HAS_SCALES_IN_STAGES ? 1 : 2;  // of a warp, written and stored in turn
-constexpr int SCALES_OFFSET = OUT_OFFSET + CONSUMERS * 4 * OUT_BYTES, SCALES_BYTES = (BLOCK_M + BLOCK_N) * 4;
-static_assert(!HAS_SCALES_IN_STAGES || SCALES_OFFSET + STAGES * SCALES_BYTES <= BARRIERS_OFFSET, "scales have room");
+#endif
+constexpr int SCALES_OFFSET = OUT_OFFSET + OUT_BOXES * OUT_BYTES_OF_ALL;
+constexpr int BARRIERS_OFFSET = SCALES_OFFSET + STAGES * SCALES_BYTES;
+constexpr int BIAS_OFFSET = BARRIERS_OFFSET + BARRIERS_BYTES;
 constexpr int DEPTH_BYTES = 32;  // of an operand's row, that one instruction multiplies
 #ifdef HOPPER_TRANSPOSED
 constexpr bool FROM_REGISTERS = true, A_ALONG_K = TRANSPOSE_B, B_ALONG_K = !TRANSPOSE_A;
@@ -98,9 +109,10 @@ __device__ __forceinline__ int part_offset(bool along_k, int part) {
     return part * (along_k ? DEPTH_BYTES : DEPTH_BYTES / static_cast<int>(sizeof(Element)) * SWIZZLE_BYTES);
 }
 
-template <int N>
+// `follow`: nothing, or what follows the product (hopper_follow.cuh).
+template <int N, typename... Follows>
 __device__ __forceinline__ void multiply_stages(const Shared& at, int consumer, int steps, StageState& place,
-                                                HOPPER_SUM (&sums)[N / 2]) {
+                                                HOPPER_SUM (&sums)[N / 2], Follows&... follow) {
     int before = -1;
     const int half = alike(consumer);  // so that descriptors are computed once for a warp
     for (int step = 0; step < steps; ++step, place.advance()) {
@@ -113,6 +125,7 @@ __device__ __forceinline__ void multiply_stages(const Shared& at, int consumer, 
         for (int part = 0; part < SWIZZLE_BYTES / DEPTH_BYTES; ++part)
             Mma<N>::add(sums, moved(a, part_offset(A_ALONG_K, part)), moved(b, part_offset(B_ALONG_K, part)));
         commit_products();
+        if (step == 0) (follow.begin(), ...);
         wait_products<1>();  // the stage before
         if (before >= 0) release(at, before);
         before = place.stage;
