@@ -4,11 +4,11 @@ proposes the fastest at a problem's first use is kept for the next."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from jobs.errors import KernelUnavailable
-from kernels.model.numerics import Problem
+from kernels.model.numerics import DTypeName, Problem
 from worker.cuda.compile import Compiler
 from worker.cuda.library.cublas_lt import BY_BLOCK, BY_VECTOR, CublasLt, LtProduct
 from worker.cuda.library.trial import Trial
@@ -18,6 +18,7 @@ from worker.cuda.scaled.on_device import ScalesOnDevice
 
 FIRST_VERSION = 120_900  # of cublasLt
 PROPOSED = 8  # ways
+OUTPUTS: Mapping[DTypeName, int] = {"float32": 0, "float16": 2, "bfloat16": 14}  # cudaDataType_t
 KEPT = 4096  # problems
 Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]  # A, B and C
 DepthFirst = Callable[[Problem, DeviceMatrix, DeviceMatrix], tuple[Problem, DeviceMatrix, DeviceMatrix]]
@@ -69,7 +70,9 @@ def _described(problem: Problem, matrices: Matrices) -> LtProduct:
     m, n, k = map(in_groups, (problem.m, problem.n, problem.k))
     a, b, c = (each.layout.pitch for each in matrices)
     modes = BY_VECTOR, BY_VECTOR if problem.scale_columns == 1 else BY_BLOCK
-    return LtProduct(m, n, k, 1, (a, b, c), (0, 0, 0), modes=modes, proposals=PROPOSED)
+    return LtProduct(
+        m, n, k, 1, (a, b, c), (0, 0, 0), output=OUTPUTS[matrices[2].layout.dtype], modes=modes, proposals=PROPOSED
+    )
 
 
 def _clear(c: DeviceMatrix) -> None:

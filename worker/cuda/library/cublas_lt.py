@@ -55,6 +55,7 @@ class LtProduct:
     pitches: tuple[int, int, int]  # of A, B and C
     strides: tuple[int, int, int]
     fast: bool = False  # sums stay in the tensor cores, where they have 14 bits
+    output: int = FLOAT32  # C's type
     modes: tuple[int, int] | None = None  # of scales of A and B, where these have blocks of them
     proposals: int = 1  # ways to multiply that the library is asked for
 
@@ -159,7 +160,7 @@ class CublasLt(LtHandle):
             self.set("MatmulDesc", description, MODE_OF_SECOND, of_a)
             self._point_to(description, scales)
         m, n, k = product.rows, product.columns, product.depth
-        shapes = ((FLOAT8_E4M3, k, n, 1), (FLOAT8_E4M3, k, m, 0), (FLOAT32, n, m, 2))
+        shapes = ((FLOAT8_E4M3, k, n, 1), (FLOAT8_E4M3, k, m, 0), (product.output, n, m, 2))
         of_b, of_a, of_c = (self._matrix(product, *shape) for shape in shapes)
         matrices = (of_b, of_a, of_c)
         return _Plan(description, matrices, self._found(product, description, matrices))
