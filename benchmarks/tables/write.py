@@ -18,9 +18,11 @@ from benchmarks.recorded import files, name_of
 from benchmarks.tables.accuracy import accuracy
 from benchmarks.tables.auto import auto_choices
 from benchmarks.tables.auto_library import beside_the_best_library
+from benchmarks.tables.block_scales import block_scales
 from benchmarks.tables.check import check_cost
 from benchmarks.tables.client import client
 from benchmarks.tables.dashboard import dashboard, tasks
+from benchmarks.tables.epilogues import epilogues
 from benchmarks.tables.gpu import benchmarks, cross_check
 from benchmarks.tables.headline import picture as headline_picture
 from benchmarks.tables.headline.rows import HeadlineRun, headline_of
@@ -84,6 +86,10 @@ def page() -> str:
         parts += operand_speed(path)
     for path in sorted(RESULTS.glob("*_symmetric.json")):
         parts += symmetric(path)
+    for path in sorted(RESULTS.glob("*_block_scales.json")):
+        parts += block_scales(path)
+    for path in sorted(RESULTS.glob("*_epilogues.json")):
+        parts += epilogues(path)
     parts += service_parts()
     for path in sorted(RESULTS.glob("check_*.json")):
         parts += check_cost(path)

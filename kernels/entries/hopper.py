@@ -104,7 +104,7 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     if problem.symmetric:
         count = triangle_tiles(problem, BLOCK_M * config["cluster"], config["block_n"])
     grid = (count, 1, 1)
-    shared_bytes = _shared_bytes(config, problem.dtype)
+    shared_bytes = LARGEST_SHARED_BYTES if problem.scale_columns else _shared_bytes(config, problem.dtype)
     return Launch(grid, ((CONSUMERS + 1) * WARPGROUP, 1, 1), shared_bytes, resident=True, cluster=config["cluster"])
 
 

@@ -1,7 +1,7 @@
 // How what follows a product (hopper_after.cuh) comes to a warp that stores its sums box by box: ahead of the tile's
 // end, while the tensor cores work. C's boxes go to where D's leave from, as many of them as there is room for, and the
 // others once a box has left. A bias for columns waits in registers, two for a thread, and is spread at the end by way of
-// shared memory; one for rows is two numbers of a thread and 64 rows.
+// shared memory; one for rows is two numbers of a thread.
 #pragma once
 
 #include "async.cuh"
@@ -29,28 +29,28 @@ __device__ __forceinline__ void write_one(unsigned int shared, float number) {
 __device__ __forceinline__ void meet_warpgroup(int number) { asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory"); }
 #endif
 
-// Of a warp, and of N columns and DOWN times 64 rows of its warpgroup, of which it has 16 each.
-template <int N, int DOWN>
+// Of a warp's 16 rows of N columns.
+template <int N>
 class Follow {
     static constexpr int BYTES = sizeof(Delivered), CHUNK = 16 / BYTES;
-    static constexpr int BOXES_OF_C = DOWN * ((N + OUT_COLUMNS - 1) / OUT_COLUMNS);
+    static constexpr int BOXES_OF_C = (N + OUT_COLUMNS - 1) / OUT_COLUMNS;
 
     const Epilogue& after;
     const int item, row, column, columns, lane, number;
     const unsigned int out, spread;  // where boxes leave from, and a bias for columns is
     const int boxes_stored;
-    float of_rows[DOWN][2] = {}, of_columns[2] = {};
+    float of_rows[2] = {}, of_columns[2] = {};
 
     __device__ __forceinline__ static constexpr int first_column(int box) {
-        return box % ACROSS * OUT_COLUMNS < N - OUT_COLUMNS ? box % ACROSS * OUT_COLUMNS : N - OUT_COLUMNS;
+        return box * OUT_COLUMNS < N - OUT_COLUMNS ? box * OUT_COLUMNS : N - OUT_COLUMNS;
     }
 
     __device__ __forceinline__ void bring(int box, unsigned int to) const {
         const int first = column + first_column(box) + lane % 8 * CHUNK;
-        if (box < BOXES_OF_C && box % ACROSS * OUT_COLUMNS < columns) {
+        if (box < BOXES_OF_C && box * OUT_COLUMNS < columns) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const int line = i * 4 + lane / 8, at = row + box / ACROSS * BOX + line;
+                const int line = i * 4 + lane / 8, at = row + line;
                 const int bytes = at < after.rows ? max(0, min(CHUNK, after.columns - first)) * BYTES : 0;
                 const Delivered* const from = after.c + item * after.stride_c + at * after.ldc + first;
                 copy_chunk(to + line * SWIZZLE_BYTES + (lane % 8 ^ line % 8) * 16, bytes ? from : after.c, bytes);
@@ -60,16 +60,13 @@ class Follow {
     }
 
 public:
-    static constexpr int ACROSS = (N + OUT_COLUMNS - 1) / OUT_COLUMNS;
-
-    // `share`: as a whole tile's work would begin, of which this warpgroup had 64 rows.
-    __device__ __forceinline__ Follow(const Epilogue& after, const Shared& at, const Work& share, int consumer,
+    __device__ __forceinline__ Follow(const Epilogue& after, const Shared& at, const Work& work, int consumer,
                                       int boxes_stored)
         : after(after),
-          item(share.item),
-          row(share.row + consumer * BOX + threadIdx.x / 32 % 4 * 16),
-          column(share.column),
-          columns(share.columns),
+          item(work.item),
+          row(work.row + consumer * BOX + threadIdx.x / 32 % 4 * 16),
+          column(work.column),
+          columns(work.columns),
           lane(threadIdx.x % 32),
           number(1 + consumer),
           out(at.base + OUT_OFFSET + (consumer * 4 + threadIdx.x / 32 % 4) * OUT_BOXES * OUT_BYTES),
@@ -95,9 +92,9 @@ public:
             }
         } else {
 #pragma unroll
-            for (int i = 0; i < DOWN * 2; ++i) {
-                const int at = row + i / 2 * BOX + lane / 4 + i % 2 * 8;
-                if (at < after.rows) of_rows[i / 2][i % 2] = as_float(__ldg(after.bias + at * after.bias_row_step));
+            for (int i = 0; i < 2; ++i) {
+                const int at = row + lane / 4 + i * 8;
+                if (at < after.rows) of_rows[i] = as_float(__ldg(after.bias + at * after.bias_row_step));
             }
         }
 #endif
@@ -151,7 +148,7 @@ public:
 #ifdef HAS_BIAS
 #pragma unroll
             for (int j = 0; j < 4; ++j)
-                d[i + j] += of_column[j % 2] + of_rows[box / ACROSS][j / 2];
+                d[i + j] += of_column[j % 2] + of_rows[j / 2];
 #endif
         }
 #ifdef HAS_ADDEND

@@ -18,11 +18,6 @@
 #include "hopper_schedule.cuh"
 #include "hopper_stages.cuh"
 
-#ifdef SCALE_COLUMNS
-#include "hopper_bulk.cuh"
-#include "hopper_scales.cuh"
-#endif
-
 constexpr int GROUP_M = 8;  // rows of clusters whose tiles are computed at about the same time
 
 #ifdef TRIANGLE
@@ -55,10 +50,9 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
         const int item_a = sizes.items_a > 1 ? work.item : 0, item_b = sizes.items_b > 1 ? work.item : 0;
         for (int depth = 0; depth < sizes.k; depth += STEP, place.advance()) {
             wait_barrier(at.empty(place.stage), place.parity ^ 1);
-            arrive_expecting(at.full(place.stage),
-                             boxes_a * A_BOX_BYTES + boxes_b * BOX_BYTES + (HAS_SCALES_IN_STAGES ? SCALES_BYTES : 0));
+            arrive_expecting(at.full(place.stage), boxes_a * A_BOX_BYTES + boxes_b * BOX_BYTES + SCALES_BYTES);
 #ifdef SCALE_COLUMNS
-            if (HAS_SCALES_IN_STAGES) load_scales(at, sizes.scales, work, depth / STEP, place.stage);
+            load_scales(at, sizes.scales, work.item, work.row, work.column, depth / STEP, place.stage);
 #endif
             for (int box = 0; box < boxes_a; ++box) {
                 const int row = work.row + box * A_BOX, x = A_ALONG_K ? depth : row, y = A_ALONG_K ? row : depth;
@@ -72,11 +66,11 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
 
 // ---- a consumer: a warpgroup ----
 // A warp's 16 rows, box by box: no other thread takes part. `follow`: nothing, or what follows the product
-// (hopper_follow.cuh), of which these boxes are those from `first_box` on.
+// (hopper_follow.cuh).
 template <int N, typename... Follows>
 __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& map, const Sizes& sizes, const Work& work,
                                            int consumer, int& boxes_stored, const HOPPER_SUM (&sums)[N / 2],
-                                           int first_box = 0, const Follows&... follow) {
+                                           const Follows&... follow) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const int row = work.row + consumer * BOX + warp * 16;
     if (row >= sizes.m) return;
@@ -91,7 +85,7 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
         __syncwarp();
         if constexpr (sizeof...(follow) > 0) {
             HOPPER_SUM after[OUT_COLUMNS / 2];
-            (follow.follow(after, &sums[first / 2], first_box + box, shared), ...);
+            (follow.follow(after, &sums[first / 2], box, shared), ...);
             write_box(shared, after, lane);
         } else {
             write_box(shared, &sums[first / 2], lane);
@@ -100,76 +94,50 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
         __syncwarp();
         if (lane == 0) store_box(shared, map, column, row, work.item);
         commit_stores();
-        (follow.bring_next(first_box + box, shared), ...);
+        (follow.bring_next(box, shared), ...);
     }
 }
 
-// A consumer's rows and columns of a tile, DOWN times 64 rows, with what follows the product. `share`: as a whole tile's
-// `work` would begin. `multiply` computes the sums.
-template <int N, int DOWN, typename Multiply>
-__device__ __forceinline__ void consume_share(const Shared& at, const TensorMap& map, const Sizes& sizes,
-                                              const Work& share, int consumer, int& boxes_stored,
-                                              const Epilogue& epilogue, Multiply multiply) {
-    HOPPER_SUM sums[DOWN][N / 2] = {};
-#ifdef EPILOGUE
-    Follow<N, DOWN> follow(epilogue, at, share, consumer, boxes_stored);
-    if (sizes.steps() == 0) follow.begin();
-    multiply(sums, follow);
-    follow.settle_bias();
+template <int N, typename... Follows>
+__device__ __forceinline__ void multiply(const Shared& at, const Sizes& sizes, int consumer, StageState& place,
+                                         HOPPER_SUM (&sums)[N / 2], Follows&... follow) {
+    if constexpr (FROM_REGISTERS) {
+        multiply_across<N>(at, consumer, sizes.steps(), place, sums);
+    } else if constexpr (PROMOTED) {
+        (follow.begin(), ...);
+#ifdef SCALE_COLUMNS
+        TileScales scales(at, place, consumer);
+        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums, scales);
 #else
-    multiply(sums);
+        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums);
 #endif
-#pragma unroll
-    for (int down = 0; down < DOWN; ++down) {
-        const Work stored = {share.row + down * BOX, share.column, share.item, share.columns};
-#ifdef EPILOGUE
-        store_sums<N>(at, map, sizes, stored, consumer, boxes_stored, sums[down], down * follow.ACROSS, follow);
-#else
-        store_sums<N>(at, map, sizes, stored, consumer, boxes_stored, sums[down]);
-#endif
+    } else {
+        multiply_stages<N>(at, consumer, sizes.steps(), place, sums, follow...);
     }
-#ifdef EPILOGUE
-    follow.end();
-#endif
 }
 
 template <int N>
 __device__ __forceinline__ void consume_tile(const Shared& at, const TensorMap& map, const Sizes& sizes,
                                              const Work& work, int consumer, StageState& place, int& boxes_stored,
                                              const Epilogue& epilogue) {
-    if constexpr (Epilogue::IS_THERE && !FROM_REGISTERS) {
-        consume_share<N, 1>(at, map, sizes, work, consumer, boxes_stored, epilogue, [&](auto& sums, auto&... follow) {
-            if constexpr (PROMOTED)
-                multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums[0], follow...);
-            else
-                multiply_stages<N>(at, consumer, sizes.steps(), place, sums[0], follow...);
-        });
-        return;
-    }
     HOPPER_SUM sums[N / 2] = {};
-    if constexpr (FROM_REGISTERS)
-        multiply_across<N>(at, consumer, sizes.steps(), place, sums);
-    else if constexpr (PROMOTED)
-        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums);
-    else
-        multiply_stages<N>(at, consumer, sizes.steps(), place, sums);
-    if constexpr (FROM_REGISTERS)
+    if constexpr (FROM_REGISTERS) {
+        multiply<N>(at, sizes, consumer, place, sums);
         store_turned<N>(at, map, sizes, work, consumer, boxes_stored, sums, epilogue);
-    else
+    } else {
+#ifdef EPILOGUE
+        Follow<N> follow(epilogue, at, work, consumer, boxes_stored);
+        if (sizes.steps() == 0) follow.begin();
+        multiply<N>(at, sizes, consumer, place, sums, follow);
+        follow.settle_bias();
+        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums, follow);
+        follow.end();
+#else
+        multiply<N>(at, sizes, consumer, place, sums);
         store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums);
-}
-
-#ifdef SCALE_COLUMNS
-template <int N, int DOWN>
-__device__ __forceinline__ void consume_scaled_tile(const Shared& at, const TensorMap& map, const Sizes& sizes,
-                                                    const Work& share, int consumer, StageState& place,
-                                                    int& boxes_stored, const Epilogue& epilogue) {
-    TileScales<DOWN> scales(sizes.scales, share, consumer);
-    consume_share<N, DOWN>(at, map, sizes, share, consumer, boxes_stored, epilogue, [&](auto& sums, auto&... follow) {
-        multiply_scaled<N, DOWN>(at, consumer, sizes.steps(), place, sums, scales, follow...);
-    });
-}
 #endif
+    }
+}
 
 // Rows that lie below C are not multiplied, but their stages are released as they come.
 __device__ __forceinline__ void pass_tile(const Shared& at, int steps, StageState& place) {
@@ -179,28 +147,6 @@ __device__ __forceinline__ void pass_tile(const Shared& at, int steps, StageStat
     }
 }
 
-#ifdef SCALE_COLUMNS
-__device__ __forceinline__ void consume(const Shared& at, const TileSchedule& schedule, const TensorMap& map,
-                                        const Sizes& sizes, int consumer, const Epilogue& epilogue) {
-    StageState place;
-    Work work;
-    int boxes_stored = 0;
-    for (int wave = 0; schedule.find(wave, work); ++wave) {
-        const Work share = share_of(work, consumer);
-        const int row = share.row + consumer * BOX;
-        const bool has_all_boxes = row + (BOXES_DOWN - 1) * BOX < sizes.m;
-        if (row >= sizes.m || share.columns <= 0)
-            pass_tile(at, sizes.steps(), place);
-        else if (BOXES_DOWN > 1 && !has_all_boxes)
-            consume_scaled_tile<WIDTH, 1>(at, map, sizes, share, consumer, place, boxes_stored, epilogue);
-        else if (WIDTH > 64 && share.columns <= 64)
-            consume_scaled_tile<64, BOXES_DOWN>(at, map, sizes, share, consumer, place, boxes_stored, epilogue);
-        else
-            consume_scaled_tile<WIDTH, BOXES_DOWN>(at, map, sizes, share, consumer, place, boxes_stored, epilogue);
-    }
-    wait_stores_read<0>();
-}
-#else
 __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& schedule, const TensorMap& map,
                                         const Sizes& sizes, int consumer, const Epilogue& epilogue) {
     StageState place;
@@ -221,8 +167,6 @@ __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& sc
     }
     wait_stores_read<0>();
 }
-
-#endif
 
 __device__ __forceinline__ void multiply_tiles(unsigned char* shared, const TensorMap& a, const TensorMap& b,
                                                const TensorMap& c, const Sizes& sizes, const Epilogue& epilogue) {

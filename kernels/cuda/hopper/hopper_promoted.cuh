@@ -6,12 +6,28 @@
 // (hopper_scales.cuh); `scales` is then one object, of the tile, and otherwise nothing.
 #pragma once
 
+#ifdef SCALE_COLUMNS
+#include "hopper_scales.cuh"
+#endif
+
+#if defined(SCALE_COLUMNS) && SCALE_COLUMNS == 1 && !defined(TWO_SETS)
+#define ONE_SET
+#endif
+#ifndef WIDE
+#define WIDE 64
+#endif
 constexpr int PARTS = SWIZZLE_BYTES / DEPTH_BYTES;  // instructions of a round
+
+#if defined(SCALE_COLUMNS) && SCALE_COLUMNS == 1
+constexpr int WIDEST_ROUND = 64;  // scales of single columns take registers, too
+#else
+constexpr int WIDEST_ROUND = 128;
+#endif
 
 // Of a tile of N columns. Sums of the tile and partial ones are at most 192 of a thread.
 template <int N>
 struct Rounds {
-    static constexpr int COLUMNS = N == 128 ? 128 : N == 192 ? 96 : 64;
+    static constexpr int COLUMNS = N == 128 ? WIDEST_ROUND : N == 192 ? 96 : N == 256 ? WIDE : 64;
     static constexpr int COUNT = N / COLUMNS;  // of a stage
     static constexpr int AT_ONCE = 8 / COUNT;  // stages in which two sets of partial sums take turns
     typedef HOPPER_SUM Partial[COLUMNS / 2];
@@ -48,6 +64,12 @@ __device__ __forceinline__ void promote(const HOPPER_SUM (&partial)[COUNT], HOPP
         sums[i] += partial[i];
 }
 
+// Of a stage whose scales threads have read, too: each warp for itself.
+__device__ __forceinline__ void release_read(const Shared& at, int stage) {
+    __syncwarp();
+    release(at, stage);
+}
+
 // Waits for the stage after this one while instructions still run, and not when they have ended.
 __device__ __forceinline__ void expect_next(const Shared& at, StageState place, bool more) {
     place.advance();
@@ -55,9 +77,9 @@ __device__ __forceinline__ void expect_next(const Shared& at, StageState place, 
 }
 
 // ---- one set of partial sums, for stages that are too few for two; the first one is there ----
-template <int N>
+template <int N, typename... TileScales>
 __device__ __forceinline__ void promote_one_set(const Shared& at, int consumer, int steps, StageState& place,
-                                                HOPPER_SUM (&sums)[N / 2]) {
+                                                HOPPER_SUM (&sums)[N / 2], TileScales&... scales) {
     constexpr int COLUMNS = Rounds<N>::COLUMNS;
     typename Rounds<N>::Partial partial = {};
 #pragma unroll 1
@@ -70,8 +92,9 @@ __device__ __forceinline__ void promote_one_set(const Shared& at, int consumer, 
             if (is_last) expect_next(at, place, step + 1 < steps);
             wait_products<0>();
             settle(partial);
-            if (is_last) release(at, place.stage);
-            promote(partial, sums + column / 2, column);
+            if (is_last && !HAS_SCALES) release(at, place.stage);
+            promote(partial, sums + column / 2, column, scales...);
+            if (is_last && HAS_SCALES) release_read(at, place.stage);
         }
     }
 }
@@ -79,9 +102,9 @@ __device__ __forceinline__ void promote_one_set(const Shared& at, int consumer, 
 // ---- two sets of partial sums; the first stage is there ----
 // With each round the one before is waited for and added. After AT_ONCE stages all rounds are: where sums that an
 // earlier iteration began are read while instructions run, the compiler lets these wait for each other.
-template <int N>
+template <int N, typename... TileScales>
 __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer, int steps, StageState& place,
-                                                 HOPPER_SUM (&sums)[N / 2]) {
+                                                 HOPPER_SUM (&sums)[N / 2], TileScales&... scales) {
     constexpr int COLUMNS = Rounds<N>::COLUMNS, COUNT = Rounds<N>::COUNT, AT_ONCE = Rounds<N>::AT_ONCE;
     typename Rounds<N>::Partial partial[2] = {};
     int step = 0;
@@ -100,9 +123,10 @@ __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer,
                 if (stage == 0 && column == 0) continue;
                 wait_products<1>();
                 settle(partial[1 - set]);
-                if (column == 0) release(at, before);
+                if (column == 0 && !HAS_SCALES) release(at, before);
                 const int first = (column + N - COLUMNS) % N;
-                promote(partial[1 - set], sums + first / 2, first);
+                promote(partial[1 - set], sums + first / 2, first, scales...);
+                if (column == 0 && HAS_SCALES) release_read(at, before);
             }
             if (stage + 1 == AT_ONCE) expect_next(at, place, step + AT_ONCE < steps);
             before = place.stage;
@@ -110,17 +134,21 @@ __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer,
         }
         wait_products<0>();
         settle(partial[1]);
-        release(at, before);
-        promote(partial[1], sums + (N - COLUMNS) / 2, N - COLUMNS);
+        if (!HAS_SCALES) release(at, before);
+        promote(partial[1], sums + (N - COLUMNS) / 2, N - COLUMNS, scales...);
+        if (HAS_SCALES) release_read(at, before);
     }
-    promote_one_set<N>(at, consumer, steps - step, place, sums);
+    promote_one_set<N>(at, consumer, steps - step, place, sums, scales...);
 }
 
-template <int N, typename... Follows>
+template <int N, typename... TileScales>
 __device__ __forceinline__ void multiply_and_promote(const Shared& at, int given_consumer, int steps, StageState& place,
-                                                     HOPPER_SUM (&sums)[N / 2], Follows&... follow) {
-    if (steps > 0) (follow.begin(), ...);
+                                                     HOPPER_SUM (&sums)[N / 2], TileScales&... scales) {
     const int consumer = alike(given_consumer);
     if (steps > 0) wait_barrier(at.full(place.stage), place.parity);
-    promote_two_sets<N>(at, consumer, steps, place, sums);
+#ifdef ONE_SET
+    promote_one_set<N>(at, consumer, steps, place, sums, scales...);
+#else
+    promote_two_sets<N>(at, consumer, steps, place, sums, scales...);
+#endif
 }

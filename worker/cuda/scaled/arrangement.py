@@ -17,6 +17,7 @@ LARGEST_GRID = 65_535  # along y and z
 BEYOND = 256  # lines that a tile may reach beyond the last one; hopper_scales.cuh reads their scales, too
 LINES_OF_TILE = 128
 BLOCKS_TOGETHER = 4  # that cublasLt reads
+COPIED_BYTES = 16  # at least, by a bulk copy
 LARGEST_COUNT = 2**31 - 1  # of scales: kernels count them in 32 bits
 
 
@@ -32,12 +33,15 @@ def by_stage(problem: Problem, operand: ScaledOperand, name: str) -> Array:
     return arranged
 
 
-def by_thread(scales: Array) -> Array:
-    """Scales of single columns as `hopper_fp8` reads them: of 16 columns a thread has columns 2·t, 2·t + 1 and those 8
-    further on, and they lie next to each other."""
-    items, stages, lines = scales.shape
-    apart = scales.reshape(items, stages, lines // 16, 2, 4, 2)
-    return np.ascontiguousarray(apart.swapaxes(3, 4)).reshape(scales.shape)
+def for_bulk_copies(problem: Problem, of_b: Array) -> Array:
+    """Scales of B `by_stage` as `hopper_fp8` brings them into shared memory. Those of 128 columns stand there four times,
+    as copies are of 16 bytes. Of those of 16 columns a thread has columns 2·t, 2·t + 1 and those 8 further on, which
+    lie next to each other."""
+    if problem.scale_columns > 1:
+        return of_b.repeat(COPIED_BYTES // of_b.itemsize, axis=2)
+    items, stages, lines = of_b.shape
+    apart = of_b.reshape(items, stages, lines // 16, 2, 4, 2)
+    return np.ascontiguousarray(apart.swapaxes(3, 4)).reshape(of_b.shape)
 
 
 def for_library(problem: Problem, of_a: Array, of_b: Array) -> tuple[Array, Array]:

@@ -20,8 +20,8 @@ from worker.cuda.memory import DeviceMatrix, allocate
 from worker.cuda.scaled.arrangement import (
     LARGEST_COUNT,
     by_stage,
-    by_thread,
     dequantised_layout,
+    for_bulk_copies,
     for_library,
     launch_of,
     sizes_of,
@@ -64,8 +64,8 @@ def scales_on_device(problem: Problem, operands: Sequence[HostOperand], kernel: 
     of_a, of_b = both
     if kernel.needs_scales:
         of_a, of_b = for_library(problem, of_a, of_b)
-    elif isinstance(kernel, CudaKernel) and problem.scale_columns == 1:
-        of_b = by_thread(of_b)
+    elif isinstance(kernel, CudaKernel):
+        of_b = for_bulk_copies(problem, of_b)
     return ScalesOnDevice(cupy.asarray(of_a), cupy.asarray(of_b))
 
 
