@@ -34,9 +34,9 @@ def by_stage(problem: Problem, operand: ScaledOperand, name: str) -> Array:
 
 
 def for_bulk_copies(problem: Problem, of_b: Array) -> Array:
-    """Scales of B `by_stage` as `hopper_fp8` brings them into shared memory. Those of 128 columns stand there four times,
-    as copies are of 16 bytes. Of those of 16 columns a thread has columns 2·t, 2·t + 1 and those 8 further on, which
-    lie next to each other."""
+    """Scales of B `by_stage` as `hopper_fp8` brings them into shared memory. Those of 128 columns stand there four
+    times, as copies are of 16 bytes. Of those of 16 columns a thread has columns 2·t, 2·t + 1 and those 8 further on,
+    which lie next to each other."""
     if problem.scale_columns > 1:
         return of_b.repeat(COPIED_BYTES // of_b.itemsize, axis=2)
     items, stages, lines = of_b.shape
