@@ -9,10 +9,11 @@ import pytest
 
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSORS
+from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, TileConfig
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from kernels.selection.choose import NoKernelError, choose, choose_again
+from kernels.selection.choose import NoKernelError, candidates, choose, choose_again
 from service.catalogue import view
 from tests.support.kernels.compiled import figures_of
 from tests.support.programs import (
@@ -181,6 +182,26 @@ def test_auto_takes_tensor_cores_for_block_scales_where_there_are_some() -> None
         assert newer.kernel.name == "cublas" == choose_again(problem, "fp8", H200.traits).kernel.name
         with pytest.raises(NoKernelError, match="cublas_fp8_fast does not take operands with block scales"):
             choose("cublas_fp8_fast", {}, problem, "fp8", H200.traits)
+
+
+def test_the_librarys_product_of_block_scales_is_for_these_alone() -> None:
+    scaled, plain = (Problem(64, 64, 256, "float8_e4m3", scale_columns=width) for width in (128, 0))
+    assert choose("cublas_fp8_blocks", {}, scaled, "fp8", H200.traits).kernel.name == "cublas_fp8_blocks"
+    with pytest.raises(NoKernelError, match="takes only operands with block scales; take another kernel"):
+        choose("cublas_fp8_blocks", {}, plain, "fp8", H200.traits)
+    with pytest.raises(NoKernelError, match=r"needs compute capability 9\.0 itself"):
+        choose("cublas_fp8_blocks", {}, scaled, "fp8", ARCHITECTURES["sm_100"].traits)
+    assert "cublas_fp8_blocks" in {each.name for each in candidates(scaled, "fp8", H200.traits)}
+    assert "cublas_fp8_blocks" not in {each.name for each in candidates(plain, "fp8", H200.traits)}
+
+
+def test_no_box_of_16_bits_leaves_where_columns_are_rows() -> None:
+    kernel, narrow = cuda_kernel("hopper_fp8"), FusedEpilogue("bfloat16")
+    for promote, along_k in ((1, True), (1, False), (0, True), (0, False)):
+        problem = Problem(4096, 4096, 4096, "float8_e4m3", transpose_b=along_k)
+        config = kernel.resolve_config({"promote": promote}, problem)
+        assert kernel.fuses(problem, config, narrow) == bool(promote or along_k)
+        assert kernel.fuses(problem, config, FusedEpilogue("float32"))
 
 
 def test_the_api_says_that_no_newer_device_runs_it() -> None:
