@@ -236,7 +236,7 @@ inline void write_words(unsigned int shared, unsigned int first, unsigned int se
     __builtin_memcpy(emulated::at_address(shared), two, sizeof(two));
 }
 
-#if defined(DTYPE_FLOAT16) || defined(DTYPE_BFLOAT16)
+#if defined(DTYPE_FLOAT16) || defined(DTYPE_BFLOAT16) || defined(OUTPUT_BFLOAT16)
 inline unsigned int narrowed(float low, float high) {
     const auto bits_of = [](float value) -> unsigned int {
 #if defined(DTYPE_FLOAT16)
