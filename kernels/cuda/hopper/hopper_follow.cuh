@@ -1,7 +1,7 @@
 // How what follows a product (hopper_after.cuh) comes to a warp that stores its sums box by box: ahead of the tile's
 // end, while the tensor cores work. C's boxes go to where D's leave from, as many of them as there is room for, and the
-// others once a box has left. A bias for columns waits in registers, two for a thread, and is spread at the end by way of
-// shared memory; one for rows is two numbers of a thread.
+// others once a box has left. A bias for columns waits in registers, two for a thread, and is spread at the end by way
+// of shared memory; one for rows is two numbers of a thread.
 #pragma once
 
 #include "async.cuh"
@@ -26,7 +26,9 @@ __device__ __forceinline__ void write_one(unsigned int shared, float number) {
 }
 
 // The warpgroup's threads wait for each other; each has a number of its own, from 1 on.
-__device__ __forceinline__ void meet_warpgroup(int number) { asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory"); }
+__device__ __forceinline__ void meet_warpgroup(int number) {
+    asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory");
+}
 #endif
 
 // Of a warp's 16 rows of N columns.
@@ -123,15 +125,6 @@ public:
 #endif
 #pragma unroll
         for (int i = 0; i < COUNT; i += 4) {
-            float of_column[2] = {};
-#ifdef HAS_BIAS
-            if (after.bias_column_step) {
-                unsigned int words[2];
-                read_two(words, spread + (first + i * 2 + lane % 4 * 2) * 4);
-                of_column[0] = __uint_as_float(words[0]);
-                of_column[1] = __uint_as_float(words[1]);
-            }
-#endif
 #pragma unroll
             for (int j = 0; j < 4; ++j)
                 d[i + j] = sums[i + j] * after.alpha;
@@ -146,6 +139,13 @@ public:
             }
 #endif
 #ifdef HAS_BIAS
+            float of_column[2] = {};
+            if (after.bias_column_step) {
+                unsigned int words[2];
+                read_two(words, spread + (first + i * 2 + lane % 4 * 2) * 4);
+                of_column[0] = __uint_as_float(words[0]);
+                of_column[1] = __uint_as_float(words[1]);
+            }
 #pragma unroll
             for (int j = 0; j < 4; ++j)
                 d[i + j] += of_column[j % 2] + of_rows[j / 2];
