@@ -118,7 +118,6 @@ public:
     template <int COUNT>
     __device__ __forceinline__ void follow(HOPPER_SUM (&d)[COUNT], const HOPPER_SUM* sums, int box,
                                            unsigned int shared) const {
-        const int first = first_column(box);
 #ifdef HAS_ADDEND
         wait_copies<OUT_BOXES - 1>();
         __syncwarp();
@@ -142,7 +141,7 @@ public:
             float of_column[2] = {};
             if (after.bias_column_step) {
                 unsigned int words[2];
-                read_two(words, spread + (first + i * 2 + lane % 4 * 2) * 4);
+                read_two(words, spread + (first_column(box) + i * 2 + lane % 4 * 2) * 4);
                 of_column[0] = __uint_as_float(words[0]);
                 of_column[1] = __uint_as_float(words[1]);
             }
