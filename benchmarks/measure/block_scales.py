@@ -50,9 +50,12 @@ def problem_of(shape: tuple[int, int, int], width: int) -> Problem:
 
 
 def operands(problem: Problem) -> tuple[ScaledOperand, ScaledOperand]:
-    """Scales alone: elements are made on the device."""
+    """Scales alone: elements are made on the device. Without scales what is given says nothing."""
     rng, made = np.random.default_rng(7), []
-    for name, shape, width in (("a", (problem.m, problem.k), 1), ("b", (problem.n, problem.k), problem.scale_columns)):
+    for name, shape, width in (
+        ("a", (problem.m, problem.k), 1),
+        ("b", (problem.n, problem.k), problem.scale_columns or 1),
+    ):
         block = block_of(name, width, transposed=name == "b")
         scales = rng.uniform(0.5, 2.0, scale_shape(shape, block)).astype(np.float32)
         elements = np.broadcast_to(np.zeros(1, np.uint8), shape)
@@ -85,7 +88,8 @@ def ours(runner: CudaRunner, problem: Problem) -> dict[str, Put]:
 
     kernel, prepared = _kernel(), PreparedKernels(runner.compiler)
     config, pair = kernel.resolve_config(NO_CONFIG, problem, runner.device.traits), operands(problem)
-    scales, narrow = scales_on_device(problem, pair, kernel), FusedEpilogue(NARROW)
+    narrow = FusedEpilogue(NARROW)
+    scales = scales_on_device(problem, pair, kernel) if problem.scale_columns else None
     plain, fused = prepared.get(kernel, config, problem), prepared.get(kernel, config, problem, narrow)
     asked = Fusable(kernel, config, problem, narrow, 1.0, 0.0, pair)
     d, argument = allocate(operand_layout(NARROW, problem.product_shape)), None if scales is None else scales.argument

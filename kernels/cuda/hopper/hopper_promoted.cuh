@@ -3,31 +3,20 @@
 // section 3.3.2.) A stage's columns are multiplied in rounds of four instructions, and each round begins partial sums
 // of its own: so there are registers for two sets of these beside the sums of the whole tile. The next round runs, in
 // the other set, while threads add. Partial sums of operands with scales are multiplied by these first
-// (hopper_scales.cuh); `scales` is then one object, of the tile, and otherwise nothing.
+// (hopper_scales.cuh); `scales` is then one object, of the tile, and otherwise nothing. They have one set, of wider
+// rounds: while threads multiply and add, the tensor cores work for the other warpgroup.
 #pragma once
 
 #ifdef SCALE_COLUMNS
 #include "hopper_scales.cuh"
 #endif
 
-#if defined(SCALE_COLUMNS) && SCALE_COLUMNS == 1 && !defined(TWO_SETS)
-#define ONE_SET
-#endif
-#ifndef WIDE
-#define WIDE 64
-#endif
 constexpr int PARTS = SWIZZLE_BYTES / DEPTH_BYTES;  // instructions of a round
-
-#if defined(SCALE_COLUMNS) && SCALE_COLUMNS == 1
-constexpr int WIDEST_ROUND = 64;  // scales of single columns take registers, too
-#else
-constexpr int WIDEST_ROUND = 128;
-#endif
 
 // Of a tile of N columns. Sums of the tile and partial ones are at most 192 of a thread.
 template <int N>
 struct Rounds {
-    static constexpr int COLUMNS = N == 128 ? WIDEST_ROUND : N == 192 ? 96 : N == 256 ? WIDE : 64;
+    static constexpr int COLUMNS = N == 128 || (N == 256 && HAS_SCALES) ? 128 : N == 192 ? 96 : 64;
     static constexpr int COUNT = N / COLUMNS;  // of a stage
     static constexpr int AT_ONCE = 8 / COUNT;  // stages in which two sets of partial sums take turns
     typedef HOPPER_SUM Partial[COLUMNS / 2];
@@ -102,9 +91,9 @@ __device__ __forceinline__ void promote_one_set(const Shared& at, int consumer, 
 // ---- two sets of partial sums; the first stage is there ----
 // With each round the one before is waited for and added. After AT_ONCE stages all rounds are: where sums that an
 // earlier iteration began are read while instructions run, the compiler lets these wait for each other.
-template <int N, typename... TileScales>
+template <int N>
 __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer, int steps, StageState& place,
-                                                 HOPPER_SUM (&sums)[N / 2], TileScales&... scales) {
+                                                 HOPPER_SUM (&sums)[N / 2]) {
     constexpr int COLUMNS = Rounds<N>::COLUMNS, COUNT = Rounds<N>::COUNT, AT_ONCE = Rounds<N>::AT_ONCE;
     typename Rounds<N>::Partial partial[2] = {};
     int step = 0;
@@ -123,10 +112,9 @@ __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer,
                 if (stage == 0 && column == 0) continue;
                 wait_products<1>();
                 settle(partial[1 - set]);
-                if (column == 0 && !HAS_SCALES) release(at, before);
+                if (column == 0) release(at, before);
                 const int first = (column + N - COLUMNS) % N;
-                promote(partial[1 - set], sums + first / 2, first, scales...);
-                if (column == 0 && HAS_SCALES) release_read(at, before);
+                promote(partial[1 - set], sums + first / 2, first);
             }
             if (stage + 1 == AT_ONCE) expect_next(at, place, step + AT_ONCE < steps);
             before = place.stage;
@@ -134,11 +122,10 @@ __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer,
         }
         wait_products<0>();
         settle(partial[1]);
-        if (!HAS_SCALES) release(at, before);
-        promote(partial[1], sums + (N - COLUMNS) / 2, N - COLUMNS, scales...);
-        if (HAS_SCALES) release_read(at, before);
+        release(at, before);
+        promote(partial[1], sums + (N - COLUMNS) / 2, N - COLUMNS);
     }
-    promote_one_set<N>(at, consumer, steps - step, place, sums, scales...);
+    promote_one_set<N>(at, consumer, steps - step, place, sums);
 }
 
 template <int N, typename... TileScales>
@@ -146,9 +133,8 @@ __device__ __forceinline__ void multiply_and_promote(const Shared& at, int given
                                                      HOPPER_SUM (&sums)[N / 2], TileScales&... scales) {
     const int consumer = alike(given_consumer);
     if (steps > 0) wait_barrier(at.full(place.stage), place.parity);
-#ifdef ONE_SET
-    promote_one_set<N>(at, consumer, steps, place, sums, scales...);
-#else
-    promote_two_sets<N>(at, consumer, steps, place, sums, scales...);
-#endif
+    if constexpr (HAS_SCALES)
+        promote_one_set<N>(at, consumer, steps, place, sums, scales...);
+    else
+        promote_two_sets<N>(at, consumer, steps, place, sums);
 }
