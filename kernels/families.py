@@ -73,6 +73,7 @@ FAMILIES: tuple[Family, ...] = (
             "cublas_bf16",
             "cublas_fp16",
             "cublas_fp8_fast",
+            "cublas_fp8_blocks",
         ),
     ),
     Family(

@@ -25,6 +25,8 @@ from benchmarks.tables.dashboard import dashboard, tasks
 from benchmarks.tables.gpu import benchmarks, cross_check
 from benchmarks.tables.headline import picture as headline_picture
 from benchmarks.tables.headline.rows import HeadlineRun, headline_of
+from benchmarks.tables.interleaved.block_scales import block_scales
+from benchmarks.tables.interleaved.epilogues import epilogues
 from benchmarks.tables.interleaved.grouped import grouped
 from benchmarks.tables.interleaved.library import library
 from benchmarks.tables.interleaved.symmetric import symmetric
@@ -99,6 +101,10 @@ def sections() -> list[str]:
         parts += transposed(path)
     for path in sorted(RESULTS.glob("*_grouped.json")):
         parts += grouped(path)
+    for path in sorted(RESULTS.glob("*_block_scales.json")):
+        parts += block_scales(path)
+    for path in sorted(RESULTS.glob("*_epilogues.json")):
+        parts += epilogues(path)
     parts += service_parts()
     for path in sorted(RESULTS.glob("check_*.json")):
         parts += check_cost(path)

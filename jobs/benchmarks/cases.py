@@ -136,6 +136,8 @@ def _unfit(kernel: Kernel, dtype: DTypeName, device: DeviceTraits) -> str | None
         return f"{kernel.name} does not multiply {dtype} operands; it takes {', '.join(kernel.dtypes)}."
     if isinstance(kernel, HostLibraryKernel):
         return f"{kernel.name} multiplies matrices in the host's memory; a benchmark has them on the device."
+    if kernel.needs_scales:
+        return f"{kernel.name} takes only operands with block scales, which benchmarks have not."
     return kernel.unsupported_because(device, dtype)
 
 

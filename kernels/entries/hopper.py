@@ -38,11 +38,12 @@ GROUP_CONFIGS: tuple[Mapping[str, int], ...] = tuple(
     {"block_n": n, "stages": stages, "cluster": blocks} for n, stages, _ in WIDTHS for blocks in (1, 2)
 )
 GROUP = 8  # rows of clusters whose tiles are computed at about the same time, and cut into one more column of tiles
-# Of sums that are float32: of operands of 16 bits, in their own type or as they are.
+# Of sums that are float32: of operands of 16 bits, in their own type or as they are; of 8-bit floats, in any.
 FUSED_OUTPUTS: dict[DTypeName, dict[DTypeName, tuple[DTypeName, ...]]] = {
     "bfloat16": {"bfloat16": ("bfloat16", "float32")},
     "float16": {"float16": ("float16", "float32")},
     "float32": {"float32": ("float32",)},
+    "float8_e4m3": {"float8_e4m3": ("float32", "bfloat16", "float16")},
 }
 NARROWER = {256: 240}  # columns of some tiles of each width, if that fills a last wave
 
@@ -127,7 +128,7 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     if problem.group_sizes:
         count = tile_count(problem, partial(_group_tiles, config=config))
     grid = (count, 1, 1)
-    shared_bytes = _shared_bytes(config, problem.dtype)
+    shared_bytes = LARGEST_SHARED_BYTES if problem.scale_columns else _shared_bytes(config, problem.dtype)
     return Launch(grid, ((CONSUMERS + 1) * WARPGROUP, 1, 1), shared_bytes, resident=True, cluster=config["cluster"])
 
 
@@ -146,6 +147,11 @@ def _boxes(problem: Problem, config: TileConfig) -> Boxes:
     )
 
 
+def _stores(problem: Problem, config: TileConfig, output: DTypeName) -> bool:
+    """Whatever type it is, unless Cᵀ is computed, whose boxes are of 32-bit elements."""
+    return DTYPES[output].itemsize == 4 or not _as_it_lies(problem, config)
+
+
 def _sums(config: TileConfig) -> int:
     """Of a thread: its own of the tile, and two sets of partial ones if these are promoted."""
     columns = config["block_n"]
@@ -154,14 +160,11 @@ def _sums(config: TileConfig) -> int:
 
 
 def _scales(problem: Problem, config: TileConfig) -> str | None:
-    """Scales take registers, those of single columns many."""
-    widths = (64, 128, 256) if problem.scale_columns == SCALE_DEPTH else (64, 128)
+    """A tile's columns, or half of 256, are to share a scale, or to have one each."""
     if not config.get("promote"):
         return "Block scales are for sums that are promoted: take promote=1, or leave it out."
-    if config["block_n"] not in widths:
-        return (
-            f"block_n={config['block_n']} has no registers for these scales; take one of {', '.join(map(str, widths))}."
-        )
+    if config["block_n"] == 192 and problem.scale_columns == SCALE_DEPTH:
+        return "Tiles of block_n=192 begin within a block of scales: take 64, 128 or 256."
     return None
 
 
@@ -219,6 +222,8 @@ def _warp_specialised(
         triangle=triangle,
         supports_dependent_launch=True,
         fused_outputs=FUSED_OUTPUTS.get(dtype, {}),
+        stores=_stores,
+        fused_shared_bytes=LARGEST_SHARED_BYTES,
         scales=_scales if dtype == "float8_e4m3" else None,
         groups=Grouped((dtype,), _group_tiles, GROUP_CONFIGS) if DTYPES[dtype].itemsize == 2 else None,
     )

@@ -8,6 +8,7 @@ from kernels.model.kernel import Kernel, LibraryKernel, Parameter
 from kernels.model.numerics import COMPLEX_ACCURACY, OWN_ACCURACY, AccuracyName, DTypeName
 from kernels.model.scales import any_config
 
+HOPPER = (9, 0)
 FLOAT8 = (8, 9)  # the first compute capability whose tensor cores take 8-bit floats
 TUNED_TYPES: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64", "int8")
 PAD = Parameter(
@@ -43,8 +44,8 @@ CUBLAS: tuple[Kernel, ...] = (
         idea="The baseline: cuBLAS picks among hundreds of prebuilt kernels. float32 is not lowered to TF32; 16-bit "
         "floats accumulate in float32; int8 goes through its integer path. 8-bit floats go through cublasLt, operands "
         "made K-major first, and their partial sums are promoted to float32 at intervals. With block scales they are "
-        "multiplied by these first and go through the float32 path: its own block-scaled kernels are not called. It is "
-        "called once for each group of rows.",
+        "multiplied by these first and go through the float32 path, on any GPU; `cublas_fp8_blocks` is the library's "
+        "own product of such operands. It is called once for each group of rows.",
         origin="cuBLAS through CuPy; the library column of report 003.",
         device_class="gpu",
         library="cuBLAS",
@@ -144,6 +145,24 @@ CUBLAS: tuple[Kernel, ...] = (
         accuracy={"float8_e4m3": "fp8"},
         arithmetic={"float8_e4m3": "tensor"},
         min_compute_capability=FLOAT8,
+    ),
+    LibraryKernel(
+        name="cublas_fp8_blocks",
+        summary="cuBLAS's own product of 8-bit floats with block scales: the fastest of what cublasLt proposes.",
+        idea="cublasLt has such products on Hopper since CUDA 12.9: a scale for each row of A and 128 steps of k, and "
+        "for each column of B or 128 of them (CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F and BLK128x128_32F). Operands "
+        "are made K-major first. Partial sums end with each 128 steps of k. The first product of a shape tries eight "
+        "ways that cublasLt proposes, and the fastest is kept for the next. Another library version or device says in "
+        "a sentence that it has none.",
+        origin="cuBLAS (cublasLt) by ctypes; PyTorch's `scaled_mm` with block scales.",
+        device_class="gpu",
+        library="cuBLAS",
+        accuracy={"float8_e4m3": "fp8"},
+        arithmetic={"float8_e4m3": "tensor"},
+        min_compute_capability=HOPPER,
+        architecture_specific=True,
+        scales=any_config,
+        needs_scales=True,
     ),
 )
 

@@ -92,6 +92,7 @@ class Kernel:
     # Where operands may have block scales: why a config cannot take those of a problem, as a sentence; None: it can.
     scales: Callable[[Problem, TileConfig], str | None] | None = field(default=None, repr=False)
     groups: Grouped | None = field(default=None, repr=False)  # where rows of A may have groups
+    needs_scales: bool = False  # True: no other operands
 
     @property
     def dtypes(self) -> tuple[DTypeName, ...]:
@@ -104,8 +105,8 @@ class Kernel:
 
     @property
     def is_everyday(self) -> bool:
-        """Whether sets of kernels have it, and not just who asks for it or for what it promises."""
-        return not {"rounded_once", "wide"}.intersection(self.arithmetic.values())
+        """Whether sets of kernels have it, and not just who asks for it, for what it promises or for its operands."""
+        return not self.needs_scales and not {"rounded_once", "wide"}.intersection(self.arithmetic.values())
 
     def takes(self, dtype: DTypeName, accuracy: AccuracyName | None = None) -> bool:
         """Whether it multiplies `dtype` operands to at least the class asked for (by default the dtype's own)."""
@@ -149,7 +150,7 @@ class Kernel:
         return None
 
     def takes_scales_of(self, problem: Problem) -> bool:
-        return not problem.scale_columns or self.scales is not None
+        return self.scales is not None if problem.scale_columns else not self.needs_scales
 
     def takes_groups_of(self, problem: Problem) -> bool:
         return not problem.group_sizes or (self.groups is not None and problem.dtype in self.groups.dtypes)
@@ -215,6 +216,9 @@ class CudaKernel(Kernel):
     # What is left of a product for the kernel, where a separate function computes its edge.
     inner: Callable[[Problem, TileConfig], Problem] = field(default=lambda problem, _config: problem, repr=False)
     fused_outputs: Mapping[DTypeName, tuple[DTypeName, ...]] = field(default_factory=dict)  # by operands' type
+    fused_shared_bytes: int = 0  # of shared memory that a block takes with an epilogue, whatever its config
+    # Where a config does not store all of these: whether it stores one.
+    stores: Callable[[Problem, TileConfig, DTypeName], bool] | None = field(default=None, repr=False)
     # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.
     clocks: Callable[[Problem, TileConfig, int], float] | None = field(default=None, repr=False)
     triangle: TriangleOf | None = field(default=None, repr=False)  # of a symmetric product, computed alone
@@ -245,7 +249,9 @@ class CudaKernel(Kernel):
 
     def fuses(self, problem: Problem, config: TileConfig, fused: FusedEpilogue) -> bool:
         """Whether it does that to all its sums. What a function of its own computes at the edge has no epilogue."""
-        return fused.output in self.fused_outputs.get(problem.dtype, ()) and self.inner(problem, config) == problem
+        if fused.output not in self.fused_outputs.get(problem.dtype, ()) or self.inner(problem, config) != problem:
+            return False
+        return self.stores is None or self.stores(problem, config, fused.output)
 
     def plan(self, problem: Problem, config: TileConfig, fused: FusedEpilogue | None = None) -> LaunchPlan:
         """All that follows from these for a launch. `config` is a full one, out of `resolve_config`."""
@@ -255,11 +261,14 @@ class CudaKernel(Kernel):
         boxes = self.boxes(problem, config) if self.boxes else None
         if boxes is not None and fused is not None:
             boxes = boxes.delivering(problem.product_dtype, fused.output)
+        main = self.arrange(inner, config)
+        if fused is not None and self.fused_shared_bytes:
+            main = replace(main, shared_bytes=self.fused_shared_bytes)
         return LaunchPlan(
             problem=problem,
             inner=inner,
             launched=_with_transposes(inner, boxes.wanted if boxes else None),
-            main=self.arrange(inner, config),
+            main=main,
             passes=self.passes(problem, config) if self.passes else (),
             workspace=self.workspace(inner, config) if self.workspace else None,
             boxes=boxes,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from kernels.catalog import BY_NAME
-from kernels.model.entry.sentences import no_groups, no_scales
+from kernels.model.entry.sentences import no_groups, wrong_scales
 from kernels.model.kernel import NO_CONFIG, ComposedKernel, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
 from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
 from kernels.selection.candidates import Choice as Choice
@@ -239,7 +239,7 @@ def _named(kernel: Kernel, asked: TileConfig, problem: Problem, accuracy: Accura
     if not kernel.takes(problem.dtype, accuracy):
         raise NoKernelError(f"{kernel.name} does not multiply {problem.dtype} operands to {accuracy} accuracy.")
     if not kernel.takes_scales_of(problem):
-        raise NoKernelError(no_scales(kernel.name))
+        raise NoKernelError(wrong_scales(kernel.name, needed=kernel.needs_scales))
     if not kernel.takes_groups_of(problem):
         raise NoKernelError(no_groups(kernel.name, problem.dtype))
     return Choice(kernel, kernel.resolve_config(asked, problem, device), f"{kernel.name} was asked for.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from jobs.errors import InvalidConfig, InvalidMatrix, InvalidRequest, ShapeMismatch, UnsupportedDType
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.entry.sentences import no_groups, no_scales
+from kernels.model.entry.sentences import no_groups, wrong_scales
 from kernels.model.kernel import ConfigError, Kernel
 from kernels.model.numerics import DTYPES, OPERAND_FLAGS, AccuracyName, DTypeName, Problem, loosest
 from kernels.model.outputs import Delivered, delivered_of, multiplied_as
@@ -163,7 +163,7 @@ def _named(kernel: Kernel, problem: Problem, accuracy: AccuracyName, config: Map
             f"{kernel.name} multiplies {dtype} operands to {offered} accuracy, not to {accuracy}.", field="accuracy"
         )
     if not kernel.takes_scales_of(problem):
-        raise InvalidRequest(no_scales(kernel.name), field="kernel")
+        raise InvalidRequest(wrong_scales(kernel.name, needed=kernel.needs_scales), field="kernel")
     if not kernel.takes_groups_of(problem):
         raise InvalidRequest(no_groups(kernel.name, dtype), field="kernel")
     try:

@@ -236,7 +236,7 @@ inline void write_words(unsigned int shared, unsigned int first, unsigned int se
     __builtin_memcpy(emulated::at_address(shared), two, sizeof(two));
 }
 
-#if defined(DTYPE_FLOAT16) || defined(DTYPE_BFLOAT16)
+#if defined(DTYPE_FLOAT16) || defined(DTYPE_BFLOAT16) || defined(OUTPUT_BFLOAT16)
 inline unsigned int narrowed(float low, float high) {
     const auto bits_of = [](float value) -> unsigned int {
 #if defined(DTYPE_FLOAT16)
@@ -283,14 +283,28 @@ inline void read_two_scales(float (&to)[2], const float* from) {
     to[1] = from[1];
 }
 
-inline void meet(int number, emulated::Place at = emulated::Place::here()) {
+inline void meet_of(int number, int threads, emulated::Place at) {
     using namespace emulated;
     const int meeting = meetings[number];
-    if (++here[number] == 2 * warpSize) {
+    if (++here[number] == threads) {
         here[number] = 0;
         ++meetings[number];
         note_change();
     }
     while (meetings[number] == meeting)
         look_again(at);
+}
+inline void meet(int number, emulated::Place at = emulated::Place::here()) { meet_of(number, 2 * warpSize, at); }
+inline void meet_warpgroup(int number, emulated::Place at = emulated::Place::here()) {
+    meet_of(number, emulated::WARPGROUP_THREADS, at);
+}
+
+// ---- what follows a product (hopper_follow.cuh) ----
+inline void copy_chunk(unsigned int shared, const void* global, int bytes) {
+    copy_part_async<16>(emulated::at_address(shared), global, bytes);
+}
+inline unsigned int read_word(unsigned int shared) {
+    unsigned int word;
+    __builtin_memcpy(&word, emulated::at_address(shared), sizeof word);
+    return word;
 }

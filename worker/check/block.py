@@ -180,7 +180,7 @@ class FusedBlock(Block):
             of_size, of_root, of_value, rest = rounding.element_factors
             bound = of_size * size + rounding.output * np.abs(true) + rest
             bound = bound + alpha * (of_root * self._root + (of_value - rounding.output) * np.abs(product))
-            most = bound + rounding.accumulate * DRIFT_FACTOR * rounding.k * alpha * sums
+            most = bound + rounding.accumulate * DRIFT_FACTOR * rounding.depth * alpha * sums
             may = self._may_leave_the_range(true, bound, np.maximum(sums, size))
             is_right = (given == true) | (np.isnan(given) & np.isnan(true)) | may
             ratios, at_worst = (np.where(is_right, 0.0, np.abs(given - true) / each) for each in (bound, most))
@@ -215,11 +215,10 @@ class FusedBlock(Block):
     ) -> float:
         """From the sum of these terms, over what steps of the sum, operands, the epilogue and D are granted."""
         terms, rounding, alpha = a * b, self._rounding, abs(self._alpha)
-        sums, size = np.cumsum(terms), np.abs(terms).sum()
-        product = float(sums[-1]) if len(sums) else 0.0
+        product, size = float(terms.sum()), np.abs(terms).sum()
         true = self._alpha * product + sum(added)
         of_size, _, _, rest = rounding.element_factors
-        drift = alpha * DRIFT_FACTOR * rounding.accumulate * np.abs(sums).sum()
+        drift = alpha * DRIFT_FACTOR * rounding.accumulate * _partial_sums(terms, rounding.depth)
         all_terms = alpha * size + sum(map(abs, added))
         granted = max(of_size * all_terms, drift + rounding.epilogue * (1.0 + rounding.output) * all_terms)
         granted += alpha * (of_operands + of_product * abs(product)) + rounding.output * abs(true) + rest

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from jobs.formats.elements import Array
+from kernels.model.numerics import DTypeName
 from worker.check.elementwise import Operands
 from worker.check.host_matrix import HostMatrix
 from worker.check.host_sketch import float_sketch
@@ -20,8 +21,8 @@ class Checkable(Protocol):
     """Shapes are those after transposition: a (·, m, k), b (·, k, n), c (batch, m, n)."""
 
     @property
-    def alpha(self) -> float | None:
-        """Where c is alpha·A·B + beta·C + bias, of float32 sums and rounded once; else None."""
+    def after(self) -> tuple[float, DTypeName] | None:
+        """Where c is alpha·A·B + beta·C + bias, of float32 sums and rounded once: alpha, and c's type; else None."""
 
     @property
     def elementwise(self) -> Operands:
@@ -42,7 +43,7 @@ class Checkable(Protocol):
 class HostProduct:
     """Everything in this process's memory."""
 
-    alpha = None
+    after = None
 
     def __init__(self, a: HostMatrix, b: HostMatrix, c: HostMatrix) -> None:
         self._a, self._b, self._c = a, b, c

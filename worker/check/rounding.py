@@ -9,8 +9,8 @@ from math import sqrt
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.model.accuracy import element_bound, sum_depth
-from kernels.model.numerics import DTYPES, AccuracyName, Problem
+from kernels.model.accuracy import SMALLEST_POSITIVE, element_bound, sum_depth
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
 
 CONFIDENCE = 5.0  # standard deviations; a row that passes it by chance is looked at again, so it may be sharp
 # Of alpha and of beta, of both products and both sums: at most four of them are of one term, and one is to spare.
@@ -59,12 +59,30 @@ class Rounding:
         of_steps, of_output = CONFIDENCE**2 / 3 * self.epilogue**2, CONFIDENCE**2 / 3 * self.output**2
         return self._of_terms, self._of_sums - of_output + of_steps, of_steps, of_output
 
-    def fused(self, alpha: float) -> Rounding:
-        """The same of alpha·A·B + beta·C + bias, where that is computed of float32 sums and rounded once."""
-        of_size, of_root, of_value, rest = self.element_factors
+    def fused(self, alpha: float, output: DTypeName) -> Rounding:
+        """The same of alpha·A·B + beta·C + bias, where that is computed of float32 sums and rounded once, to
+        `output`."""
+        own = self._delivered(output)
+        of_size, of_root, of_value, rest = own.element_factors
         epilogue, scale = EPILOGUE_ROUNDINGS * DTYPES["float32"].unit_roundoff, max(1.0, abs(alpha))
-        factors = of_size + epilogue * (1.0 + self.output), of_root, of_value, rest * scale
-        return replace(self, epilogue=epilogue, underflow=self.underflow * scale, element_factors=factors)
+        factors = of_size + epilogue * (1.0 + own.output), of_root, of_value, rest * scale
+        return replace(own, epilogue=epilogue, underflow=own.underflow * scale, element_factors=factors)
+
+    def _delivered(self, output: DTypeName) -> Rounding:
+        """Rounded to that type in place of the product's own."""
+        to = DTYPES[output]
+        if to.unit_roundoff == self.output:
+            return self
+        of_size, of_root, of_value, rest = self.element_factors
+        outer, more = (1.0 + to.unit_roundoff) / (1.0 + self.output), SMALLEST_POSITIVE[output]
+        factors = of_size * outer, of_root * outer, (of_value - self.output) * outer + to.unit_roundoff, rest + more
+        return replace(
+            self,
+            output=to.unit_roundoff,
+            largest_output=to.largest,
+            underflow=self.underflow + more,
+            element_factors=factors,
+        )
 
     @property
     def _of_terms(self) -> float:

@@ -91,8 +91,8 @@ def check(
     if problem.product_dtype == "int32":
         return _verification(_integer_residual(problem, operands, rng), 0.0)
     rounding = rounding_of(problem, accuracy)
-    if operands.alpha is not None:
-        rounding = rounding.fused(operands.alpha)
+    if operands.after is not None:
+        rounding = rounding.fused(*operands.after)
     return _verification(_float_ratio(problem, operands, rounding, rng) * rounding.threshold, rounding.threshold)
 
 

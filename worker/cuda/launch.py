@@ -67,11 +67,13 @@ class PreparedKernel:
         if self._substitute is not None:
             self._substitute.launch(a, b, c, workspace.ptr)
 
-    def launch_fused(self, a: DeviceMatrix, b: DeviceMatrix, d: DeviceMatrix, after: Sequence[int]) -> None:
+    def launch_fused(
+        self, a: DeviceMatrix, b: DeviceMatrix, d: DeviceMatrix, after: Sequence[int], scales: bytes | None = None
+    ) -> None:
         """The same of a kernel with an epilogue, which is given `after` (`EPILOGUE_BYTES`)."""
         bound = self._bound_for(a, b, d)
         assert isinstance(bound, Mapped), "kernels with an epilogue are"
-        bound.put((a, b, d), cupy.cuda.get_current_stream().ptr, None, after=after)
+        bound.put((a, b, d), cupy.cuda.get_current_stream().ptr, None, scales, after)
 
     def _bound_for(self, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> Addressed | Mapped:
         reached = not (a.address | b.address | c.address) % ALIGNMENT_BYTES
@@ -129,7 +131,7 @@ def kernel_bytes(choice: Choice, problem: Problem, traits: DeviceTraits) -> int:
         real = problem.as_real
         return arranged_bytes(problem) + kernel_bytes(real_choice(choice, problem, traits), real, traits)
     if not isinstance(choice.kernel, CudaKernel):
-        return scaled_bytes(problem)
+        return 0 if choice.kernel.needs_scales else scaled_bytes(problem)
     return _kernel_bytes(choice.kernel.name, tuple(choice.config.items()), problem, traits)
 
 

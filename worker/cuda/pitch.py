@@ -123,11 +123,6 @@ def padded_size(size: int, pad: int, itemsize: int) -> int:
     return _up(size, min(pad, ALIGNMENT_BYTES // itemsize, _power_of_two_below(size // WASTE)))
 
 
-def in_whole_groups(size: int) -> int:
-    """The next multiple of GROUP."""
-    return _up(size, GROUP)
-
-
 def operand_layout(dtype: DTypeName, shape: tuple[int, ...], *, dense: bool = False) -> Layout:
     return layout(dtype, shape, in_groups=dtype in IN_GROUPS, dense=dense)
 
@@ -144,6 +139,11 @@ def stored_shapes(problem: Problem) -> Iterator[tuple[int, ...]]:
     yield (problem.batch, *a) if problem.a_batched else a
     items = len(problem.group_sizes) or (problem.batch if problem.b_batched else 0)
     yield (items, *b) if items else b
+
+
+def in_groups(size: int) -> int:
+    """What the library multiplies in place of so many rows, columns or steps of elements of a byte."""
+    return _up(size, GROUP)
 
 
 def _power_of_two_below(value: int) -> int:

@@ -205,7 +205,7 @@ class CudaRunner(TilingRunner):
         if wiped:
             matrices[2].memory.memset_async(0, matrices[2].layout.bytes)
         after = epilogue_on_device(self.compiler, problem, epilogue, matrices[2], on_device[2:])
-        scales = scales_on_device(problem, operands)
+        scales = scales_on_device(problem, operands, choice.kernel)
         copies, staging = Copies(self.cache, operands, on_device), self._of_thread.staging
         elements = problem.batch * problem.m * problem.n + sum(prod(each.shape) for each in operands)
         if elements <= HOST_CHECK_ELEMENTS:
@@ -238,7 +238,8 @@ class CudaRunner(TilingRunner):
         d = allocate(operand_layout(asked.fused.output, problem.product_shape))
         if wiped:
             d.memory.memset_async(0, d.layout.bytes)
-        fused = self._fusing.on_device(asked, on_device, d)
+        scales = scales_on_device(problem, operands, asked.kernel)
+        fused = self._fusing.on_device(asked, on_device, d, scales)
         to = place if place is not None and self._page_locks.lock(place.memory) else None
         also = self._offered, self._of_thread.staging, self.compiler, to, device_lock
         copies = Copies(self.cache, operands, on_device)
@@ -267,7 +268,7 @@ class CudaRunner(TilingRunner):
             argument = None if scales is None else scales.argument
             multiply = partial(self._prepared.get(kernel, choice.config, problem).launch, *matrices, scales=argument)
         elif scales is not None:
-            multiply = multiplication(self.compiler, self._cublas, problem, scales, matrices)
+            multiply = multiplication(self.compiler, self._cublas, kernel, problem, scales, matrices)
         else:
             self._cublas.tune(kernel.name, choice.config, problem, matrices)
             is_loaded = self._cublas.has_multiplied(kernel.name, problem)

@@ -6,13 +6,23 @@
 
 #include "common.cuh"
 
-#ifdef OUTPUT_FLOAT32
+#if defined(OUTPUT_FLOAT32)
 typedef float Delivered;
+#elif defined(OUTPUT_BFLOAT16) || defined(OUTPUT_FLOAT16)
+typedef unsigned short Delivered;
 #else
 typedef Product Delivered;
 #endif
 
 #ifdef EPILOGUE
+
+#if defined(OUTPUT_FLOAT16) && !defined(EMULATED)
+__device__ __forceinline__ float float_of_half(unsigned short bits) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+#endif
 
 // Two elements next to each other.
 struct alignas(2 * sizeof(Delivered)) DeliveredPair {
@@ -20,7 +30,11 @@ struct alignas(2 * sizeof(Delivered)) DeliveredPair {
 };
 
 __device__ __forceinline__ float as_float(Delivered value) {
-#ifdef OUTPUT_FLOAT32
+#if defined(OUTPUT_BFLOAT16)
+    return __uint_as_float(static_cast<unsigned int>(value) << 16);
+#elif defined(OUTPUT_FLOAT16)
+    return float_of_half(value);
+#elif defined(OUTPUT_FLOAT32) || defined(DTYPE_FLOAT8_E4M3)
     return value;
 #else
     return widen(value);

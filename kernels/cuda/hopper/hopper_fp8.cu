@@ -17,7 +17,8 @@
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
     hopper_fp8(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
-               const __grid_constant__ TensorMap c, int m, int n, int k, int batch, int items_a, int items_b
+               const __grid_constant__ TensorMap c, int m, int n, int k, int batch, int items_a,
+               int items_b EPILOGUE_PARAMETERS
 #ifdef SCALE_COLUMNS
                ,
                const __grid_constant__ Scales scales
@@ -25,10 +26,10 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     ) {
     DYNAMIC_TILES(shared);
 #ifdef HOPPER_TRANSPOSED
-    multiply_tiles(shared, b, a, c, {n, m, k, batch, items_b, items_a}, {});
+    multiply_tiles(shared, b, a, c, {n, m, k, batch, items_b, items_a}, EPILOGUE_OF(m, n));
 #elif defined(SCALE_COLUMNS)
-    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b, scales}, {});
+    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b, scales}, EPILOGUE_OF(m, n));
 #else
-    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b}, {});
+    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b}, EPILOGUE_OF(m, n));
 #endif
 }

@@ -14,6 +14,7 @@
 
 #include "dependent_launch.cuh"
 #include "hopper_across.cuh"
+#include "hopper_follow.cuh"
 #include "hopper_schedule.cuh"
 #include "hopper_stages.cuh"
 
@@ -67,7 +68,10 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
         const int item_a = sizes.items_a > 1 ? work.item : 0, item_b = item_of_b(work, sizes);
         for (int depth = 0; depth < sizes.k; depth += STEP, place.advance()) {
             wait_barrier(at.empty(place.stage), place.parity ^ 1);
-            arrive_expecting(at.full(place.stage), boxes_a * A_BOX_BYTES + boxes_b * BOX_BYTES);
+            arrive_expecting(at.full(place.stage), boxes_a * A_BOX_BYTES + boxes_b * BOX_BYTES + SCALES_BYTES);
+#ifdef SCALE_COLUMNS
+            load_scales(at, sizes.scales, work.item, work.row, work.column, depth / STEP, place.stage);
+#endif
             for (int box = 0; box < boxes_a; ++box) {
                 const int row = work.row + box * A_BOX, x = A_ALONG_K ? depth : row, y = A_ALONG_K ? row : depth;
                 const unsigned int to = at.a(place.stage, 0) + box * A_BOX_BYTES;
@@ -79,23 +83,12 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
 }
 
 // ---- a consumer: a warpgroup ----
-// Of a box, what follows its sums: of the columns given and the next of each eight, of that row and 8 further on.
-template <int COUNT>
-__device__ __forceinline__ void follow(HOPPER_SUM (&after)[COUNT], const HOPPER_SUM* sums, const Epilogue& epilogue,
-                                       int item, int row, int column) {
-#pragma unroll
-    for (int i = 0; i < COUNT; i += 2) {
-        after[i] = sums[i];
-        after[i + 1] = sums[i + 1];
-        epilogue.add(after[i], after[i + 1], item, row + i / 2 % 2 * 8, column + i / 4 * 8);
-    }
-}
-
-// A warp's 16 rows, box by box: no other thread takes part.
-template <int N>
+// A warp's 16 rows, box by box: no other thread takes part. `follow`: nothing, or what follows the product
+// (hopper_follow.cuh).
+template <int N, typename... Follows>
 __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& map, const Sizes& sizes, const Work& work,
                                            int consumer, int& boxes_stored, const HOPPER_SUM (&sums)[N / 2],
-                                           const Epilogue& epilogue) {
+                                           const Follows&... follow) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const int row = work.row + consumer * BOX + warp * 16, end = end_of_rows(work, sizes);
     if (row >= end) return;
@@ -108,9 +101,9 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
         const unsigned int shared = out + boxes_stored++ % OUT_BOXES * OUT_BYTES;
         wait_stores_read<OUT_BOXES - 1>();
         __syncwarp();
-        if constexpr (Epilogue::IS_THERE) {
+        if constexpr (sizeof...(follow) > 0) {
             HOPPER_SUM after[OUT_COLUMNS / 2];
-            follow(after, &sums[first / 2], epilogue, work.item, row + lane / 4, column + lane % 4 * 2);
+            (follow.follow(after, &sums[first / 2], box, shared), ...);
             write_box(shared, after, lane);
         } else {
             write_box(shared, &sums[first / 2], lane);
@@ -125,6 +118,25 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
             if (lane == 0)
             store_box(shared, map, column, row, work.item);
         commit_stores();
+        (follow.bring_next(box, shared), ...);
+    }
+}
+
+template <int N, typename... Follows>
+__device__ __forceinline__ void multiply(const Shared& at, const Sizes& sizes, int consumer, StageState& place,
+                                         HOPPER_SUM (&sums)[N / 2], Follows&... follow) {
+    if constexpr (FROM_REGISTERS) {
+        multiply_across<N>(at, consumer, sizes.steps(), place, sums);
+    } else if constexpr (PROMOTED) {
+        (follow.begin(), ...);
+#ifdef SCALE_COLUMNS
+        TileScales scales(at, place, consumer);
+        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums, scales);
+#else
+        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums);
+#endif
+    } else {
+        multiply_stages<N>(at, consumer, sizes.steps(), place, sums, follow...);
     }
 }
 
@@ -133,21 +145,22 @@ __device__ __forceinline__ void consume_tile(const Shared& at, const TensorMap& 
                                              const Work& work, int consumer, StageState& place, int& boxes_stored,
                                              const Epilogue& epilogue) {
     HOPPER_SUM sums[N / 2] = {};
-    if constexpr (FROM_REGISTERS)
-        multiply_across<N>(at, consumer, sizes.steps(), place, sums);
-    else if constexpr (PROMOTED) {
-#ifdef SCALE_COLUMNS
-        TileScales scales(sizes.scales, work.item, work.row + consumer * BOX, work.column);
-        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums, scales);
-#else
-        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums);
-#endif
-    } else
-        multiply_stages<N>(at, consumer, sizes.steps(), place, sums);
-    if constexpr (FROM_REGISTERS)
+    if constexpr (FROM_REGISTERS) {
+        multiply<N>(at, sizes, consumer, place, sums);
         store_turned<N>(at, map, sizes, work, consumer, boxes_stored, sums, epilogue);
-    else
-        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums, epilogue);
+    } else {
+#ifdef EPILOGUE
+        Follow<N> follow(epilogue, at, work, consumer, boxes_stored);
+        if (sizes.steps() == 0) follow.begin();
+        multiply<N>(at, sizes, consumer, place, sums, follow);
+        follow.settle_bias();
+        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums, follow);
+        follow.end();
+#else
+        multiply<N>(at, sizes, consumer, place, sums);
+        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums);
+#endif
+    }
 }
 
 // Rows that lie below C are not multiplied, but their stages are released as they come.

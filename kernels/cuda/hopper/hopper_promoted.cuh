@@ -3,7 +3,8 @@
 // section 3.3.2.) A stage's columns are multiplied in rounds of four instructions, and each round begins partial sums
 // of its own: so there are registers for two sets of these beside the sums of the whole tile. The next round runs, in
 // the other set, while threads add. Partial sums of operands with scales are multiplied by these first
-// (hopper_scales.cuh); `scales` is then one object, of the tile, and otherwise nothing.
+// (hopper_scales.cuh); `scales` is then one object, of the tile, and otherwise nothing. They have one set, of wider
+// rounds: while threads multiply and add, the tensor cores work for the other warpgroup.
 #pragma once
 
 #ifdef SCALE_COLUMNS
@@ -12,16 +13,10 @@
 
 constexpr int PARTS = SWIZZLE_BYTES / DEPTH_BYTES;  // instructions of a round
 
-#ifdef SCALE_COLUMNS
-constexpr int WIDEST_ROUND = 64;  // scales and their products take registers, too
-#else
-constexpr int WIDEST_ROUND = 128;
-#endif
-
 // Of a tile of N columns. Sums of the tile and partial ones are at most 192 of a thread.
 template <int N>
 struct Rounds {
-    static constexpr int COLUMNS = N == 128 ? WIDEST_ROUND : N == 192 ? 96 : 64;
+    static constexpr int COLUMNS = N == 128 || (N == 256 && HAS_SCALES) ? 128 : N == 192 ? 96 : 64;
     static constexpr int COUNT = N / COLUMNS;  // of a stage
     static constexpr int AT_ONCE = 8 / COUNT;  // stages in which two sets of partial sums take turns
     typedef HOPPER_SUM Partial[COLUMNS / 2];
@@ -58,6 +53,12 @@ __device__ __forceinline__ void promote(const HOPPER_SUM (&partial)[COUNT], HOPP
         sums[i] += partial[i];
 }
 
+// Of a stage whose scales threads have read, too: each warp for itself.
+__device__ __forceinline__ void release_read(const Shared& at, int stage) {
+    __syncwarp();
+    release(at, stage);
+}
+
 // Waits for the stage after this one while instructions still run, and not when they have ended.
 __device__ __forceinline__ void expect_next(const Shared& at, StageState place, bool more) {
     place.advance();
@@ -80,8 +81,9 @@ __device__ __forceinline__ void promote_one_set(const Shared& at, int consumer, 
             if (is_last) expect_next(at, place, step + 1 < steps);
             wait_products<0>();
             settle(partial);
-            if (is_last) release(at, place.stage);
+            if (is_last && !HAS_SCALES) release(at, place.stage);
             promote(partial, sums + column / 2, column, scales...);
+            if (is_last && HAS_SCALES) release_read(at, place.stage);
         }
     }
 }
@@ -89,9 +91,9 @@ __device__ __forceinline__ void promote_one_set(const Shared& at, int consumer, 
 // ---- two sets of partial sums; the first stage is there ----
 // With each round the one before is waited for and added. After AT_ONCE stages all rounds are: where sums that an
 // earlier iteration began are read while instructions run, the compiler lets these wait for each other.
-template <int N, typename... TileScales>
+template <int N>
 __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer, int steps, StageState& place,
-                                                 HOPPER_SUM (&sums)[N / 2], TileScales&... scales) {
+                                                 HOPPER_SUM (&sums)[N / 2]) {
     constexpr int COLUMNS = Rounds<N>::COLUMNS, COUNT = Rounds<N>::COUNT, AT_ONCE = Rounds<N>::AT_ONCE;
     typename Rounds<N>::Partial partial[2] = {};
     int step = 0;
@@ -112,7 +114,7 @@ __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer,
                 settle(partial[1 - set]);
                 if (column == 0) release(at, before);
                 const int first = (column + N - COLUMNS) % N;
-                promote(partial[1 - set], sums + first / 2, first, scales...);
+                promote(partial[1 - set], sums + first / 2, first);
             }
             if (stage + 1 == AT_ONCE) expect_next(at, place, step + AT_ONCE < steps);
             before = place.stage;
@@ -121,9 +123,9 @@ __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer,
         wait_products<0>();
         settle(partial[1]);
         release(at, before);
-        promote(partial[1], sums + (N - COLUMNS) / 2, N - COLUMNS, scales...);
+        promote(partial[1], sums + (N - COLUMNS) / 2, N - COLUMNS);
     }
-    promote_one_set<N>(at, consumer, steps - step, place, sums, scales...);
+    promote_one_set<N>(at, consumer, steps - step, place, sums);
 }
 
 template <int N, typename... TileScales>
@@ -131,5 +133,8 @@ __device__ __forceinline__ void multiply_and_promote(const Shared& at, int given
                                                      HOPPER_SUM (&sums)[N / 2], TileScales&... scales) {
     const int consumer = alike(given_consumer);
     if (steps > 0) wait_barrier(at.full(place.stage), place.parity);
-    promote_two_sets<N>(at, consumer, steps, place, sums, scales...);
+    if constexpr (HAS_SCALES)
+        promote_one_set<N>(at, consumer, steps, place, sums, scales...);
+    else
+        promote_two_sets<N>(at, consumer, steps, place, sums);
 }

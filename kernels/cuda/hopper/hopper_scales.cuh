@@ -3,23 +3,23 @@
 // column of B, or each SCALE_COLUMNS = 128 of them. (DeepSeek-V3 Technical Report, arXiv 2412.19437, section 3.3.2, and
 // DeepGEMM have these sizes.)
 //
-// Scales lie stage by stage, and one stage more is there than is multiplied: the next stage's are read while this one's
-// are used. Rows and columns are padded beyond the last tile. So nothing here asks where the matrix ends.
+// Scales lie stage by stage in memory, and are brought into shared memory with the stage that they are of: read from
+// global memory they would either take registers for a stage ahead, or keep the tensor cores waiting. Rows and columns
+// are padded beyond the last tile, so nothing here asks where the matrix ends. Those of 128 columns lie there four
+// times, 16 bytes; those of single columns so that a thread's of 16 columns are next to each other.
 #pragma once
+
+#include "hopper_bulk.cuh"
 
 static_assert(PROMOTED && STEP == 128, "scales are of 128 steps of k, and of sums that are promoted");
 static_assert(SCALE_COLUMNS == 1 || SCALE_COLUMNS == 128, "SCALE_COLUMNS is 1 or 128");
-static_assert(BLOCK_N <= 128 || (BLOCK_N == 256 && SCALE_COLUMNS == 128), "registers for scales are few");
+static_assert(BLOCK_N != 192 || SCALE_COLUMNS == 1, "tiles of 192 columns begin within a block of scales");
 
 #ifndef EMULATED  // an emulation on the CPU brings its own words
-__device__ __forceinline__ float read_scale(const float* from) {
-    float scale;
-    asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(scale) : "l"(from));
-    return scale;
-}
-
-__device__ __forceinline__ void read_two_scales(float (&to)[2], const float* from) {
-    asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "l"(from));
+__device__ __forceinline__ float read_one(unsigned int shared) {
+    float value;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(shared));
+    return value;
 }
 
 struct Scales {
@@ -29,56 +29,62 @@ struct Scales {
 };
 #endif
 
-// Of one tile, and of a thread's two rows in it. Rounds are promoted in order; the first one of a stage is at column 0.
-class TileScales {
-    const Scales& scales;
-    int next_a, next_b;  // where those of the next stage begin
-    float a[2], b[2], coming_a[2], coming_b[2];
+// ---- of the producer ----
+__device__ __forceinline__ void load_scales(const Shared& at, const Scales& scales, int item, int row, int column,
+                                            int step, int stage) {
+    const int first = SCALE_COLUMNS == 1 ? column : column / 128 * 4;
+    load_run(at.scales(stage), scales.a + (item * scales.stride_a + step * scales.pitch_a + row), at.full(stage),
+             SCALES_BYTES_OF_A);
+    load_run(at.scales(stage) + SCALES_BYTES_OF_A, scales.b + (item * scales.stride_b + step * scales.pitch_b + first),
+             at.full(stage), SCALES_BYTES - SCALES_BYTES_OF_A);
+}
 
-    __device__ __forceinline__ void fetch() {
-        coming_a[0] = read_scale(scales.a + next_a);
-        coming_a[1] = read_scale(scales.a + next_a + 8);
-        if (SCALE_COLUMNS == 1) return;
-        coming_b[0] = read_scale(scales.b + next_b);
-        if (BLOCK_N > 128) coming_b[1] = read_scale(scales.b + next_b + 1);
-    }
+// ---- of a consumer: of one tile, and of a thread's two rows in it. Rounds are promoted in order; the first one of a
+// stage is at column 0. ----
+class TileScales {
+    static constexpr int BLOCKS = SCALE_COLUMNS == 1 ? 1 : (BLOCK_N + 127) / 128;
+
+    const Shared& at;
+    StageState place;  // of the stage that is promoted next
+    const unsigned int first_a, first_b;
+    unsigned int of_b;         // where those of single columns are
+    float factors[BLOCKS][2];  // of both rows, with B's where 128 columns share it
 
     __device__ __forceinline__ void next_stage() {
+        const unsigned int shared = at.scales(place.stage);
+        const float a[2] = {read_one(shared + first_a), read_one(shared + first_a + 32)};
+        of_b = shared + first_b;
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            a[i] = coming_a[i];
-            b[i] = coming_b[i];
+        for (int block = 0; block < BLOCKS; ++block) {
+            const float b = SCALE_COLUMNS == 1 ? 1.0f : read_one(of_b + block * 16);
+            factors[block][0] = SCALE_COLUMNS == 1 ? a[0] : a[0] * b;
+            factors[block][1] = SCALE_COLUMNS == 1 ? a[1] : a[1] * b;
         }
-        next_a += scales.pitch_a;
-        next_b += scales.pitch_b;
-        fetch();
+        place.advance();
     }
 
 public:
-    // `row`, `column`: of C, where this warpgroup's rows and the tile begin.
-    __device__ __forceinline__ TileScales(const Scales& given, int item, int row, int column)
-        : scales(given),
-          next_a(item * given.stride_a + row + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4),
-          next_b(item * given.stride_b + (SCALE_COLUMNS == 1 ? column + threadIdx.x % 4 * 2 : column / 128)),
-          coming_b() {
-        fetch();
-    }
+    // `place`: of the tile's first stage.
+    __device__ __forceinline__ TileScales(const Shared& at, const StageState& place, int consumer)
+        : at(at),
+          place(place),
+          first_a((consumer * BOX + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4) * 4),
+          first_b(SCALES_BYTES_OF_A + (SCALE_COLUMNS == 1 ? threadIdx.x % 4 * 16 : 0)) {}
 
     // `sums` are those of the tile's columns from `column` on.
     template <int COUNT>
     __device__ __forceinline__ void add(const HOPPER_SUM (&partial)[COUNT], HOPPER_SUM* sums, int column) {
         if (column == 0) next_stage();
 #pragma unroll
-        for (int i = 0; i < COUNT; i += 4) {
-            const int at = column + i * 2;  // of eight columns a thread has two, in two rows
-            float of_b[2];
-            if (SCALE_COLUMNS == 1)
-                read_two_scales(of_b, scales.b + (next_b - scales.pitch_b + at));
-            else
-                of_b[0] = of_b[1] = b[at / 128];
+        for (int i = 0; i < COUNT; i += 8) {  // 16 columns, of which a thread has four in two rows
+            float b[4];
+            if (SCALE_COLUMNS == 1) read_four(b, of_b + column * 4 + i * 8);
 #pragma unroll
-            for (int j = 0; j < 4; ++j)
-                sums[i + j] = fmaf(partial[i + j], a[j / 2] * of_b[j % 2], sums[i + j]);
+            for (int j = 0; j < 8; ++j) {
+                const float a = factors[SCALE_COLUMNS == 1 ? 0 : (column + i * 2) / 128][j / 2 % 2];
+                const float times_b = SCALE_COLUMNS == 1 ? partial[i + j] * b[j / 4 * 2 + j % 2] : partial[i + j];
+                sums[i + j] = fmaf(times_b, a, sums[i + j]);
+            }
         }
     }
 };

@@ -20,9 +20,41 @@ constexpr int BOXES = BLOCK_N / BOX;  // of B in a stage; of A, one for each con
 constexpr int STAGE_BYTES = (CONSUMERS + BOXES) * BOX_BYTES;
 constexpr int OUT_BYTES = 16 * SWIZZLE_BYTES;  // of C: 16 rows of a warp
 constexpr int OUT_COLUMNS = SWIZZLE_BYTES / sizeof(Delivered);
-constexpr int OUT_BOXES = 2;  // of a warp, written and stored in turn
 constexpr int OUT_OFFSET = STAGES * STAGE_BYTES;
-constexpr int BARRIERS_OFFSET = OUT_OFFSET + CONSUMERS * 4 * OUT_BOXES * OUT_BYTES;
+#ifdef SCALE_COLUMNS  // of a stage: of its rows, and of its columns or of each 128 of them
+constexpr bool HAS_SCALES = true;
+constexpr int SCALES_BYTES_OF_A = BLOCK_M * 4;
+constexpr int SCALES_BYTES = SCALES_BYTES_OF_A + (SCALE_COLUMNS == 1 ? BLOCK_N * 4 : (BLOCK_N + 127) / 128 * 16);
+#else
+constexpr bool HAS_SCALES = false;
+constexpr int SCALES_BYTES = 0;
+#endif
+constexpr int SCALES_APART = (SCALES_BYTES + 127) / 128 * 128;  // from those of one stage to the next
+constexpr int BARRIERS_BYTES = STAGES * 16;
+#ifdef HAS_BIAS
+constexpr int BIAS_BYTES = BLOCK_N * 4;  // of a consumer
+#else
+constexpr int BIAS_BYTES = 0;
+#endif
+constexpr int OUT_BYTES_OF_ALL = CONSUMERS * 4 * OUT_BYTES;
+#if defined(HAS_ADDEND) || defined(SCALE_COLUMNS)
+constexpr int LARGEST_SHARED_BYTES = 227 * 1024;
+constexpr int ROOM =
+    (LARGEST_SHARED_BYTES - OUT_OFFSET - STAGES * SCALES_APART - BARRIERS_BYTES - CONSUMERS * BIAS_BYTES) /
+    OUT_BYTES_OF_ALL;
+#ifdef HAS_ADDEND  // C comes to where D leaves from, so there is as much room for that as is left
+constexpr int MOST_BOXES = (BLOCK_N + OUT_COLUMNS - 1) / OUT_COLUMNS;
+#else
+constexpr int MOST_BOXES = 2;
+#endif
+constexpr int OUT_BOXES = ROOM < MOST_BOXES ? ROOM : MOST_BOXES;  // of a warp, written and stored in turn
+static_assert(OUT_BOXES > 0, "there is room for a box");
+#else
+constexpr int OUT_BOXES = 2;  // of a warp, written and stored in turn
+#endif
+constexpr int SCALES_OFFSET = OUT_OFFSET + OUT_BOXES * OUT_BYTES_OF_ALL;
+constexpr int BARRIERS_OFFSET = SCALES_OFFSET + STAGES * SCALES_APART;
+constexpr int BIAS_OFFSET = BARRIERS_OFFSET + BARRIERS_BYTES;
 constexpr int DEPTH_BYTES = 32;  // of an operand's row, that one instruction multiplies
 #ifdef HOPPER_TRANSPOSED
 constexpr bool FROM_REGISTERS = true, A_ALONG_K = TRANSPOSE_B, B_ALONG_K = !TRANSPOSE_A;
@@ -32,7 +64,8 @@ constexpr bool FROM_REGISTERS = false, A_ALONG_K = !TRANSPOSE_A, B_ALONG_K = TRA
 #endif
 constexpr int A_BOX = FROM_REGISTERS ? STEP : BOX;  // rows of A in a box: STEP × 128 bytes where they lie across k
 constexpr int A_BOX_BYTES = A_BOX * SWIZZLE_BYTES, A_BOXES = BLOCK_M / A_BOX;
-constexpr int RELEASES = FROM_REGISTERS ? WARPGROUP / 32 : 1;  // of a stage by a consumer: where warps read, by each
+// Of a stage by a consumer: where warps read, by each.
+constexpr int RELEASES = FROM_REGISTERS || HAS_SCALES ? WARPGROUP / 32 : 1;
 #ifdef PROMOTE
 constexpr bool PROMOTED = PROMOTE;
 #else
@@ -73,6 +106,9 @@ struct Shared {
         return base + stage * STAGE_BYTES + consumer * BOX_BYTES;
     }
     __device__ __forceinline__ unsigned int b(int stage, int box) const { return a(stage, CONSUMERS + box); }
+    __device__ __forceinline__ unsigned int scales(int stage) const {
+        return base + SCALES_OFFSET + stage * SCALES_APART;
+    }
     __device__ __forceinline__ unsigned int full(int stage) const { return base + BARRIERS_OFFSET + stage * 8; }
     __device__ __forceinline__ unsigned int empty(int stage) const { return full(STAGES + stage); }
 };
@@ -92,9 +128,10 @@ __device__ __forceinline__ int part_offset(bool along_k, int part) {
     return part * (along_k ? DEPTH_BYTES : DEPTH_BYTES / static_cast<int>(sizeof(Element)) * SWIZZLE_BYTES);
 }
 
-template <int N>
+// `follow`: nothing, or what follows the product (hopper_follow.cuh).
+template <int N, typename... Follows>
 __device__ __forceinline__ void multiply_stages(const Shared& at, int consumer, int steps, StageState& place,
-                                                HOPPER_SUM (&sums)[N / 2]) {
+                                                HOPPER_SUM (&sums)[N / 2], Follows&... follow) {
     int before = -1;
     const int half = alike(consumer);  // so that descriptors are computed once for a warp
     for (int step = 0; step < steps; ++step, place.advance()) {
@@ -107,6 +144,7 @@ __device__ __forceinline__ void multiply_stages(const Shared& at, int consumer, 
         for (int part = 0; part < SWIZZLE_BYTES / DEPTH_BYTES; ++part)
             Mma<N>::add(sums, moved(a, part_offset(A_ALONG_K, part)), moved(b, part_offset(B_ALONG_K, part)));
         commit_products();
+        if (step == 0) (follow.begin(), ...);
         wait_products<1>();  // the stage before
         if (before >= 0) release(at, before);
         before = place.stage;

@@ -3,6 +3,14 @@
 #pragma once
 
 #include "hopper.cuh"
+#if defined(OUTPUT_BFLOAT16)
+#define HOPPER_NARROW "cvt.rn.bf16x2.f32"
+#include "hopper_half_box.cuh"
+#elif defined(OUTPUT_FLOAT16)
+#define HOPPER_NARROW "cvt.rn.f16x2.f32"
+#include "hopper_half_box.cuh"
+#else
 #include "hopper_word_box.cuh"
-// which has `write_box`, for
+#endif
+// which have `write_box`, for
 #include "hopper_product.cuh"

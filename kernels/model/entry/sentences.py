@@ -29,5 +29,7 @@ def no_groups(kernel: str, dtype: str) -> str:
     return f"{kernel} does not take group_sizes for {dtype}; take another kernel, or leave kernel out."
 
 
-def no_scales(kernel: str) -> str:
-    return f"{kernel} does not take operands with block scales; take another kernel, or leave kernel out."
+def wrong_scales(kernel: str, *, needed: bool) -> str:
+    """Of a kernel that takes no block scales, or, where they are `needed`, no operands without."""
+    takes = "takes only operands with" if needed else "does not take operands with"
+    return f"{kernel} {takes} block scales; take another kernel, or leave kernel out."

@@ -43,7 +43,7 @@ class Given:
         self.c = matrix((1, M, N), fused.output, rng)
         self.bias = stored(rng.standard_normal((M, 1) if of_rows else (1, N)) * 3, fused.output)
         problem = Problem(M, N, K, dtype, ITEMS, a_batched=True)
-        self.rounding = rounding_of(problem, DTYPES[dtype].accuracy).fused(ALPHA)
+        self.rounding = rounding_of(problem, DTYPES[dtype].accuracy).fused(ALPHA, fused.output)
 
     def d(self, alpha: float = ALPHA, beta: float = BETA, of_bias: float = 1.0) -> Array:
         total = alpha * (as_float64(self.a, self.dtype) @ as_float64(self.b, self.dtype))

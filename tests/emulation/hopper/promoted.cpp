@@ -41,7 +41,7 @@ void wait_until(Condition condition) {
 
 constexpr int CONSUMERS = 2, BOX_BYTES = 64 * 128, DEPTH_BYTES = 32;
 constexpr int STAGE_BYTES = (CONSUMERS + 4) * BOX_BYTES;
-constexpr bool PROMOTED = true;
+constexpr bool PROMOTED = true, HAS_SCALES = false;
 #define HOPPER_SUM float
 typedef float Sum;
 

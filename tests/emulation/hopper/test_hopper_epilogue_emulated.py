@@ -24,10 +24,12 @@ ALPHA, BETA = -1.75, 0.1
 ROUNDINGS, UNIT = 6, 2.0**-24  # of float32 after the sum: both factors, two products and two sums
 SMALLEST = 2.0**-24  # of float16
 Variant = tuple[str, DTypeName, TileConfig, FusedEpilogue]
-# Both ways that sums lie in registers, both sizes of what is stored, with C and a bias and without.
+# Both ways that sums lie in registers, both sizes of what is stored, with C and a bias and without; more boxes of C
+# than there is room for at once.
 VARIANTS: list[Variant] = [
     ("hopper_bf16", "bfloat16", {"block_n": 64, "stages": 3}, FusedEpilogue("bfloat16", has_c=True, has_bias=True)),
-    ("hopper_fp16", "float16", {"block_n": 64, "stages": 3}, FusedEpilogue("float32", has_bias=True)),
+    ("hopper_fp16", "float16", {"block_n": 128, "stages": 6}, FusedEpilogue("float32", has_c=True, has_bias=True)),
+    ("hopper_fp8", "float8_e4m3", {"block_n": 64, "stages": 3}, FusedEpilogue("bfloat16", has_bias=True)),
     ("hopper_tf32", "float32", {"block_n": 64, "stages": 3}, FusedEpilogue("float32", has_c=True, has_bias=True)),
 ]
 

@@ -53,7 +53,7 @@ EARLY = "a stage is released while it is read"
 MISTAKES = [
     ("wait_products<1>();\n                settle(partial[1 - set]);", "", EARLY),
     ("if (column == 0) release(at, before);", "if (column == 0) release(at, place.stage);", EARLY),
-    ("promote(partial[1], sums + (N - COLUMNS) / 2, N - COLUMNS, scales...);", "", "a sum is wrong"),
+    ("promote(partial[1], sums + (N - COLUMNS) / 2, N - COLUMNS);", "", "a sum is wrong"),
     ("settle(partial[1]);", "promote(partial[0], sums, 0);", "a sum is wrong"),
     ("(is_last) expect_next(at, place, step + 1 < steps)", "(is_last) release(at, place.stage)", EARLY),
 ]

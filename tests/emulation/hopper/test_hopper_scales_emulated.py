@@ -16,13 +16,13 @@ from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
 from tests.support.scaled.operands import scaled_operands, scaled_problem, true_product
-from worker.cuda.scaled.arrangement import by_stage
+from worker.cuda.scaled.arrangement import by_stage, for_bulk_copies
 from worker.cuda.sources import kernel_program
 from worker.device.scaled import ScaledOperand
 
 KERNEL = BY_NAME["hopper_fp8"]
 Variant = tuple[int, int, int]  # columns of B that share a scale, block_n, stages
-VARIANTS: list[Variant] = [(128, 256, 4), (1, 128, 3)]
+VARIANTS: list[Variant] = [(128, 256, 4), (1, 256, 3), (1, 192, 3)]
 ROUNDOFF = 2.0**-24
 
 
@@ -63,6 +63,7 @@ def scaled_run(config: TileConfig, case: Case, pair: tuple[ScaledOperand, Scaled
     assert isinstance(KERNEL, CudaKernel)
     plain = run_of(KERNEL, config, case, (pair[0].elements, pair[1].elements), order)
     scales = [by_stage(case.problem, each, name) for each, name in zip(pair, "ab", strict=True)]
+    scales[1] = for_bulk_copies(case.problem, scales[1])
     pitches = [each.shape[2] for each in scales]
     strides = [each[0].size if len(each) > 1 else 0 for each in scales]
     memories = (*plain.memories, *map(Memory.flat, scales))
@@ -81,8 +82,9 @@ def test_products_within_the_rounding_of_float32(variant: Variant, compiled: Com
 
 
 MISTAKES = [
-    ("b[at / 128]", "b[0]"),
-    ("scales.a + next_a + 8", "scales.a + next_a"),
+    ("column / 128 * 4", "0"),
+    ("first_a + 32)", "first_a)"),
+    ("read_one(of_b + block * 16)", "read_one(of_b)"),
 ]
 
 
@@ -100,7 +102,7 @@ def test_mistakes_are_found(emulator: Emulator, tmp_path: Path, mistake: tuple[s
         (tmp_path / path.name).write_text(text)
     program = kernel_program(KERNEL, config_of(variant), scaled_problem(1, 1, 1, 128, transpose_b=True))
     broken = emulator.compile(replace(program, path=tmp_path / source.name), KERNEL.name)
-    case = Case(scaled_problem(17, 140, 200, transpose_b=True), 1)
+    case = Case(scaled_problem(17, 300, 200, transpose_b=True), 1)
     pair = scaled_operands(case.problem, np.random.default_rng(5))
     for each in pair:
         each.scales.elements[:] = np.exp2(np.random.default_rng(6).integers(-6, 6, each.scales.shape))

@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from jobs.formats.elements import Array
+from kernels.model.numerics import DTypeName
 from worker.check.elementwise import Operands
 from worker.check.host_matrix import OperandMatrix
 from worker.check.rounding import Rounding
@@ -53,8 +54,8 @@ class DeviceProduct:
             self._prepared = self._sketch(c.shape[2] if is_integer else group_width(k), None)
 
     @property
-    def alpha(self) -> float | None:
-        return None if self._fused is None else self._fused.alpha
+    def after(self) -> tuple[float, DTypeName] | None:
+        return None if self._fused is None else (self._fused.alpha, self._matrices[2].dtype)
 
     @property
     def elementwise(self) -> Operands:

@@ -12,9 +12,11 @@ from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import Choice
 from worker.cuda.check.sketch_plan import is_long
+from worker.cuda.pitch import operand_layout
 from worker.cuda.sources import Program, fused_check_program, kernel_program, sketch_program
 from worker.device.runner import Epilogue, HostOperand, WidenedOperand
 
+CHUNK_BYTES = 16  # of C that kernels copy at once: rows begin at multiples of them
 NARROW_CLASSES = ("tf32", "bf16")  # that float32 sums of products of 16-bit operands meet, as they meet their own
 
 
@@ -40,9 +42,10 @@ class Fusable:
         """All that it takes beside what any product does."""
         problem, fused = self.problem, self.fused
         output = None if fused.output == problem.product_dtype else fused.output
+        checked: DTypeName = "float32" if problem.scale_columns else problem.dtype  # operands times their scales
         yield kernel_program(self.kernel, self.config, problem, fused=fused)
-        yield fused_check_program(problem.dtype, fused)
-        yield sketch_program(problem.dtype, (problem.transpose_a, problem.transpose_b), output=output)
+        yield fused_check_program(checked, fused)
+        yield sketch_program(checked, (problem.transpose_a, problem.transpose_b), output=output)
 
     def as_chosen(self, choice: Choice) -> Choice:
         """For the job's record."""
@@ -78,6 +81,8 @@ def fusable(
     elif epilogue is None:
         return None
     if not isinstance(kernel, CudaKernel) or not kernel.fuses(problem, config, fused):
+        return None
+    if fused.has_c and operand_layout(output, problem.product_shape).pitch_bytes % CHUNK_BYTES:
         return None
     alpha, beta = (1.0, 0.0) if epilogue is None else (epilogue.alpha.real, epilogue.beta.real)
     return Fusable(kernel, config, problem, fused, alpha, beta, (a, b))

@@ -20,6 +20,7 @@ from worker.cuda.epilogue.fused_check import FusedCheck
 from worker.cuda.epilogue.plan import bias_steps
 from worker.cuda.launch import PreparedKernel, PreparedKernels
 from worker.cuda.memory import DeviceMatrix
+from worker.cuda.scaled.on_device import ScalesOnDevice
 from worker.cuda.sources import Program
 from worker.device.runner import Epilogue, HostOperand
 
@@ -37,6 +38,7 @@ class FusedOnDevice:
     d: DeviceMatrix
     c: DeviceMatrix | None
     bias: DeviceMatrix | None
+    scales: ScalesOnDevice | None = None
 
     @property
     def addends(self) -> tuple[DeviceMatrix, ...]:
@@ -49,7 +51,8 @@ class FusedOnDevice:
         steps = bias_steps(None if self.bias is None else self.bias.layout)
         factors = np.array([self.asked.alpha, self.asked.beta], np.float32).view(np.uint32).tolist()
         words = (c.address, bias.address, c.layout.pitch, c.layout.stride, *steps, *factors)
-        self.prepared.launch_fused(self.a, self.b, self.d, words)
+        scales = None if self.scales is None else self.scales.argument
+        self.prepared.launch_fused(self.a, self.b, self.d, words, scales)
 
     def check(self, compiler: Compiler, matrices: tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]) -> FusedCheck:
         """`matrices`: A, B and D as the check reads them."""
@@ -77,12 +80,14 @@ class FusedKernels:
         self._compile([program for program in missing if self._is_new(program)])
         return None
 
-    def on_device(self, asked: Fusable, matrices: Sequence[DeviceMatrix], d: DeviceMatrix) -> FusedOnDevice:
+    def on_device(
+        self, asked: Fusable, matrices: Sequence[DeviceMatrix], d: DeviceMatrix, scales: ScalesOnDevice | None
+    ) -> FusedOnDevice:
         """`matrices`: A, B, and what is added."""
         a, b, *addends = matrices
         prepared = self._prepared.get(asked.kernel, asked.config, asked.problem, asked.fused)
         c = addends[0] if asked.fused.has_c else None
-        return FusedOnDevice(asked, prepared, a, b, d, c, addends[-1] if asked.fused.has_bias else None)
+        return FusedOnDevice(asked, prepared, a, b, d, c, addends[-1] if asked.fused.has_bias else None, scales)
 
     def _is_new(self, program: Program) -> bool:
         with self._lock:

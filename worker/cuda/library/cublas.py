@@ -21,10 +21,11 @@ from worker.cuda.compile import Compiler
 from worker.cuda.complex.arrangement import conjugate
 from worker.cuda.complex.matrices import conjugated
 from worker.cuda.grouped.slices import matrices_of
+from worker.cuda.library.cublas_blocks import BlockScaledCublas
 from worker.cuda.library.cublas_lt import CublasLt, LtProduct
 from worker.cuda.library.cublas_tuned import TUNED, Matrices, TunedCublas
 from worker.cuda.memory import DeviceMatrix, allocate
-from worker.cuda.pitch import GROUP, IN_GROUPS, MAX_PAD
+from worker.cuda.pitch import IN_GROUPS, MAX_PAD, in_groups
 from worker.cuda.transpose import transpose, transpose_function, transposed_layout
 
 LARGEST_SIZE = 2**31 - 1  # these bindings take 32-bit sizes
@@ -73,6 +74,7 @@ class Cublas:
         self._compiler = compiler
         self._transpose = transpose_function(compiler, "int8")  # for any elements of a byte
         self._lt: CublasLt | None = None  # once it is needed
+        self._blocks: BlockScaledCublas | None = None
         self._tuned: TunedCublas | None = None
         self._seen: OrderedDict[tuple[str, Problem], None] = OrderedDict()
         self._handle = cublas.create()
@@ -94,8 +96,8 @@ class Cublas:
         """Tries what is to be tried at a product's first use. Raises KernelUnavailable, DeviceFault."""
         if kernel in TUNED and problem.flops:
             a, b, c = matrices
-            operands = self._depth_first(problem, a, b)
-            self._tuned_handle().tune(kernel, _pad(config), _depth_first(problem), (*operands, c))
+            depth_first, a, b = self.depth_first(problem, a, b)
+            self._tuned_handle().tune(kernel, _pad(config), depth_first, (a, b, c))
 
     def multiply(
         self,
@@ -119,8 +121,7 @@ class Cublas:
             return
         if kernel in TUNED and not problem.flops:
             return
-        a, b = self._depth_first(problem, a, b)
-        problem = _depth_first(problem)
+        problem, a, b = self.depth_first(problem, a, b)
         if kernel in TUNED:
             self._tuned_handle().multiply(kernel, _pad(config), problem, (a, b, c))
             return
@@ -154,6 +155,20 @@ class Cublas:
             zero_and_c = (zero.ctypes.data, *strided[2], problem.batch)
             cublas.gemmStridedBatchedEx(*first, *strided[0], *strided[1], *zero_and_c, *last)
 
+    @property
+    def lt(self) -> CublasLt:
+        """Raises KernelUnavailable."""
+        if self._lt is None:
+            self._lt = CublasLt()
+        return self._lt
+
+    @property
+    def blocks(self) -> BlockScaledCublas:
+        """Raises KernelUnavailable."""
+        if self._blocks is None:
+            self._blocks = BlockScaledCublas(self._compiler, self.lt, self.depth_first)
+        return self._blocks
+
     def _tuned_handle(self) -> TunedCublas:
         if self._tuned is None:
             self._tuned = TunedCublas(self._compiler, self._by_default)
@@ -169,18 +184,18 @@ class Cublas:
         pitches = a.layout.pitch, b.layout.pitch, c.layout.pitch
         strides = a.layout.stride, b.layout.stride, c.layout.stride
         product = LtProduct(m, n, k, problem.batch, pitches, strides, fast=kernel == FAST_FLOAT8)
-        if self._lt is None:
-            self._lt = CublasLt()
-        self._lt.multiply(product, a, b, c)
+        self.lt.multiply(product, (a.address, b.address, c.address))
 
-    def _depth_first(self, problem: Problem, a: DeviceMatrix, b: DeviceMatrix) -> tuple[DeviceMatrix, DeviceMatrix]:
-        """The operands of the function of this name: B transposed where it is not contiguous along k, A too."""
+    def depth_first(
+        self, problem: Problem, a: DeviceMatrix, b: DeviceMatrix
+    ) -> tuple[Problem, DeviceMatrix, DeviceMatrix]:
+        """The product of the function of this name, with its operands: B transposed where it is not contiguous along
+        k, A too."""
         if problem.dtype not in IN_GROUPS:
-            return a, b
-        return (
-            self._transposed(a) if problem.transpose_a else a,
-            b if problem.transpose_b else self._transposed(b),
-        )
+            return problem, a, b
+        transposed_a = self._transposed(a) if problem.transpose_a else a
+        transposed_b = b if problem.transpose_b else self._transposed(b)
+        return _depth_first(problem), transposed_a, transposed_b
 
     def _transposed(self, matrix: DeviceMatrix) -> DeviceMatrix:
         copy = allocate(transposed_layout(matrix.layout, in_groups=True))
@@ -199,7 +214,7 @@ def _depth_first(problem: Problem) -> Problem:
 
 def _padded(size: int, problem: Problem) -> int:
     """Elements of a byte go by groups; the layout has room for them, and zeros in it."""
-    return -(-size // GROUP) * GROUP if problem.dtype in IN_GROUPS else size
+    return in_groups(size) if problem.dtype in IN_GROUPS else size
 
 
 def _pad(config: TileConfig) -> int:

@@ -16,16 +16,19 @@ from typing import Any
 import cupy
 
 from jobs.errors import DeviceFault, KernelUnavailable
-from worker.cuda.memory import DeviceMatrix
 
 LIBRARIES = ("libcublasLt.so.13", "libcublasLt.so.12")
 FLOAT8_E4M3, FLOAT32, COMPUTE_FLOAT32 = 28, 0, 68
 TRANSPOSE_FIRST, FAST_ACCUMULATION = 3, 25  # attributes of a product
+SCALES_OF_FIRST, SCALES_OF_SECOND, MODE_OF_FIRST, MODE_OF_SECOND = 17, 18, 31, 32  # likewise, of block scales
+BY_VECTOR, BY_BLOCK = 4, 5  # modes: a scale for 128 steps of k in one line of an operand, or in 128 lines
 BATCH_COUNT, BATCH_STRIDE = 5, 6  # of a matrix
 WORKSPACE = 1  # of what is looked for
 TRANSPOSED = 1
+REFUSED = (7, 15)  # statuses: a value that is not valid, something that is not supported
 WORKSPACE_BYTES = 32 << 20  # what NVIDIA recommends for Hopper
 KEPT = 64  # products that are known already
+NO_SCALES = 0, 0  # addresses
 
 
 class Found(ctypes.Structure):
@@ -51,16 +54,20 @@ class LtProduct:
     batch: int
     pitches: tuple[int, int, int]  # of A, B and C
     strides: tuple[int, int, int]
-    fast: bool  # sums stay in the tensor cores, where they have 14 bits
+    fast: bool = False  # sums stay in the tensor cores, where they have 14 bits
+    output: int = FLOAT32  # C's type
+    modes: tuple[int, int] | None = None  # of scales of A and B, where these have blocks of them
+    proposals: int = 1  # ways to multiply that the library is asked for
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What the library made of a product: its description, its three matrices (B, A, C), and how it is computed."""
+    """What the library made of a product: its description, its three matrices (B, A, C), and how it may be computed,
+    what it thinks best first."""
 
     product: Any
     matrices: tuple[Any, Any, Any]
-    found: Found
+    found: tuple[Found, ...]
 
 
 class LtHandle:
@@ -70,6 +77,12 @@ class LtHandle:
         self.library = _library()
         self.handle = ctypes.c_void_p()
         self.call("cublasLtCreate", ctypes.byref(self.handle))
+
+    @property
+    def version(self) -> int:
+        """As 120901 for 12.9.1."""
+        self.library.cublasLtGetVersion.restype = ctypes.c_size_t
+        return int(self.library.cublasLtGetVersion())
 
     def set(self, kind: str, target: Any, attribute: int, value: Any) -> None:
         """An attribute of what the library made, a ctypes value. Raises DeviceFault."""
@@ -90,41 +103,64 @@ class CublasLt(LtHandle):
         super().__init__()
         self._plans: OrderedDict[LtProduct, _Plan] = OrderedDict()
 
-    def multiply(self, product: LtProduct, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
-        """Puts the product on the current stream. Raises KernelUnavailable, DeviceFault."""
-        plan = self._plan(product)
+    def ways(self, product: LtProduct, scales: tuple[int, int] = NO_SCALES) -> int:
+        """How many the library has. Raises KernelUnavailable where it has none; DeviceFault."""
+        return len(self._plan(product, scales).found)
+
+    def multiply(
+        self, product: LtProduct, addresses: tuple[int, int, int], scales: tuple[int, int] = NO_SCALES, way: int = 0
+    ) -> None:
+        """Puts the product on the current stream. `addresses`: of A, B and C; `scales`: likewise, of those of A and B.
+        Raises KernelUnavailable, DeviceFault."""
+        plan = self._plan(product, scales)
+        found = plan.found[way]
+        if product.modes is not None:
+            self._point_to(plan.product, scales)
         one, zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
-        workspace = cupy.cuda.alloc(max(plan.found.workspace_bytes, 1))  # reused by what is next on this stream
-        address_b, address_a, address_c = (ctypes.c_void_p(each.address) for each in (b, a, c))
+        workspace = cupy.cuda.alloc(max(found.workspace_bytes, 1))  # reused by what is next on this stream
+        address_a, address_b, address_c = map(ctypes.c_void_p, addresses)
         of_b, of_a, of_c = plan.matrices
-        self.call(
-            "cublasLtMatmul",
+        status = self.library.cublasLtMatmul(
             self.handle,
             plan.product,
             ctypes.byref(one),
             *(address_b, of_b, address_a, of_a),
             ctypes.byref(zero),
             *(address_c, of_c, address_c, of_c),
-            ctypes.byref(plan.found.algorithm),
+            ctypes.byref(found.algorithm),
             ctypes.c_void_p(workspace.ptr),
-            ctypes.c_size_t(plan.found.workspace_bytes),
+            ctypes.c_size_t(found.workspace_bytes),
             ctypes.c_void_p(cupy.cuda.get_current_stream().ptr),
         )
+        if status in REFUSED:
+            raise KernelUnavailable(f"cublasLt refused a product that it proposed (status {status}).")
+        if status:
+            raise DeviceFault(f"cublasLtMatmul failed with status {status}; report this.")
 
-    def _plan(self, product: LtProduct) -> _Plan:
-        plan = self._plans.pop(product, None) or self._planned(product)
+    def _point_to(self, description: Any, scales: tuple[int, int]) -> None:
+        of_a, of_b = map(ctypes.c_uint64, scales)
+        self.set("MatmulDesc", description, SCALES_OF_FIRST, of_b)
+        self.set("MatmulDesc", description, SCALES_OF_SECOND, of_a)
+
+    def _plan(self, product: LtProduct, scales: tuple[int, int]) -> _Plan:
+        plan = self._plans.pop(product, None) or self._planned(product, scales)
         self._plans[product] = plan
         if len(self._plans) > KEPT:
             self._forget(self._plans.popitem(last=False)[1])
         return plan
 
-    def _planned(self, product: LtProduct) -> _Plan:
+    def _planned(self, product: LtProduct, scales: tuple[int, int]) -> _Plan:
         description = ctypes.c_void_p()
         self.call("cublasLtMatmulDescCreate", ctypes.byref(description), COMPUTE_FLOAT32, FLOAT32)
         self.set("MatmulDesc", description, TRANSPOSE_FIRST, ctypes.c_int32(TRANSPOSED))
         self.set("MatmulDesc", description, FAST_ACCUMULATION, ctypes.c_int8(product.fast))
+        if product.modes is not None:
+            of_a, of_b = map(ctypes.c_int32, product.modes)
+            self.set("MatmulDesc", description, MODE_OF_FIRST, of_b)
+            self.set("MatmulDesc", description, MODE_OF_SECOND, of_a)
+            self._point_to(description, scales)
         m, n, k = product.rows, product.columns, product.depth
-        shapes = ((FLOAT8_E4M3, k, n, 1), (FLOAT8_E4M3, k, m, 0), (FLOAT32, n, m, 2))
+        shapes = ((FLOAT8_E4M3, k, n, 1), (FLOAT8_E4M3, k, m, 0), (product.output, n, m, 2))
         of_b, of_a, of_c = (self._matrix(product, *shape) for shape in shapes)
         matrices = (of_b, of_a, of_c)
         return _Plan(description, matrices, self._found(product, description, matrices))
@@ -138,19 +174,20 @@ class CublasLt(LtHandle):
         self.set("MatrixLayout", layout, BATCH_STRIDE, ctypes.c_int64(product.strides[which]))
         return layout
 
-    def _found(self, product: LtProduct, description: Any, matrices: tuple[Any, Any, Any]) -> Found:
-        """The way that the library thinks best. Raises KernelUnavailable where it has none."""
-        wanted, found, count = ctypes.c_void_p(), Found(), ctypes.c_int()
+    def _found(self, product: LtProduct, description: Any, matrices: tuple[Any, Any, Any]) -> tuple[Found, ...]:
+        """What the library proposes, best first. Raises KernelUnavailable where it has nothing."""
+        wanted, found, count = ctypes.c_void_p(), (Found * product.proposals)(), ctypes.c_int()
         self.call("cublasLtMatmulPreferenceCreate", ctypes.byref(wanted))
         self.set("MatmulPreference", wanted, WORKSPACE, ctypes.c_uint64(WORKSPACE_BYTES))
-        results = ctypes.byref(found), ctypes.byref(count)
+        results = product.proposals, found, ctypes.byref(count)
         status = self.library.cublasLtMatmulAlgoGetHeuristic(
-            self.handle, description, *matrices, matrices[2], wanted, 1, *results
+            self.handle, description, *matrices, matrices[2], wanted, *results
         )
         self.call("cublasLtMatmulPreferenceDestroy", wanted)
-        if status or not count.value:
+        usable = () if status else tuple(each for each in found[: count.value] if each.state == 0)
+        if not usable:
             raise KernelUnavailable(f"cublasLt has no way to multiply {product} here (status {status}).")
-        return found
+        return usable
 
     def _forget(self, plan: _Plan) -> None:
         self.call("cublasLtMatmulDescDestroy", plan.product)

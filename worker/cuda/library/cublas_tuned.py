@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, zip_longest
@@ -21,7 +20,6 @@ import cupy
 from jobs.errors import KernelUnavailable
 from kernels.model.numerics import DTypeName, Problem
 from worker.cuda.compile import Compiler
-from worker.cuda.device.kernel_clock import KernelClock
 from worker.cuda.library.cublas_lt import (
     BATCH_COUNT,
     BATCH_STRIDE,
@@ -32,13 +30,11 @@ from worker.cuda.library.cublas_lt import (
     Found,
     LtHandle,
 )
+from worker.cuda.library.trial import Trial
 from worker.cuda.memory import DeviceMatrix
-from worker.cuda.pitch import Layout, in_whole_groups
+from worker.cuda.pitch import Layout, in_groups
 
 PROPOSED = 8  # ways, of the sizes as they are and of the padded ones
-TRIAL_MS = 30.0  # of the device's time, about, for all that is tried at a problem's first use
-LAUNCHES = 2  # of each way are timed, with a cold cache
-FLUSHED = 2  # caches' worth of memory is written before each
 KEPT = 4096  # problems
 TRANSPOSE_FIRST, TRANSPOSE_SECOND, TRANSPOSED = 3, 4, 1  # attributes of a product
 # Of what is looked for: where partial sums may be kept. In place they have the product's type, which may be 16 bits.
@@ -92,7 +88,7 @@ class TunedCublas(LtHandle):
         """`by_default` puts a product on the current stream by a kernel that the library chooses."""
         super().__init__()
         self._by_default = by_default
-        self._clock = KernelClock(compiler)
+        self._trial = Trial(compiler)
         self._fastest: OrderedDict[tuple[str, int, Problem, tuple[Layout, ...]], Launch] = OrderedDict()
         self._tuned: OrderedDict[tuple[str, int, Problem], None] = OrderedDict()
 
@@ -107,7 +103,7 @@ class TunedCublas(LtHandle):
         if (known := self._fastest.pop(key, None)) is None:
             ways: list[Launch] = [partial(self._by_default, TUNED[kernel], problem)]
             ways += [partial(self.launch, way) for way in self.ways(kernel, pad, problem, matrices)]
-            known = self._tried(ways, matrices)
+            known = ways[self._trial.fastest([partial(way, matrices) for way in ways])]
         self._fastest[key] = known
         self._tuned[key[:3]] = None
         for kept in (self._fastest, self._tuned):
@@ -142,30 +138,6 @@ class TunedCublas(LtHandle):
         sizes = _sizes(pad, [each.layout for each in matrices])
         proposed = [self._proposed(ARITHMETIC[kernel, problem.dtype], problem, matrices, each) for each in sizes]
         return (way for way in chain.from_iterable(zip_longest(*proposed)) if way is not None)
-
-    def _tried(self, ways: Sequence[Launch], matrices: Matrices) -> Launch:
-        """The fastest of those that there is time for, at least the first. Raises KernelUnavailable without any."""
-        spent_ms = 0.0
-        timed: list[tuple[float, int]] = []
-        for index, way in enumerate(ways):
-            with suppress(KernelUnavailable):
-                ms = self._kernel_ms(partial(way, matrices))
-                timed.append((ms, index))
-                spent_ms += (LAUNCHES + 1) * ms
-            if spent_ms >= TRIAL_MS:
-                break
-        if not timed:
-            raise KernelUnavailable("cuBLAS has no way to multiply this here; use another kernel.")
-        return ways[min(timed)[1]]
-
-    def _kernel_ms(self, launch: Callable[[], None]) -> float:
-        """Raises KernelUnavailable."""
-        self._clock.kernel_ms(launch, is_loaded=False)
-        times_ms = []
-        for _ in range(LAUNCHES):
-            flush()
-            times_ms.append(self._clock.kernel_ms(launch, is_loaded=True))
-        return min(times_ms)
 
     def _proposed(
         self, arithmetic: Arithmetic, problem: Problem, matrices: Matrices, sizes: Sequence[tuple[int, int]]
@@ -205,15 +177,8 @@ class TunedCublas(LtHandle):
 def _sizes(pad: int, layouts: Sequence[Layout]) -> list[list[tuple[int, int]]]:
     """Rows and columns of A, B and C that the library may be told, those that are expected to be faster first."""
     if any(each.in_groups for each in layouts):
-        return [[(each.kept_rows, in_whole_groups(each.columns)) for each in layouts]]
+        return [[(each.kept_rows, in_groups(each.columns)) for each in layouts]]
     stored = [(each.rows, each.columns) for each in layouts]
     padded = [each.padded(pad) for each in layouts]
     known = [each for each in padded if each is not None]
     return [known, stored] if len(known) == len(padded) and padded != stored else [stored]
-
-
-def flush() -> None:
-    """Writes over the device's cache, as far as there is memory for that, on the current stream."""
-    count = FLUSHED * cupy.cuda.Device().attributes["L2CacheSize"]
-    with suppress(cupy.cuda.memory.OutOfMemoryError):
-        cupy.cuda.alloc(count).memset_async(0, count)

@@ -1,10 +1,12 @@
-"""8-bit operands with block scales by cuBLAS: multiplied by their scales first, and then as float32."""
+"""8-bit operands with block scales by cuBLAS: by its own product of such, or multiplied by their scales first and then
+as float32."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
+from kernels.model.kernel import Kernel
 from kernels.model.numerics import Problem
 from worker.cuda.compile import Compiler
 from worker.cuda.library.cublas import Cublas
@@ -13,16 +15,21 @@ from worker.cuda.scaled.arrangement import dequantised_layout, launch_of, sizes_
 from worker.cuda.scaled.on_device import ScalesOnDevice, dequantise_arguments
 from worker.cuda.sources import scales_program
 
+Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]  # A, B and C
+
 
 def multiplication(
-    compiler: Compiler,
-    cublas: Cublas,
-    problem: Problem,
-    scales: ScalesOnDevice,
-    matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
+    compiler: Compiler, cublas: Cublas, kernel: Kernel, problem: Problem, scales: ScalesOnDevice, matrices: Matrices
 ) -> Callable[[], None]:
-    """Puts the product on the current stream: operands are multiplied by their scales, and by cuBLAS in float32. Raises
-    cupy's OutOfMemoryError."""
+    """Puts the product on the current stream. Raises KernelUnavailable, DeviceFault, cupy's OutOfMemoryError."""
+    if kernel.needs_scales:
+        return cublas.blocks.multiplication(problem, scales, matrices)
+    return _dequantised(compiler, cublas, problem, scales, matrices)
+
+
+def _dequantised(
+    compiler: Compiler, cublas: Cublas, problem: Problem, scales: ScalesOnDevice, matrices: Matrices
+) -> Callable[[], None]:
     a, b, c = matrices
     made = [allocate(dequantised_layout(each.layout)) for each in (a, b)]
     plain = replace(problem, dtype="float32", scale_columns=0)

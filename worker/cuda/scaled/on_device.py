@@ -13,10 +13,19 @@ import numpy as np
 
 from jobs.errors import KernelUnavailable
 from jobs.formats.elements import Array
+from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.numerics import Problem
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix, allocate
-from worker.cuda.scaled.arrangement import LARGEST_COUNT, by_stage, dequantised_layout, launch_of, sizes_of
+from worker.cuda.scaled.arrangement import (
+    LARGEST_COUNT,
+    by_stage,
+    dequantised_layout,
+    for_bulk_copies,
+    for_library,
+    launch_of,
+    sizes_of,
+)
 from worker.cuda.sources import scales_program
 from worker.device.operands import HostOperand
 from worker.device.scaled import ScaledOperand
@@ -26,7 +35,7 @@ _AS_ARGUMENT = struct.Struct("<QQiiii")  # `Scales` of hopper_scales.cuh
 
 @dataclass(frozen=True, slots=True)
 class ScalesOnDevice:
-    """Of A and B, stage by stage (`by_stage`)."""
+    """Of A and B, as the kernel reads them that multiplies."""
 
     a: Any  # cupy arrays
     b: Any
@@ -38,16 +47,26 @@ class ScalesOnDevice:
         strides = [each[0].size if len(each) > 1 else 0 for each in (self.a, self.b)]
         return _AS_ARGUMENT.pack(self.a.data.ptr, self.b.data.ptr, *pitches, *strides)
 
+    def addresses(self, item: int) -> tuple[int, int]:
+        """Of those of one product of a batch."""
+        of_a, of_b = (each[item if len(each) > 1 else 0].data.ptr for each in (self.a, self.b))
+        return of_a, of_b
 
-def scales_on_device(problem: Problem, operands: Sequence[HostOperand]) -> ScalesOnDevice | None:
-    """None of operands without scales. Raises KernelUnavailable, cupy's OutOfMemoryError."""
+
+def scales_on_device(problem: Problem, operands: Sequence[HostOperand], kernel: Kernel) -> ScalesOnDevice | None:
+    """As that kernel reads them; None of operands without scales. Raises KernelUnavailable, cupy's OutOfMemoryError."""
     a, b = operands[:2]
     if not (isinstance(a, ScaledOperand) and isinstance(b, ScaledOperand)):
         return None
     both = by_stage(problem, a, "a"), by_stage(problem, b, "b")
     if max(each.size for each in both) > LARGEST_COUNT:
         raise KernelUnavailable("There are more block scales than kernels here count; make the product smaller.")
-    return ScalesOnDevice(*map(cupy.asarray, both))
+    of_a, of_b = both
+    if kernel.needs_scales:
+        of_a, of_b = for_library(problem, of_a, of_b)
+    elif isinstance(kernel, CudaKernel):
+        of_b = for_bulk_copies(problem, of_b)
+    return ScalesOnDevice(cupy.asarray(of_a), cupy.asarray(of_b))
 
 
 class DequantisedForCheck:

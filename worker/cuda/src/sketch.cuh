@@ -25,7 +25,9 @@ constexpr int WARPS = THREADS / 32;
 #if FLOATS
 typedef double Number;
 __device__ __forceinline__ Number number(Element element) { return static_cast<double>(widen(element)); }
-#if defined(DTYPE_FLOAT8_E4M3) || (defined(OUTPUT_FLOAT32) && !defined(DTYPE_FLOAT32))
+#if defined(OUTPUT_FLOAT16) || defined(OUTPUT_BFLOAT16)
+__device__ __forceinline__ Number number(Output element) { return value_of(element); }
+#elif defined(DTYPE_FLOAT8_E4M3) || (defined(OUTPUT_FLOAT32) && !defined(DTYPE_FLOAT32))
 __device__ __forceinline__ Number number(Output element) { return static_cast<double>(element); }
 #endif
 #else

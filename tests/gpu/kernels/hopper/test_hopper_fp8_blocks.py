@@ -1,7 +1,9 @@
-"""8-bit operands with block scales on a real GPU: `hopper_fp8`, and cuBLAS on operands that are dequantised first."""
+"""8-bit operands with block scales on a real GPU: `hopper_fp8`, cublasLt's own product of such, and cuBLAS on operands
+that are dequantised first."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,14 +11,18 @@ import pytest
 
 from jobs.errors import OperandDamaged
 from jobs.formats import float8
-from jobs.formats.elements import Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.models import Verification
 from kernels.catalog import BY_NAME
-from kernels.model.accuracy import element_bound
+from kernels.model.accuracy import SMALLEST_POSITIVE, element_bound
 from kernels.model.kernel import NO_CONFIG, TileConfig
-from kernels.model.numerics import Problem
+from kernels.model.numerics import DTYPES, DTypeName, Problem
+from tests.gpu.check.test_fused import fused
 from tests.gpu.products import choice
+from tests.support.kernels.products import stored
 from tests.support.scaled.operands import scaled_operands, scaled_problem, true_product
+from worker.check.elements import as_float64
+from worker.check.rounding import EPILOGUE_ROUNDINGS
 from worker.check.verify import check
 from worker.cuda.scaled.arrangement import by_stage
 from worker.device.operands import HostOperand
@@ -26,6 +32,7 @@ from worker.device.scaled import ScaledOperand
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
 
+NAMES = ["hopper_fp8", "cublas", "cublas_fp8_blocks"]
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 Pair = tuple[ScaledOperand, ScaledOperand]
 
@@ -54,7 +61,7 @@ def assert_within_bound(problem: Problem, pair: Pair, c: Array, accuracy: Any = 
     return float(off.max(initial=0.0))
 
 
-@pytest.mark.parametrize("name", ["hopper_fp8", "cublas"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("width", [1, 128])
 def test_any_shape_and_transposition(runner: CudaRunner, name: str, width: int, rng: np.random.Generator) -> None:
     """One block and many, k that is odd or no multiple of 128, edges of tiles and of blocks."""
@@ -65,13 +72,13 @@ def test_any_shape_and_transposition(runner: CudaRunner, name: str, width: int, 
             problem = scaled_problem(m, n, k, width, transpose_a=transposes[0], transpose_b=transposes[1])
             pair = scaled_operands(problem, rng, 1 + 127 * (index % 2))
             c, found = multiply(runner, name, problem, pair, rng)
-            worst = assert_within_bound(problem, pair, c, "fp8" if name == "hopper_fp8" else "fp32")
+            worst = assert_within_bound(problem, pair, c, "fp32" if name == "cublas" else "fp8")
             assert found.passed, (problem, found)
         print(f"{name} {width} {m}x{n}x{k}: {worst:.3g} of the bound")
 
 
 @pytest.mark.parametrize("batched", [(True, True), (True, False), (False, True)])
-@pytest.mark.parametrize("name", ["hopper_fp8", "cublas"])
+@pytest.mark.parametrize("name", NAMES)
 def test_batches(runner: CudaRunner, name: str, batched: tuple[bool, bool], rng: np.random.Generator) -> None:
     for width in (1, 128):
         problem = scaled_problem(70, 300, 333, width, batch=3, a_batched=batched[0], b_batched=batched[1])
@@ -83,7 +90,7 @@ def test_batches(runner: CudaRunner, name: str, batched: tuple[bool, bool], rng:
 
 def test_configs_give_the_same_bits(runner: CudaRunner, rng: np.random.Generator) -> None:
     """They add the same sums in the same order. Many waves would show a race."""
-    for width, columns in ((128, (64, 128, 256)), (1, (64, 128))):
+    for width, columns in ((128, (64, 128, 256)), (1, (64, 128, 192, 256))):
         for m, n, k in ((321, 449, 1024), (4160, 4097, 2048), (1500, 2500, 5000)):
             problem = scaled_problem(m, n, k, width, transpose_b=True)
             pair = scaled_operands(problem, rng)
@@ -162,3 +169,46 @@ def test_it_is_delivered_in_16_bits(runner: CudaRunner, rng: np.random.Generator
         bits = np.frombuffer(gathered(product.chunks()), np.uint16).astype(np.uint32) << 16
     plain, _ = multiply(runner, "hopper_fp8", problem, pair, rng)
     np.testing.assert_allclose(bits.view(np.float32), plain.reshape(-1), rtol=2.0**-8)
+
+
+@pytest.mark.parametrize("output", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("width", [1, 128])
+def test_the_kernel_itself_adds_and_rounds(
+    runner: CudaRunner, width: int, output: DTypeName, rng: np.random.Generator
+) -> None:
+    """alpha, C, a bias, and one rounding, in every element; and a wrong bias is found."""
+    for m, n, k in ((1000, 900, 303), (640, 1536, 288), (129, 4099, 520), (3000, 2500, 700)):
+        problem = scaled_problem(m, n, k, width, transpose_b=n != 900)
+        pair = scaled_operands(problem, rng)
+        c, bias = (stored(rng.standard_normal(shape) * 100, output) for shape in ((m, n), (1, n)))
+        epilogue = Epilogue(0.3, -0.75, HostOperand(c), HostOperand(bias), output=output, may_fuse=True)
+        with fused(runner, "hopper_fp8", problem, pair, epilogue) as product:
+            assert check(problem, "fp8", product.matrices, rng).passed, problem
+            product.verify_operands()
+            d = as_float64(np.frombuffer(gathered(product.chunks()), STORAGE_DTYPES[output]).reshape(m, n), output)
+        added = -0.75 * as_float64(c, output), as_float64(bias, output)
+        true, size = true_product(problem, *pair)
+        true, terms = 0.3 * true[0] + sum(added), 0.3 * size[0] + sum(map(np.abs, added))
+        bound = element_bound("fp8", "float8_e4m3", k, is_scaled=True).sum * 0.3 * size[0]
+        bound += EPILOGUE_ROUNDINGS * 2.0**-24 * terms
+        bound += DTYPES[output].unit_roundoff * (np.abs(true) + bound) + SMALLEST_POSITIVE[output]
+        assert (np.abs(d - true) <= bound).all(), problem
+
+
+def test_a_wrong_epilogue_is_found(runner: CudaRunner, rng: np.random.Generator) -> None:
+    from worker.cuda.epilogue.fused import FusedOnDevice
+
+    problem = scaled_problem(1500, 1600, 700, transpose_b=True)
+    pair = scaled_operands(problem, rng)
+    bias = stored(rng.standard_normal((1, 1600)) * 100, "bfloat16")
+    for factor, is_right in ((1.0, True), (1.01, False)):
+        epilogue = Epilogue(0.5, 0.0, None, HostOperand(bias), output="bfloat16", may_fuse=True)
+        with pytest.MonkeyPatch.context() as patch:
+            told = FusedOnDevice.launch
+
+            def launch(self: FusedOnDevice, told: Any = told, factor: float = factor) -> None:
+                told(replace(self, asked=replace(self.asked, alpha=self.asked.alpha * factor)))
+
+            patch.setattr(FusedOnDevice, "launch", launch)
+            with fused(runner, "hopper_fp8", problem, pair, epilogue) as product:
+                assert check(problem, "fp8", product.matrices, rng).passed is is_right

@@ -9,10 +9,11 @@ import pytest
 
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSORS
+from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, TileConfig
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from kernels.selection.choose import NoKernelError, choose, choose_again
+from kernels.selection.choose import NoKernelError, candidates, choose, choose_again
 from service.catalogue import view
 from tests.support.kernels.compiled import figures_of
 from tests.support.programs import (
@@ -163,8 +164,7 @@ def test_block_scales_find_registers(widths: tuple[int, int]) -> None:
     ("config", "columns", "words"),
     [
         ({"promote": 0}, 128, "Block scales are for sums that are promoted: take promote=1"),
-        ({"block_n": 192}, 128, "block_n=192 has no registers for these scales; take one of 64, 128, 256."),
-        ({"block_n": 256}, 1, "block_n=256 has no registers for these scales; take one of 64, 128."),
+        ({"block_n": 192}, 128, "Tiles of block_n=192 begin within a block of scales: take 64, 128 or 256."),
     ],
 )
 def test_configs_that_scales_do_not_go_with_are_refused(config: TileConfig, columns: int, words: str) -> None:
@@ -173,8 +173,8 @@ def test_configs_that_scales_do_not_go_with_are_refused(config: TileConfig, colu
 
 
 def test_auto_takes_tensor_cores_for_block_scales_where_there_are_some() -> None:
-    """The widest tiles that have registers, at sizes that fill them; elsewhere what dequantises first."""
-    for columns, width in ((128, 256), (1, 128)):
+    """The widest tiles, at sizes that fill them; elsewhere what dequantises first."""
+    for columns, width in ((128, 256), (1, 256)):
         problem = Problem(4096, 7168, 2048, "float8_e4m3", scale_columns=columns)
         choice = choose("auto", {}, problem, "fp8", H200.traits)
         assert (choice.kernel.name, choice.config["block_n"], choice.config["promote"]) == ("hopper_fp8", width, 1)
@@ -182,6 +182,26 @@ def test_auto_takes_tensor_cores_for_block_scales_where_there_are_some() -> None
         assert newer.kernel.name == "cublas" == choose_again(problem, "fp8", H200.traits).kernel.name
         with pytest.raises(NoKernelError, match="cublas_fp8_fast does not take operands with block scales"):
             choose("cublas_fp8_fast", {}, problem, "fp8", H200.traits)
+
+
+def test_the_librarys_product_of_block_scales_is_for_these_alone() -> None:
+    scaled, plain = (Problem(64, 64, 256, "float8_e4m3", scale_columns=width) for width in (128, 0))
+    assert choose("cublas_fp8_blocks", {}, scaled, "fp8", H200.traits).kernel.name == "cublas_fp8_blocks"
+    with pytest.raises(NoKernelError, match="takes only operands with block scales; take another kernel"):
+        choose("cublas_fp8_blocks", {}, plain, "fp8", H200.traits)
+    with pytest.raises(NoKernelError, match=r"needs compute capability 9\.0 itself"):
+        choose("cublas_fp8_blocks", {}, scaled, "fp8", ARCHITECTURES["sm_100"].traits)
+    assert "cublas_fp8_blocks" in {each.name for each in candidates(scaled, "fp8", H200.traits)}
+    assert "cublas_fp8_blocks" not in {each.name for each in candidates(plain, "fp8", H200.traits)}
+
+
+def test_no_box_of_16_bits_leaves_where_columns_are_rows() -> None:
+    kernel, narrow = cuda_kernel("hopper_fp8"), FusedEpilogue("bfloat16")
+    for promote, along_k in ((1, True), (1, False), (0, True), (0, False)):
+        problem = Problem(4096, 4096, 4096, "float8_e4m3", transpose_b=along_k)
+        config = kernel.resolve_config({"promote": promote}, problem)
+        assert kernel.fuses(problem, config, narrow) == bool(promote or along_k)
+        assert kernel.fuses(problem, config, FusedEpilogue("float32"))
 
 
 def test_the_api_says_that_no_newer_device_runs_it() -> None:

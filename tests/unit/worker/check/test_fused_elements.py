@@ -34,7 +34,7 @@ class Given:
         self.a, self.b = matrix((1, M, K), dtype, rng), matrix((1, K, N), dtype, rng)
         self.c, self.bias = (stored(rng.standard_normal(shape) * scale, output) for shape in ((1, M, N), (1, 1, N)))
         problem = Problem(M, N, K, dtype if dtype == output else "float32")
-        self.rounding = rounding_of(problem, accuracy).fused(ALPHA)
+        self.rounding = rounding_of(problem, accuracy).fused(ALPHA, output)
 
     def d(self) -> Array:
         """As kernels have it: of float32 sums, in float32."""
@@ -95,7 +95,7 @@ def test_a_bound_of_what_is_added_is_no_bound_of_operands() -> None:
 def test_terms_of_one_sign_are_granted_what_their_sums_explain() -> None:
     """A sum that is cut at each step, as tensor cores do it."""
     given = Given("bfloat16", "float32", "tf32")
-    given.rounding = rounding_of(Problem(M, N, K, "float8_e4m3"), "fp32").fused(ALPHA)
+    given.rounding = rounding_of(Problem(M, N, K, "float8_e4m3"), "fp32").fused(ALPHA, "float32")
     given.a[:], given.b[:] = stored(np.ones(given.a.shape), "bfloat16"), stored(np.full(given.b.shape, 1.1), "bfloat16")
     exact = as_float64(given.a, "bfloat16") @ as_float64(given.b, "bfloat16")
     added = BETA * given.c.astype(np.float64) + given.bias

@@ -19,6 +19,7 @@ from kernels.model.scales import SCALE_WIDTHS, scale_shape, width_of
 from tests.support.scaled.operands import scaled_operands, scaled_problem, true_matrix, true_product
 from worker.check.verify import check
 from worker.cpu.scaled import multiply_scaled
+from worker.cuda.scaled.arrangement import by_stage, for_bulk_copies, for_library
 from worker.device.runner import operands_as_checked
 from worker.device.scaled import ScaledOperand, check_values
 
@@ -174,3 +175,24 @@ def test_shapes_say_how_many_lines_share_a_scale(
 ) -> None:
     assert width_of(operand, (300, 257), scales, transposed=transposed) == width
     assert scale_shape((7, 300, 257), (128, 1)) == (7, 3, 257)
+
+
+@given(width=st.sampled_from(SCALE_WIDTHS), sizes=st.tuples(*[st.integers(1, 700)] * 3), seed=st.integers(0, 99))
+def test_scales_lie_as_each_kernel_reads_them(width: int, sizes: tuple[int, int, int], seed: int) -> None:
+    """Each is found where the kernel looks for it: by the threads of `hopper_fp8`, and by cublasLt."""
+    m, n, k = sizes
+    problem = scaled_problem(m, n, k, width, transpose_b=True)
+    a, b = scaled_operands(problem, np.random.default_rng(seed), width)
+    of_a, of_b = by_stage(problem, a, "a"), by_stage(problem, b, "b")
+    copied, (lines_of_a, of_library) = for_bulk_copies(problem, of_b), for_library(problem, of_a, of_b)
+    stage, row, column = (k - 1) // 128, m - 1, n - 1
+    block_a, block_b = a.scales.elements[row // width, stage], b.scales.elements[column // width, stage]
+    assert of_a[0, stage, row] == lines_of_a[0, stage, row] == block_a
+    assert lines_of_a.shape == (1, stage + 1, -(-m // 16) * 16)
+    if width == 1:
+        thread, half, second = column % 8 // 2, column // 8 % 2, column % 2
+        assert copied[0, stage, column // 16 * 16 + thread * 4 + half * 2 + second] == block_b
+        assert of_library[0, stage, column] == block_b and of_library.shape[2] == -(-n // 16) * 16
+    else:
+        assert (copied[0, stage, column // 128 * 4 : column // 128 * 4 + 4] == block_b).all()
+        assert of_library[0, column // 128, stage] == block_b and of_library.shape[2] % 4 == 0

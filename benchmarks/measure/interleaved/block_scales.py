@@ -1,0 +1,170 @@
+"""Measures products of 8-bit floats with block scales on a GPU: `hopper_fp8`, as float32 and as bfloat16, cublasLt's
+own such product, and `hopper_fp8` without scales.
+
+    python -m benchmarks.measure.interleaved.block_scales --out benchmarks/results/h100_block_scales.json
+
+Times are medians of samples by turns, with a cold cache; launches are queued before they are timed. B lies along k.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.measure.interleaved.timing import Put, median_ms, sampler_of
+from benchmarks.recorded import write_rows
+from jobs.benchmarks.spec import DataSpec
+from jobs.settings import Settings
+from kernels.catalog import BY_NAME
+from kernels.model.fused import FusedEpilogue
+from kernels.model.kernel import NO_CONFIG, CudaKernel
+from kernels.model.numerics import DTypeName, Problem
+from kernels.model.scales import SCALE_WIDTHS, block_of, scale_shape
+from kernels.selection.choose import Choice
+from worker.cpu.environment import dated_environment
+from worker.device.operands import HostOperand
+from worker.device.scaled import ScaledOperand
+
+if TYPE_CHECKING:
+    from worker.cuda.bench.operands import OperandSet
+    from worker.cuda.library.cublas import Cublas
+    from worker.cuda.runner import CudaRunner
+
+# Squares, and layers of a large model (DeepGEMM's own list).
+SHAPES = ((4096, 4096, 4096), (8192, 8192, 8192), (4096, 7168, 2048), (4096, 2112, 7168), (4096, 24576, 1536))
+SAMPLES = 11
+DTYPE: DTypeName = "float8_e4m3"
+NARROW: DTypeName = "bfloat16"
+OURS, LIBRARY = "hopper_fp8", "cublas_fp8_blocks"
+PACKAGES = ("cupy-cuda13x", "numpy")
+
+
+def problem_of(shape: tuple[int, int, int], width: int) -> Problem:
+    m, n, k = shape
+    return Problem(m, n, k, DTYPE, transpose_b=True, scale_columns=width)
+
+
+def operands(problem: Problem) -> tuple[ScaledOperand, ScaledOperand]:
+    """Scales alone: elements are made on the device. Without scales what is given says nothing."""
+    rng, made = np.random.default_rng(7), []
+    for name, shape, width in (
+        ("a", (problem.m, problem.k), 1),
+        ("b", (problem.n, problem.k), problem.scale_columns or 1),
+    ):
+        block = block_of(name, width, transposed=name == "b")
+        scales = rng.uniform(0.5, 2.0, scale_shape(shape, block)).astype(np.float32)
+        elements = np.broadcast_to(np.zeros(1, np.uint8), shape)
+        made.append(ScaledOperand(HostOperand(elements), HostOperand(scales), block))
+    return made[0], made[1]
+
+
+def drawn(runner: CudaRunner, shape: tuple[int, int, int]) -> OperandSet:
+    """A (m, k), and B (n, k) as it is stored."""
+    from worker.cuda.bench.operands import OperandSet, random_set
+    from worker.cuda.memory import allocate
+    from worker.cuda.pitch import product_layout
+
+    m, n, k = shape
+    a, b = (
+        random_set(runner.compiler, Problem(rows, 16, k, DTYPE), DataSpec(seed=seed)).a
+        for seed, rows in ((1, m), (2, n))
+    )
+    return OperandSet(a, b, allocate(product_layout(Problem(m, n, k, DTYPE))))
+
+
+def ours(runner: CudaRunner, problem: Problem) -> dict[str, Put]:
+    """`hopper_fp8` in the config that is taken: its own type, and bfloat16."""
+    from worker.cuda.epilogue.fusable import Fusable
+    from worker.cuda.epilogue.fused import FusedOnDevice
+    from worker.cuda.launch import PreparedKernels
+    from worker.cuda.memory import allocate
+    from worker.cuda.pitch import operand_layout
+    from worker.cuda.scaled.on_device import scales_on_device
+
+    kernel, prepared = _kernel(), PreparedKernels(runner.compiler)
+    config, pair = kernel.resolve_config(NO_CONFIG, problem, runner.device.traits), operands(problem)
+    narrow = FusedEpilogue(NARROW)
+    scales = scales_on_device(problem, pair, kernel) if problem.scale_columns else None
+    plain, fused = prepared.get(kernel, config, problem), prepared.get(kernel, config, problem, narrow)
+    asked = Fusable(kernel, config, problem, narrow, 1.0, 0.0, pair)
+    d, argument = allocate(operand_layout(NARROW, problem.product_shape)), None if scales is None else scales.argument
+    return {
+        OURS: lambda at: plain.launch(at.a, at.b, at.c, scales=argument),
+        f"{OURS} {NARROW}": lambda at: FusedOnDevice(asked, fused, at.a, at.b, d, None, None, scales).launch(),
+    }
+
+
+def library(cublas: Cublas, problem: Problem, at: OperandSet) -> dict[str, Put]:
+    """cublasLt's, the fastest of what it proposes: float32, and bfloat16, which no job gets from it."""
+    from worker.cuda.memory import allocate
+    from worker.cuda.pitch import operand_layout
+    from worker.cuda.scaled.on_device import scales_on_device
+
+    scales = scales_on_device(problem, operands(problem), BY_NAME[LIBRARY])
+    assert scales is not None, "it has some"
+    d, found = allocate(operand_layout(NARROW, problem.product_shape)), dict[str, Put]()
+    for name, product in ((LIBRARY, at.c), (f"{LIBRARY} {NARROW}", d)):
+        launch = cublas.blocks.multiplication(problem, scales, (at.a, at.b, product))
+        found[name] = partial(lambda launch, _at: launch(), launch)
+    return found
+
+
+def measured(runner: CudaRunner, shapes: Sequence[tuple[int, int, int]]) -> Iterator[Mapping[str, Any]]:
+    """A row for each shape and kind of scales: times in milliseconds."""
+    from worker.cuda.library.cublas import Cublas
+
+    sampler, cublas = sampler_of(runner), Cublas(runner.compiler)
+    for shape in shapes:
+        at = drawn(runner, shape)
+        without = ours(runner, problem_of(shape, 0))
+        for width in SCALE_WIDTHS:
+            problem = problem_of(shape, width)
+            ways = {**ours(runner, problem), **library(cublas, problem, at), "without scales": without[OURS]}
+            times = dict(zip(ways, median_ms(sampler, list(ways.values()), at, SAMPLES), strict=True))
+            ms = {way: round(time, 5) for way, time in times.items()}
+            yield {"m": problem.m, "n": problem.n, "k": problem.k, "scale_columns": width, "ms": ms}
+
+
+def compile_all(runner: CudaRunner, shapes: Sequence[tuple[int, int, int]]) -> None:
+    """By all cores."""
+    from worker.cuda.sources import kernel_program
+
+    kernel, wanted = _kernel(), []
+    for shape in shapes:
+        for width in (0, *SCALE_WIDTHS):
+            problem = problem_of(shape, width)
+            config = kernel.resolve_config(NO_CONFIG, problem, runner.device.traits)
+            wanted.append((Choice(kernel, config, ""), problem))
+            runner.compiler.binary(kernel_program(kernel, config, problem, fused=FusedEpilogue(NARROW)))
+    runner.compile_ahead(wanted)
+
+
+def _kernel() -> CudaKernel:
+    kernel = BY_NAME[OURS]
+    assert isinstance(kernel, CudaKernel)
+    return kernel
+
+
+def main() -> None:
+    from worker.cuda.runner import CudaRunner
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--shapes", type=int, default=len(SHAPES), help="how many of them, the first ones")
+    asked = parser.parse_args()
+    runner, shapes = CudaRunner(Settings(device="gpu:0")), SHAPES[: asked.shapes]
+    compile_all(runner, shapes)
+    rows = []
+    for row in measured(runner, shapes):
+        rows.append(row)
+        print(row, flush=True)
+    write_rows(asked.out, {"environment": dated_environment(*PACKAGES), "device": runner.device.name}, rows)
+
+
+if __name__ == "__main__":
+    main()

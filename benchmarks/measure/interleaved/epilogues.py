@@ -1,0 +1,167 @@
+"""Measures alpha·A·B + beta·C and a bias on a GPU: in the kernel itself, and in a pass after it, beside the kernel
+alone and cuBLAS's product alone.
+
+    python -m benchmarks.measure.interleaved.epilogues --out benchmarks/results/h100_epilogues.json
+
+Times are medians of samples by turns, with a cold cache; launches are queued before they are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.measure.interleaved.timing import Put, median_ms, sampler_of
+from benchmarks.recorded import write_rows
+from jobs.benchmarks.spec import DataSpec
+from jobs.settings import Settings
+from kernels.catalog import BY_NAME
+from kernels.model.kernel import NO_CONFIG, CudaKernel
+from kernels.model.numerics import DTypeName, Problem
+from kernels.selection.choose import Choice
+from worker.cpu.environment import dated_environment
+from worker.device.operands import HostOperand
+
+if TYPE_CHECKING:
+    from worker.cuda.bench.operands import OperandSet
+    from worker.cuda.epilogue.fusable import Fusable
+    from worker.cuda.library.cublas import Cublas
+    from worker.cuda.memory import DeviceMatrix
+    from worker.cuda.runner import CudaRunner
+
+SIZES, SAMPLES = (4096, 8192), 11
+KERNELS: tuple[tuple[str, DTypeName, str], ...] = (
+    ("hopper_bf16", "bfloat16", "cublas_tuned"),
+    ("hopper_fp16", "float16", "cublas_tuned"),
+    ("hopper_tf32", "float32", "cublas_tf32_tuned"),
+)
+ADDED = ((False, True), (True, False), (True, True))  # C, and a bias
+ALPHA, BETA = 0.5, -0.25
+PACKAGES = ("cupy-cuda13x", "numpy")
+
+
+@dataclass(frozen=True, slots=True)
+class Addends:
+    """C, a bias for columns, and where D goes."""
+
+    c: DeviceMatrix
+    bias: DeviceMatrix
+    d: DeviceMatrix
+
+
+def drawn(runner: CudaRunner, problem: Problem) -> tuple[OperandSet, Addends]:
+    """C is a product's size of random numbers, and so is a row of it."""
+    from worker.cuda.bench.operands import random_set
+    from worker.cuda.memory import allocate
+    from worker.cuda.pitch import operand_layout
+
+    at = random_set(runner.compiler, replace(problem, transpose_b=False), DataSpec())
+    square = Problem(problem.m, 1, problem.n, problem.dtype)
+    c = random_set(runner.compiler, square, DataSpec(seed=1)).a
+    bias = random_set(runner.compiler, replace(square, m=1), DataSpec(seed=2)).a
+    return at, Addends(c, bias, allocate(operand_layout(problem.dtype, problem.product_shape)))
+
+
+def fused(kernel: CudaKernel, runner: CudaRunner, problem: Problem, *, has_c: bool, has_bias: bool) -> Fusable:
+    """As it is taken for a job."""
+    from worker.cuda.epilogue.fusable import fusable
+    from worker.device.runner import Epilogue
+
+    some, traits = HostOperand(np.zeros((1, 1), np.float32)), runner.device.traits
+    epilogue = Epilogue(ALPHA, BETA * has_c, some if has_c else None, some if has_bias else None, may_fuse=True)
+    choice = Choice(kernel, kernel.resolve_config(NO_CONFIG, problem, traits), "")
+    found = fusable(problem, choice, (some, some), epilogue, traits)
+    assert found is not None, "such a kernel was named"
+    return found
+
+
+def puts(
+    runner: CudaRunner, cublas: Cublas, problem: Problem, names: tuple[str, str], given: Addends
+) -> Callable[[bool, bool], dict[str, Put]]:
+    """Ways to make the product with what is added, by what they are called in a row. `names`: of kernel and library."""
+    from worker.cuda.epilogue.fused import FusedOnDevice
+    from worker.cuda.epilogue.on_device import EpilogueOnDevice
+    from worker.cuda.launch import PreparedKernels
+
+    kernel, prepared = _kernel(names[0]), PreparedKernels(runner.compiler)
+    plain = prepared.get(kernel, kernel.resolve_config(NO_CONFIG, problem, runner.device.traits), problem)
+
+    def of(has_c: bool, has_bias: bool) -> dict[str, Put]:
+        asked = fused(kernel, runner, problem, has_c=has_c, has_bias=has_bias)
+        one = prepared.get(asked.kernel, asked.config, problem, asked.fused)
+        c, bias = given.c if has_c else None, given.bias if has_bias else None
+
+        def by_a_pass(at: OperandSet) -> None:
+            plain.launch(at.a, at.b, at.c)
+            EpilogueOnDevice(runner.compiler, ALPHA, BETA * has_c, at.c, c, given.d, bias).launch()
+
+        return {
+            "alone": lambda at: plain.launch(at.a, at.b, at.c),
+            "pass": by_a_pass,
+            "fused": lambda at: FusedOnDevice(asked, one, at.a, at.b, given.d, c, bias).launch(),
+            names[1]: lambda at: cublas.multiply(names[1], problem, at.a, at.b, at.c),
+        }
+
+    return of
+
+
+def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, Any]]:
+    """A row for each type, size and what is added: times in milliseconds."""
+    from worker.cuda.library.cublas import Cublas
+
+    sampler, cublas = sampler_of(runner), Cublas(runner.compiler)
+    for name, dtype, library in KERNELS:
+        for n in sizes:
+            problem = Problem(n, n, n, dtype)
+            at, given = drawn(runner, problem)
+            cublas.tune(library, NO_CONFIG, problem, (at.a, at.b, at.c))
+            of = puts(runner, cublas, problem, (name, library), given)
+            for has_c, has_bias in ADDED:
+                ways = of(has_c, has_bias)
+                times = dict(zip(ways, median_ms(sampler, list(ways.values()), at, SAMPLES), strict=True))
+                ms = {way: round(time, 5) for way, time in times.items()}
+                yield {"kernel": name, "n": n, "c": has_c, "bias": has_bias, "ms": ms}
+
+
+def compile_all(runner: CudaRunner, sizes: Sequence[int]) -> None:
+    """By all cores, as far as they are kernels alone."""
+    wanted = []
+    for name, dtype, _ in KERNELS:
+        kernel = _kernel(name)
+        for n in sizes:
+            problem = Problem(n, n, n, dtype)
+            wanted.append(
+                (Choice(kernel, kernel.resolve_config(NO_CONFIG, problem, runner.device.traits), ""), problem)
+            )
+    runner.compile_ahead(wanted)
+
+
+def _kernel(name: str) -> CudaKernel:
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    return kernel
+
+
+def main() -> None:
+    from worker.cuda.runner import CudaRunner
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    asked = parser.parse_args()
+    runner = CudaRunner(Settings(device="gpu:0"))
+    compile_all(runner, asked.sizes)
+    rows = []
+    for row in measured(runner, asked.sizes):
+        rows.append(row)
+        print(row, flush=True)
+    write_rows(asked.out, {"environment": dated_environment(*PACKAGES), "device": runner.device.name}, rows)
+
+
+if __name__ == "__main__":
+    main()

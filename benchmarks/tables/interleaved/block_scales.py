@@ -1,0 +1,42 @@
+"""What docs/performance.md says of a recorded `python -m benchmarks.measure.interleaved.block_scales`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kernels.model.scales import SCALE_DEPTH
+from tools.markdown import table
+
+Row = Mapping[str, Any]
+OURS, LIBRARY, NARROW, PLAIN = "hopper_fp8", "cublas_fp8_blocks", "bfloat16", "without scales"
+
+
+def block_scales(path: Path) -> Iterator[str]:
+    """A section."""
+    record = json.loads(path.read_bytes())
+    rows: list[Row] = record["rows"]
+    yield f"## 8-bit floats with block scales, on an {record['device']}"
+    yield (
+        f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.interleaved.block_scales`: TFLOP/s, "
+        "by turns, cold cache. A has a scale for each row and 128 steps of k; B for each column, or for 128 of them. "
+        f"`{OURS}` gives float32, or bfloat16 from the kernel itself; so does cublasLt's own product "
+        f"(`{LIBRARY}`), the fastest of what it proposes."
+    )
+    head = ("m×n×k", "scales of B", f"`{OURS}`", "of bfloat16", "without scales", "cublasLt", "of bfloat16", "over it")
+    yield table((*head, "of bfloat16"), map(_cells, rows)).rstrip()
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    times: Mapping[str, float] = row["ms"]
+    flops = 2.0 * row["m"] * row["n"] * row["k"]
+    ways = (OURS, f"{OURS} {NARROW}", PLAIN, LIBRARY, f"{LIBRARY} {NARROW}")
+    ratios = (times[LIBRARY] / times[OURS], times[f"{LIBRARY} {NARROW}"] / times[f"{OURS} {NARROW}"])
+    return (
+        f"{row['m']:,}×{row['n']:,}×{row['k']:,}",
+        f"1×{SCALE_DEPTH}" if row["scale_columns"] == 1 else f"{SCALE_DEPTH}×{SCALE_DEPTH}",
+        *(f"{flops / times[way] / 1e9:,.0f}" for way in ways),
+        *(f"{ratio:.2f}" for ratio in ratios),
+    )

@@ -1,0 +1,55 @@
+"""Which of several launches of one product is the fastest, tried with a cold cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import cupy
+
+from jobs.errors import KernelUnavailable
+from worker.cuda.compile import Compiler
+from worker.cuda.device.kernel_clock import KernelClock
+
+TRIAL_MS = 30.0  # of the device's time, about, for all that is tried at a problem's first use
+LAUNCHES = 2  # of each way are timed
+FLUSHED = 2  # caches' worth of memory is written before each
+
+
+class Trial:
+    """On the current device. For use by one thread."""
+
+    def __init__(self, compiler: Compiler) -> None:
+        self._clock = KernelClock(compiler)
+
+    def fastest(self, ways: Sequence[Callable[[], None]]) -> int:
+        """Which it is, of those that there is time for, at least the first; a way that raises KernelUnavailable is
+        none. The product is there when this returns. Raises KernelUnavailable without any, DeviceFault."""
+        spent_ms = 0.0
+        timed: list[tuple[float, int]] = []
+        for index, way in enumerate(ways):
+            with suppress(KernelUnavailable):
+                ms = self._kernel_ms(way)
+                timed.append((ms, index))
+                spent_ms += (LAUNCHES + 1) * ms
+            if spent_ms >= TRIAL_MS:
+                break
+        if not timed:
+            raise KernelUnavailable("cuBLAS has no way to multiply this here; use another kernel.")
+        return min(timed)[1]
+
+    def _kernel_ms(self, launch: Callable[[], None]) -> float:
+        """Raises KernelUnavailable."""
+        self._clock.kernel_ms(launch, is_loaded=False)
+        times_ms = []
+        for _ in range(LAUNCHES):
+            flush()
+            times_ms.append(self._clock.kernel_ms(launch, is_loaded=True))
+        return min(times_ms)
+
+
+def flush() -> None:
+    """Writes over the device's cache, as far as there is memory for that, on the current stream."""
+    count = FLUSHED * cupy.cuda.Device().attributes["L2CacheSize"]
+    with suppress(cupy.cuda.memory.OutOfMemoryError):
+        cupy.cuda.alloc(count).memset_async(0, count)
