@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from kernels.catalog import BY_NAME
@@ -143,7 +143,7 @@ def contenders(
     if near is None or near.entries[0].is_of(problem):
         return ()
     fit = {kernel.name: kernel for kernel in candidates(problem, accuracy, device)}
-    return promising(near.entries, fit, problem, device)
+    return promising(near.entries, fit, problem, near.accuracy, device)
 
 
 def _measured(
@@ -154,7 +154,7 @@ def _measured(
     device: DeviceTraits,
     is_compiled: IsCompiled,
 ) -> Choice | None:
-    measured = forecasts(near.entries, fit, problem, device)
+    measured = forecasts(near.entries, fit, problem, near.accuracy, device)
     if not any(contender.point.kernel is preferred for contender in measured):
         return None
     rivals = list(_worth_their_fallback(measured))
@@ -187,7 +187,7 @@ def _as_real(
     if composed is None or near is None:
         return None
     among = {kernel.name: kernel for kernel in candidates(real, accuracy, device) if kernel.is_everyday}
-    rivals = _worth_their_fallback(forecasts(near.entries, among, real, device))
+    rivals = _worth_their_fallback(forecasts(near.entries, among, real, near.accuracy, device))
     if not rivals:
         return None
     chosen, fastest = _winner(rivals, real.dtype)
@@ -202,9 +202,20 @@ def _as_real(
 
 def _winner(rivals: Sequence[Forecast], dtype: DTypeName) -> tuple[Forecast, Forecast]:
     """Who is taken, and who is the fastest."""
+    rivals = list(_without_outdone(rivals))
     fastest = max(rivals, key=lambda contender: contender.cautious)
     as_fast = [one for one in rivals if one.cautious >= AS_FAST * fastest.cautious]
     return min(as_fast, key=lambda contender: _precedence(contender, dtype)), fastest
+
+
+def _without_outdone(rivals: Sequence[Forecast]) -> Iterator[Forecast]:
+    """Without a library's own choice where the tuned entry was forecast too: that tries it among others, so it is no
+    slower, whatever the forecasts say. Where both were measured, measurements decide."""
+    tuned = any(isinstance(one.point.kernel, LibraryKernel) and one.point.kernel.is_tuned for one in rivals)
+    for one in rivals:
+        kernel = one.point.kernel
+        if not (tuned and one.doubt and isinstance(kernel, LibraryKernel) and not kernel.is_tuned):
+            yield one
 
 
 def worth_of(kernel: Kernel) -> float | None:

@@ -17,22 +17,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, log, sqrt
+from math import exp, hypot, log, sqrt
 
 import numpy as np
 
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.model.triangle import whole
+from kernels.selection.distance import Place, place_of
 from kernels.selection.fill import filled
 from kernels.selection.triangles import triangle_gain
-from kernels.selection.tuned import Entry, RankedRow, Trial, doublings
+from kernels.selection.tuned import Entry, RankedRow, Trial
 
 # By leaving out each shape of the recorded tables in turn (benchmarks/cross_validate.py).
 REACH = 8.0  # doublings within which speeds are alike
 NOISE = 0.15  # of a speed at one shape, beside what speeds at far shapes differ by: the library's own jumps, mostly
-CAUTION = 0.15  # taken off the logarithm of a kernel's speed where nothing near was measured
+CAUTION = 0.8  # times its doubt is taken off the logarithm of a forecast speed of a kernel of ours
 GAIN_EXPONENT = 0.2  # of what fuller tiles and waves gain, by a power: the library's own speed has jumps too
 SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a kernel so many of them
 TRIED = 8  # the nearest shapes at which a config was as exact as the library, but for one, if it counts
@@ -54,7 +55,7 @@ class SpeedPoint:
     row: RankedRow
     entry: Entry
     speed: float  # over the fastest library's at that shape
-    distance: float  # in doublings from the product at hand
+    place: Place  # of that shape, in doublings
 
 
 _Together = dict[_Key, list[SpeedPoint]]
@@ -67,7 +68,7 @@ class Forecast:
     point: SpeedPoint
     speed: float  # over the fastest library's
     points: int
-    doubt: float = 0.0  # from 0, where it was measured, to about 1, far from all that was
+    doubt: float = 0.0  # 0 where it was measured, NOISE where much was near, about 1 far from all that was
 
     @property
     def cautious(self) -> float:
@@ -77,26 +78,27 @@ class Forecast:
 
 
 def forecasts(
-    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits
+    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, accuracy: AccuracyName, device: DeviceTraits
 ) -> tuple[Forecast, ...]:
     """One for each kernel that was measured at any of these shapes; `entries`: the nearest first."""
     best: dict[str, Forecast] = {}
-    for (name, _), points in _points(entries, fit, problem, device).items():
-        if not _is_as_exact(points, problem):
+    here = place_of(problem, accuracy)
+    for (name, _), points in _points(entries, fit, problem, accuracy, device).items():
+        if not _is_as_exact(points, here):
             continue
-        one = _forecast(points, problem, device)
+        one = _forecast(points, problem, here, device)
         if name not in best or one.cautious > best[name].cautious:
             best[name] = one
     return tuple(best.values())
 
 
 def promising(
-    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits
+    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, accuracy: AccuracyName, device: DeviceTraits
 ) -> tuple[Forecast, ...]:
     """What may well be the fastest: kernels, and each config of those that make their products of another type's,
     whether it should be as exact as the library or not."""
-    together = _points(entries, fit, problem, device)
-    found = sorted((_forecast(points, problem, device) for points in together.values()), key=lambda one: -one.cautious)
+    here, together = place_of(problem, accuracy), _points(entries, fit, problem, accuracy, device)
+    found = sorted((_forecast(points, problem, here, device) for points in together.values()), key=lambda one: -one.cautious)
     return tuple(one for one in found[:MAX_PROMISING] if one.cautious >= PROMISING * found[0].cautious)
 
 
@@ -114,7 +116,9 @@ def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
     return tuple(by_shape.values())
 
 
-def _points(entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> _Together:
+def _points(
+    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, accuracy: AccuracyName, device: DeviceTraits
+) -> _Together:
     """The nearest first."""
     points: _Together = {}
     suited: dict[_Key, TileConfig | None] = {}
@@ -122,7 +126,7 @@ def _points(entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Proble
         rows = [(entry, row, asked) for entry in together for row, asked in _rows(entry, fit, problem)]
         libraries = [row.gflops for _, row, _ in rows if isinstance(fit[row.kernel], LibraryKernel)]
         known = max(libraries or [row.gflops for _, row, _ in rows], default=0.0)
-        distance = doublings(together[0].problem, problem)
+        place = place_of(together[0].problem, accuracy)
         for entry, row, asked in rows:
             if asked not in suited:
                 suited[asked] = _suited(fit[row.kernel], row, problem, device)
@@ -131,11 +135,11 @@ def _points(entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Proble
             key = row.kernel, _items(config) if isinstance(row, Trial) else ()
             found = points.setdefault(key, [])
             if len(found) < POINTS:
-                found.append(SpeedPoint(fit[row.kernel], config, row, entry, row.gflops / known, distance))
+                found.append(SpeedPoint(fit[row.kernel], config, row, entry, row.gflops / known, place))
     return points
 
 
-def _is_as_exact(points: list[SpeedPoint], problem: Problem) -> bool:
+def _is_as_exact(points: list[SpeedPoint], here: Place) -> bool:
     """Whether a config that was tried at these shapes, the nearest first, should be no less exact than the library."""
     errors = [point.row.error_of_baseline for point in points if isinstance(point.row, Trial)]
     if not errors:  # its products are of the type itself
@@ -143,7 +147,7 @@ def _is_as_exact(points: list[SpeedPoint], problem: Problem) -> bool:
     known = [log(max(error, MIN_ERROR)) for error in errors if error is not None]
     if len(known) < len(errors) or sum(error > 0.0 for error in known[:TRIED]) > 1:
         return False
-    return _interpolated(points, known, problem)[0] <= log(EXACT)
+    return _interpolated(points, known, here)[0] <= log(EXACT)
 
 
 def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator[tuple[RankedRow, _Key]]:
@@ -194,29 +198,28 @@ def _resolved(kernel: Kernel, config: TileConfig, problem: Problem, device: Devi
         return None
 
 
-def _forecast(points: list[SpeedPoint], problem: Problem, device: DeviceTraits) -> Forecast:
+def _forecast(points: list[SpeedPoint], problem: Problem, here: Place, device: DeviceTraits) -> Forecast:
     """`points`: the nearest first."""
     nearest = points[0]
-    if nearest.distance == 0.0:
+    if nearest.place == here:
         return Forecast(nearest, nearest.speed * _halved(nearest, problem, device), 1)
     filling: dict[_Config, float] = {}  # of the product at hand
-    here = [log(point.speed * _gain(point, problem, device, filling)) for point in points]
-    total, doubt = _interpolated(points, here, problem)
-    return Forecast(nearest, exp(total), len(points), doubt)
+    speeds = [log(point.speed * _gain(point, problem, device, filling)) for point in points]
+    total, doubt = _interpolated(points, speeds, here)
+    return Forecast(nearest, exp(total), len(points), hypot(doubt, NOISE))
 
 
-def _interpolated(points: list[SpeedPoint], values: list[float], problem: Problem) -> tuple[float, float]:
+def _interpolated(points: list[SpeedPoint], values: list[float], here: Place) -> tuple[float, float]:
     """Of values at these points that at the product at hand, and how doubtful it is."""
-    shape = problem.m, problem.n, problem.k, problem.batch
-    weights, doubt = _weights(tuple(point.entry.shape for point in points), shape)
+    weights, doubt = _weights(tuple(point.place for point in points), here)
     return sum(weight * each for weight, each in zip(weights, values, strict=True)), doubt
 
 
 @lru_cache(maxsize=256)
-def _weights(measured: tuple[_Shape, ...], shape: _Shape) -> tuple[tuple[float, ...], float]:
+def _weights(measured: tuple[Place, ...], here: Place) -> tuple[tuple[float, ...], float]:
     """Of each measured shape, 1 in all; and how doubtful what they give is. Kernels measured at the same shapes share
     them."""
-    count, at = len(measured), np.log2([*measured, shape])
+    count, at = len(measured), np.array([*measured, here])
     apart = np.linalg.norm(at[:, np.newaxis] - at, axis=-1) * (sqrt(3) / REACH)
     alike = (1 + apart) * np.exp(-apart)  # Matérn's, smooth once
     system = np.ones((count + 1, count + 1))

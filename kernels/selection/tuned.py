@@ -10,7 +10,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import dist, log2
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,12 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceClass, DeviceTraits, LibraryKernel
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 from kernels.packed import read_text
+from kernels.selection.distance import SIZES, place_at, place_of
 from kernels.strict_json import DataError, load, read_as
 
 DIRECTORY = Path(__file__).parent.parent / "tuned"
 SUFFIX = ".json.gz"
-RUN_BYTES = 16  # in runs of so many bytes kernels move rows that are whole runs; others take longer
-REACH = 2.5  # doublings: farther from a problem a measured shape says nothing of it
+REACH = 2.5  # doublings of sizes: farther from a problem a measured shape says nothing of it
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 ConfigItems = tuple[tuple[str, int], ...]
 
@@ -120,10 +119,10 @@ class TunedTable:
         return not self.sources
 
     @cached_property
-    def logarithms(self) -> Floats:
-        """Of each entry's m, n, k and batch, to base 2."""
-        found: Floats = np.log2(np.array([entry.shape for entry in self.entries], float).reshape(-1, 4))
-        return found
+    def places(self) -> Floats:
+        """Of each entry, with its alignment: coordinates in doublings."""
+        places = [place_at(entry.shape, entry.dtype, True) for entry in self.entries]
+        return np.array(places, float).reshape(len(self.entries), -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +130,7 @@ class Nearby:
     """What was measured at shapes near to a problem; of several classes where several serve."""
 
     table: TunedTable
+    accuracy: AccuracyName  # of the class that was asked for
     entries: tuple[Entry, ...]  # the nearest first
 
 
@@ -232,18 +232,18 @@ def nearby(
 
     A model's own table counts before those of its family, which serve where it says nothing.
 
-    Near are shapes at most `reach` doublings away. Rows must be, like the problem's, whole runs of 16 bytes or not, for
-    tensor cores are fed far slower where they are not; not so for fp32, which CUDA cores multiply element by element.
-    Where the very shape was measured, that alone counts. Tables hold products of operands as they are, so nothing is
-    near to one of a transposed operand, but for a symmetric one: there they tell what half of the tiles may gain.
+    Near are shapes whose sizes are at most `reach` doublings away; the nearest are those that are aligned alike
+    (`distance.py`). Where the very shape was measured, that alone counts. Tables hold products of operands as they are,
+    so nothing is near to one of a transposed operand, but for a symmetric one: there they tell what half of the tiles
+    may gain.
     """
     if (problem.transpose_a or problem.transpose_b) and not problem.symmetric:
         return None
     for table in tables_for(device, tables):
-        near = tuple(entry for entry in _within(reach, table, problem) if _serves(entry, problem, accuracy, classes))
+        near = tuple(entry for entry in _within(reach, table, problem, accuracy) if _serves(entry, problem, accuracy, classes))
         if near:
             near = tuple(_held_against_the_class(near, accuracy))
-            return Nearby(table, tuple(entry for entry in near if entry.is_of(problem)) or near)
+            return Nearby(table, accuracy, tuple(entry for entry in near if entry.is_of(problem)) or near)
     return None
 
 
@@ -254,11 +254,14 @@ def _held_against_the_class(near: Sequence[Entry], accuracy: AccuracyName) -> It
     return (entry for entry in near if not shapes or entry.shape in shapes)
 
 
-def _within(reach: float, table: TunedTable, problem: Problem) -> Iterator[Entry]:
+def _within(reach: float, table: TunedTable, problem: Problem, accuracy: AccuracyName) -> Iterator[Entry]:
     """The nearest first."""
-    here = np.log2([problem.m, problem.n, problem.k, problem.batch])
-    apart = np.linalg.norm(table.logarithms - here, axis=1)
-    yield from (table.entries[at] for at in np.argsort(apart, kind="stable") if apart[at] <= reach)
+    here = np.array(place_of(problem, accuracy))
+    if not table.entries:
+        return
+    apart = table.places[:, : len(here)] - here
+    sizes, all_of_it = (np.linalg.norm(apart[:, :count], axis=1) for count in (SIZES, len(here)))
+    yield from (table.entries[at] for at in np.argsort(all_of_it, kind="stable") if sizes[at] <= reach)
 
 
 def best_results(kernel: str, tables: Iterable[TunedTable] = TABLES) -> tuple[BestResult, ...]:
@@ -266,24 +269,12 @@ def best_results(kernel: str, tables: Iterable[TunedTable] = TABLES) -> tuple[Be
     return tuple(_results(kernel, tables))
 
 
-def whole_runs(problem: Problem) -> bool:
-    """Whether rows of k and of n elements are whole runs of 16 bytes."""
-    size = DTYPES[problem.dtype].itemsize
-    return problem.k * size % RUN_BYTES == 0 and problem.n * size % RUN_BYTES == 0
-
-
 def _serves(entry: Entry, problem: Problem, accuracy: AccuracyName, classes: Collection[AccuracyName]) -> bool:
     return (
         entry.dtype == problem.dtype
         and (meets(entry.accuracy, accuracy) or entry.accuracy in classes)
         and (entry.batch > 1) == (problem.batch > 1)
-        and (accuracy == "fp32" or whole_runs(entry.problem) == whole_runs(problem))
     )
-
-
-def doublings(one: Problem, other: Problem) -> float:
-    """How far apart two shapes are: 1 where one side of one is twice that of the other."""
-    return dist(*([log2(extent) for extent in (p.m, p.n, p.k, p.batch)] for p in (one, other)))
 
 
 def _results(kernel: str, tables: Iterable[TunedTable]) -> Iterator[BestResult]:

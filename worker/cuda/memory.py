@@ -11,7 +11,8 @@ import numpy as np
 
 from jobs.formats.elements import Array
 from worker.cuda.calls import clear_columns
-from worker.cuda.pitch import MAX_PAD, Layout, Piece
+from kernels.model.padding import MAX_PAD
+from worker.cuda.pitch import Layout, Piece
 
 STAGING_BYTES = 8 << 20  # of each of the two pinned buffers that a product passes through
 DOWNLOADED_BYTES = 16 << 20  # of a piece that may be read back when it has arrived

@@ -13,6 +13,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.packed import read_text, write_text
+from kernels.selection.distance import whole_runs
 from kernels.selection.tuned import (
     DIRECTORY,
     TABLES,
@@ -22,7 +23,6 @@ from kernels.selection.tuned import (
     nearby,
     read,
     table_for,
-    whole_runs,
 )
 from kernels.strict_json import DataError
 from tests.support.kernels.tuned import GPU, entry, row, table
