@@ -229,7 +229,7 @@ def _worth_their_fallback(rivals: Sequence[Forecast]) -> Sequence[Forecast]:
     """Without kernels that may fall back, unless they are so much the faster."""
     worth = [worth_of(one.point.kernel) for one in rivals]
     steady = max((one.cautious for one, least in zip(rivals, worth, strict=True) if least is None), default=0.0)
-    return [one for one, least in zip(rivals, worth, strict=True) if least is None or one.cautious >= least * steady]
+    return [one for one, least in zip(rivals, worth, strict=True) if least is None or one.speed >= least * steady]
 
 
 def _precedence(one: Forecast, dtype: DTypeName) -> tuple[bool, float, bool, bool, float]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, hypot, log, sqrt
+from math import exp, log, sqrt
 
 import numpy as np
 
@@ -28,11 +28,12 @@ from kernels.model.triangle import whole
 from kernels.selection.distance import Place, place_of
 from kernels.selection.fill import filled
 from kernels.selection.triangles import triangle_gain
-from kernels.selection.tuned import Entry, RankedRow, Trial
+from kernels.selection.tuned import Entry, Floats, RankedRow, Trial
 
 # By leaving out each shape of the recorded tables in turn (benchmarks/cross_validate.py).
 REACH = 8.0  # doublings within which speeds are alike
 NOISE = 0.15  # of a speed at one shape, beside what speeds at far shapes differ by: the library's own jumps, mostly
+USUAL, PRIOR = 0.9, 2.0  # of the logarithm of speeds at shapes far apart: standard deviation, and how many values it counts as
 CAUTION = 0.8  # times its doubt is taken off the logarithm of a forecast speed of a kernel of ours
 GAIN_EXPONENT = 0.2  # of what fuller tiles and waves gain, by a power: the library's own speed has jumps too
 SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a kernel so many of them
@@ -206,28 +207,33 @@ def _forecast(points: list[SpeedPoint], problem: Problem, here: Place, device: D
     filling: dict[_Config, float] = {}  # of the product at hand
     speeds = [log(point.speed * _gain(point, problem, device, filling)) for point in points]
     total, doubt = _interpolated(points, speeds, here)
-    return Forecast(nearest, exp(total), len(points), hypot(doubt, NOISE))
+    return Forecast(nearest, exp(total), len(points), doubt)
 
 
 def _interpolated(points: list[SpeedPoint], values: list[float], here: Place) -> tuple[float, float]:
-    """Of values at these points that at the product at hand, and how doubtful it is."""
-    weights, doubt = _weights(tuple(point.place for point in points), here)
-    return sum(weight * each for weight, each in zip(weights, values, strict=True)), doubt
+    """Of values at these points that at the product at hand, and its standard deviation.
+
+    How much values vary is estimated from these values (the likelihood's maximum), with USUAL as if PRIOR more had said so.
+    """
+    weights, share, form = _weights(tuple(point.place for point in points), here)
+    given = np.array(values)
+    variance = (float(given @ form @ given) + PRIOR * USUAL**2) / (len(values) - 1 + PRIOR)
+    return float(weights @ given), sqrt(variance * share)
 
 
 @lru_cache(maxsize=256)
-def _weights(measured: tuple[Place, ...], here: Place) -> tuple[tuple[float, ...], float]:
-    """Of each measured shape, 1 in all; and how doubtful what they give is. Kernels measured at the same shapes share
-    them."""
+def _weights(measured: tuple[Place, ...], here: Place) -> tuple[Floats, float, Floats]:
+    """Of each measured shape, 1 in all; the variance of what they give, in that of values at shapes far apart; and the
+    quadratic form that tells that of values. Kernels measured at the same shapes share them."""
     count, at = len(measured), np.array([*measured, here])
     apart = np.linalg.norm(at[:, np.newaxis] - at, axis=-1) * (sqrt(3) / REACH)
     alike = (1 + apart) * np.exp(-apart)  # Matérn's, smooth once
     system = np.ones((count + 1, count + 1))
     system[:count, :count] = alike[:count, :count] + NOISE**2 * np.eye(count)
     system[count, count] = 0.0
-    right = np.append(alike[count, :count], 1.0)
-    found = np.linalg.solve(system, right)
-    return tuple(found[:count].tolist()), sqrt(max(1 - float(found @ right), 0.0))
+    right, inverse = np.append(alike[count, :count], 1.0), np.linalg.inv(system)
+    found = inverse @ right
+    return found[:count], max(1 - float(found @ right), 0.0) + NOISE**2, inverse[:count, :count]
 
 
 def _gain(point: SpeedPoint, problem: Problem, device: DeviceTraits, filling: dict[_Config, float]) -> float:

@@ -24,7 +24,7 @@ from kernels.strict_json import DataError, load, read_as
 
 DIRECTORY = Path(__file__).parent.parent / "tuned"
 SUFFIX = ".json.gz"
-REACH = 2.5  # doublings of sizes: farther from a problem a measured shape says nothing of it
+REACH = 4.0  # doublings of sizes: farther from a problem a measured shape says nothing of it
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 ConfigItems = tuple[tuple[str, int], ...]
 
