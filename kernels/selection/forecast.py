@@ -33,7 +33,10 @@ from kernels.selection.tuned import Entry, Floats, RankedRow, Trial
 # By leaving out each shape of the recorded tables in turn (benchmarks/cross_validate.py).
 REACH = 8.0  # doublings within which speeds are alike
 NOISE = 0.15  # of a speed at one shape, beside what speeds at far shapes differ by: the library's own jumps, mostly
-USUAL, PRIOR = 0.9, 2.0  # of the logarithm of speeds at shapes far apart: standard deviation, and how many values it counts as
+USUAL, PRIOR = (
+    0.9,
+    2.0,
+)  # of the logarithm of speeds at shapes far apart: standard deviation, and how many values it counts as
 CAUTION = 0.8  # times its doubt is taken off the logarithm of a forecast speed of a kernel of ours
 GAIN_EXPONENT = 0.2  # of what fuller tiles and waves gain, by a power: the library's own speed has jumps too
 SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a kernel so many of them
@@ -99,7 +102,9 @@ def promising(
     """What may well be the fastest: kernels, and each config of those that make their products of another type's,
     whether it should be as exact as the library or not."""
     here, together = place_of(problem, accuracy), _points(entries, fit, problem, accuracy, device)
-    found = sorted((_forecast(points, problem, here, device) for points in together.values()), key=lambda one: -one.cautious)
+    found = sorted(
+        (_forecast(points, problem, here, device) for points in together.values()), key=lambda one: -one.cautious
+    )
     return tuple(one for one in found[:MAX_PROMISING] if one.cautious >= PROMISING * found[0].cautious)
 
 
@@ -130,7 +135,7 @@ def _points(
         place = place_of(together[0].problem, accuracy)
         for entry, row, asked in rows:
             if asked not in suited:
-                suited[asked] = _suited(fit[row.kernel], row, problem, device)
+                suited[asked] = _suited(fit[row.kernel], row, entry.problem, problem, device)
             if (config := suited[asked]) is None:
                 continue
             key = row.kernel, _items(config) if isinstance(row, Trial) else ()
@@ -177,13 +182,24 @@ def _way(name: str, config: _Config, problem: Problem) -> tuple[str, ...]:
     return tuple(each.name for each in passes)
 
 
-def _suited(kernel: Kernel, row: RankedRow, problem: Problem, device: DeviceTraits) -> TileConfig | None:
-    """Its config as it is for the product at hand; None on another device, or for a kernel that has changed since."""
-    if problem.symmetric and isinstance(kernel, CudaKernel) and kernel.triangle is not None:
-        return _resolved(kernel, NO_CONFIG, problem, device)
+def _suited(
+    kernel: Kernel, row: RankedRow, there: Problem, problem: Problem, device: DeviceTraits
+) -> TileConfig | None:
+    """Its config as it is for the product at hand: a kernel that chose its own there, by what each should take, chooses
+    its own here. None on another device, or for a kernel that has changed since."""
+    if isinstance(kernel, CudaKernel):
+        chooses = kernel.clocks is not None and row.config == _own(kernel.name, there, device)
+        if chooses or (problem.symmetric and kernel.triangle is not None):
+            return _own(kernel.name, problem, device)
     if len(row.config) == len(kernel.parameters):
         return _valid(kernel.name, _items(row.config), problem.dtype, device)
     return _resolved(kernel, row.config, problem, device)
+
+
+@lru_cache(maxsize=16_384)
+def _own(name: str, problem: Problem, device: DeviceTraits) -> TileConfig | None:
+    """What the kernel takes where none is asked for."""
+    return _resolved(BY_NAME[name], NO_CONFIG, problem, device)
 
 
 @lru_cache(maxsize=4096)
@@ -237,9 +253,12 @@ def _weights(measured: tuple[Place, ...], here: Place) -> tuple[Floats, float, F
 
 
 def _gain(point: SpeedPoint, problem: Problem, device: DeviceTraits, filling: dict[_Config, float]) -> float:
-    """How much better the product at hand fills tiles and waves than the measured one, in the same config."""
+    """How much better the product at hand fills tiles and waves than the measured one, in the same config; nothing is
+    known of another."""
     if not isinstance(point.kernel, CudaKernel):
         return 1.0
+    if point.config != point.row.config:
+        return _halved(point, problem, device)
     here = filling.get(asked := _items(point.config))
     if here is None:
         here = filling[asked] = filled(point.kernel, point.config, whole(problem), device)

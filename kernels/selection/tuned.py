@@ -240,7 +240,9 @@ def nearby(
     if (problem.transpose_a or problem.transpose_b) and not problem.symmetric:
         return None
     for table in tables_for(device, tables):
-        near = tuple(entry for entry in _within(reach, table, problem, accuracy) if _serves(entry, problem, accuracy, classes))
+        near = tuple(
+            entry for entry in _within(reach, table, problem, accuracy) if _serves(entry, problem, accuracy, classes)
+        )
         if near:
             near = tuple(_held_against_the_class(near, accuracy))
             return Nearby(table, accuracy, tuple(entry for entry in near if entry.is_of(problem)) or near)
