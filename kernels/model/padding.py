@@ -1,5 +1,4 @@
-"""How far a size may be padded with zeros at no cost: rows and columns of matrices as they lie on a device have room for
-so much."""
+"""How far a size may be padded with zeros at no cost: matrices, as they lie on a device, have room for so much."""
 
 from __future__ import annotations
 

@@ -33,11 +33,8 @@ from kernels.selection.tuned import Entry, Floats, RankedRow, Trial
 # By leaving out each shape of the recorded tables in turn (benchmarks/cross_validate.py).
 REACH = 8.0  # doublings within which speeds are alike
 NOISE = 0.15  # of a speed at one shape, beside what speeds at far shapes differ by: the library's own jumps, mostly
-USUAL, PRIOR = (
-    0.9,
-    2.0,
-)  # of the logarithm of speeds at shapes far apart: standard deviation, and how many values it counts as
-CAUTION = 0.8  # times its doubt is taken off the logarithm of a forecast speed of a kernel of ours
+USUAL, PRIOR = 0.3, 4.0  # of logarithms of speeds far apart: standard deviation, and how many values it counts as
+CAUTION = 1.0  # standard deviations that are taken off the logarithm of a forecast speed of a kernel of ours
 GAIN_EXPONENT = 0.2  # of what fuller tiles and waves gain, by a power: the library's own speed has jumps too
 SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a kernel so many of them
 TRIED = 8  # the nearest shapes at which a config was as exact as the library, but for one, if it counts
@@ -229,7 +226,7 @@ def _forecast(points: list[SpeedPoint], problem: Problem, here: Place, device: D
 def _interpolated(points: list[SpeedPoint], values: list[float], here: Place) -> tuple[float, float]:
     """Of values at these points that at the product at hand, and its standard deviation.
 
-    How much values vary is estimated from these values (the likelihood's maximum), with USUAL as if PRIOR more had said so.
+    How much values vary is estimated from these values (the likelihood's maximum), as if PRIOR more had said USUAL.
     """
     weights, share, form = _weights(tuple(point.place for point in points), here)
     given = np.array(values)
@@ -247,8 +244,9 @@ def _weights(measured: tuple[Place, ...], here: Place) -> tuple[Floats, float, F
     system = np.ones((count + 1, count + 1))
     system[:count, :count] = alike[:count, :count] + NOISE**2 * np.eye(count)
     system[count, count] = 0.0
-    right, inverse = np.append(alike[count, :count], 1.0), np.linalg.inv(system)
-    found = inverse @ right
+    inverse: Floats = np.asarray(np.linalg.inv(system), np.float64)
+    right = np.append(alike[count, :count], 1.0)
+    found: Floats = inverse @ right
     return found[:count], max(1 - float(found @ right), 0.0) + NOISE**2, inverse[:count, :count]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceClass, DeviceTraits, LibraryKernel
-from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
+from kernels.model.numerics import AccuracyName, DTypeName, Problem, meets
 from kernels.packed import read_text
 from kernels.selection.distance import SIZES, place_at, place_of
 from kernels.strict_json import DataError, load, read_as

@@ -183,7 +183,7 @@ def test_a_batch_of_small_products_goes_by_batches_and_small_products_by_their_o
         found = chosen(*entries, problem=problem)
         assert found.kernel.name == "split_k"
         assert "at 64×64×64 in batches of 1024" in found.why
-    few = Problem(64, 64, 64, "float32", 100, a_batched=True, b_batched=True)
+    few = Problem(64, 64, 64, "float32", 50, a_batched=True, b_batched=True)
     assert chosen(*entries, problem=few).why.startswith("auto: cublas is the first of")
 
 
