@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.cross_validate import validated
 from benchmarks.measure.auto_sample import geometric_mean
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits
+from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, LibraryKernel
 from kernels.model.numerics import Problem
 from kernels.selection import forecast
 from kernels.selection.fill import filled
@@ -87,7 +87,9 @@ def test_caution_grows_with_distance_and_is_for_our_kernels_alone(n: int, ours: 
 
 EVERY = 3  # of a table's shapes one in so many is looked at; benchmarks.cross_validate looks at all
 # Over the library's default choice, by tables alone, before anything is measured at the shape itself.
-WORST = {"NVIDIA H200": 0.55, "NVIDIA H100 80GB HBM3": 0.5}
+WORST = {"NVIDIA H200": 0.9, "NVIDIA H100 80GB HBM3": 0.7}
+# And over the library at its best, in the geometric mean, where that was measured.
+OVER_BEST = {"bfloat16": 1.05, "float16": 1.05, "float32": 1.1, "float64": 0.99}
 
 
 @pytest.mark.parametrize("shipped", TABLES, ids=lambda shipped: shipped.device)
@@ -96,10 +98,16 @@ def test_auto_is_close_to_the_best_at_shapes_that_it_has_not_seen(shipped: Tuned
     over = [one.of_library for one in held if one.of_library is not None]
     # Tables alone do not know whether a kernel that may fall back is fast enough to be worth it; a worker's probe does.
     assert geometric_mean([one.of_best for one in held]) >= 0.96
-    assert geometric_mean(over) >= 1.2 and min(over) >= WORST[shipped.device]
-    assert sum(ratio < 0.9 for ratio in over) <= len(over) / 100
+    assert geometric_mean(over) >= 1.18 and min(over) >= WORST[shipped.device]
+    # What is lost where a kernel of ours is taken; a library's own two lines differ by more from run to run.
+    ours = [one for one in held if not isinstance(BY_NAME[one.kernel], LibraryKernel)]
+    lost = [one for one in ours if (one.of_best_library or one.of_library or 1.0) < 0.95]
+    assert len(ours) > len(held) / 6 and len(lost) <= len(held) / 100
     assert sum(not one.is_as_exact for one in held) <= len(held) / 500
     assert geometric_mean([one.probed for one in held]) >= 0.995
+    for dtype, least in OVER_BEST.items():
+        speeds = [one.of_best_library for one in held if one.entry.dtype == dtype and one.of_best_library is not None]
+        assert not speeds or geometric_mean(speeds) >= least
 
 
 @pytest.mark.parametrize("shipped", [one for one in TABLES if one.device == "NVIDIA H200"], ids=lambda one: one.device)

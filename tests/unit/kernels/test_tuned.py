@@ -13,7 +13,6 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.packed import read_text, write_text
-from kernels.selection.distance import whole_runs
 from kernels.selection.tuned import (
     DIRECTORY,
     TABLES,
@@ -62,12 +61,12 @@ def test_a_device_that_nobody_named_has_none() -> None:
     [
         (1024, [1024]),  # the very shape: no other says more
         (1025, [1025]),
-        (1200, [1025, 1024, 512]),
-        (1001, [1024, 1025, 512]),
+        (1200, [1025, 1024, 512, 4096, 256]),
+        (1001, [1024, 1025, 512, 256, 4096]),
         (200, [256, 512]),
-        (4000, [4096]),
+        (4000, [4096, 1025, 1024]),
         (8192, [4096]),
-        (257, [256, 512]),
+        (257, [256, 512, 1024, 1025]),
     ],
 )
 def test_near_are_shapes_within_reach_and_the_nearest_come_first(n: int, measured: list[int]) -> None:
@@ -78,13 +77,13 @@ def test_near_are_shapes_within_reach_and_the_nearest_come_first(n: int, measure
 @pytest.mark.parametrize(
     ("n", "measured"),
     [
-        (1200, [1024, 512]),
-        (1000, [1024, 512]),  # rows of 4000 bytes are whole runs
-        (1001, [1025]),  # and these are not
-        (257, []),
+        (1200, [1024, 512, 1025, 4096, 256]),
+        (1000, [1024, 512, 1025, 256, 4096]),  # rows of 4000 bytes are whole runs
+        (1001, [1025, 1024, 512, 256, 4096]),  # and these are not
+        (257, [256, 512, 1025, 1024]),
     ],
 )
-def test_where_tensor_cores_multiply_near_shapes_are_of_the_same_alignment(n: int, measured: list[int]) -> None:
+def test_where_tensor_cores_multiply_shapes_of_the_same_alignment_are_nearer(n: int, measured: list[int]) -> None:
     tables = [table(entries=[entry(size, accuracy="tf32") for size in SIZES])]
     assert near(square(n), tables, "tf32") == measured
 
@@ -92,7 +91,7 @@ def test_where_tensor_cores_multiply_near_shapes_are_of_the_same_alignment(n: in
 @pytest.mark.parametrize(
     "problem",
     [
-        square(32),  # three doublings from 256
+        square(25),  # more than three doublings from 256, in each size
         square(40_000),
         Problem(16, 8192, 8192, "float32"),
         square(1024, "float64"),
@@ -118,14 +117,6 @@ def test_stricter_classes_serve_too_and_looser_ones_do_not() -> None:
         found = nearby(square(1024), accuracy, GPU, tables)
         assert found is not None and [one.accuracy for one in found.entries] == classes
     assert near(square(512), tables) == [1024]
-
-
-@pytest.mark.parametrize(("dtype", "n", "whole"), [("float32", 4, True), ("float16", 4, False), ("float64", 2, True)])
-def test_whole_runs(dtype: DTypeName, n: int, whole: bool) -> None:
-    assert whole_runs(square(n, dtype)) is whole
-    assert not whole_runs(Problem(n, n + 1, n, dtype))
-    assert not whole_runs(Problem(n, n, n + 1, dtype))
-    assert whole_runs(Problem(n + 1, n, n, dtype)) is whole
 
 
 # ---- a kernel's best ----
