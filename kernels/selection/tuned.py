@@ -119,10 +119,13 @@ class TunedTable:
         return not self.sources
 
     @cached_property
-    def places(self) -> Floats:
-        """Of each entry, with its alignment: coordinates in doublings."""
-        places = [place_at(entry.shape, entry.dtype, True) for entry in self.entries]
-        return np.array(places, float).reshape(len(self.entries), -1)
+    def by_dtype(self) -> Mapping[DTypeName, tuple[tuple[Entry, ...], Floats]]:
+        """Entries of each element type, with the coordinates of their shapes."""
+        return {dtype: self._of(dtype) for dtype in dict.fromkeys(entry.dtype for entry in self.entries)}
+
+    def _of(self, dtype: DTypeName) -> tuple[tuple[Entry, ...], Floats]:
+        found = tuple(entry for entry in self.entries if entry.dtype == dtype)
+        return found, np.array([place_at(entry.shape, dtype, True) for entry in found], float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,12 +261,13 @@ def _held_against_the_class(near: Sequence[Entry], accuracy: AccuracyName) -> It
 
 def _within(reach: float, table: TunedTable, problem: Problem, accuracy: AccuracyName) -> Iterator[Entry]:
     """The nearest first."""
-    here = np.array(place_of(problem, accuracy))
-    if not table.entries:
+    if problem.dtype not in table.by_dtype:
         return
-    apart = table.places[:, : len(here)] - here
+    entries, places = table.by_dtype[problem.dtype]
+    here = np.array(place_of(problem, accuracy))
+    apart = places[:, : len(here)] - here
     sizes, all_of_it = (np.linalg.norm(apart[:, :count], axis=1) for count in (SIZES, len(here)))
-    yield from (table.entries[at] for at in np.argsort(all_of_it, kind="stable") if sizes[at] <= reach)
+    yield from (entries[at] for at in np.argsort(all_of_it, kind="stable") if sizes[at] <= reach)
 
 
 def best_results(kernel: str, tables: Iterable[TunedTable] = TABLES) -> tuple[BestResult, ...]:
@@ -272,11 +276,7 @@ def best_results(kernel: str, tables: Iterable[TunedTable] = TABLES) -> tuple[Be
 
 
 def _serves(entry: Entry, problem: Problem, accuracy: AccuracyName, classes: Collection[AccuracyName]) -> bool:
-    return (
-        entry.dtype == problem.dtype
-        and (meets(entry.accuracy, accuracy) or entry.accuracy in classes)
-        and (entry.batch > 1) == (problem.batch > 1)
-    )
+    return (meets(entry.accuracy, accuracy) or entry.accuracy in classes) and (entry.batch > 1) == (problem.batch > 1)
 
 
 def _results(kernel: str, tables: Iterable[TunedTable]) -> Iterator[BestResult]:
