@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, zip_longest
+from statistics import median
 from typing import Any
 
 import cupy
@@ -38,6 +39,7 @@ from worker.cuda.pitch import Layout
 PROPOSED = 8  # ways, of the sizes as they are and of the padded ones
 TRIAL_MS = 30.0  # of the device's time, about, for all that is tried at a problem's first use
 LAUNCHES = 2  # of each way are timed, with a cold cache
+FINALISTS, MORE_LAUNCHES = 3, 5  # so many of the fastest, and the library's own choice, are timed again, so often
 FLUSHED = 2  # caches' worth of memory is written before each
 KEPT = 4096  # problems
 TRANSPOSE_FIRST, TRANSPOSE_SECOND, TRANSPOSED = 3, 4, 1  # attributes of a product
@@ -145,28 +147,35 @@ class TunedCublas(LtHandle):
         return (way for way in chain.from_iterable(zip_longest(*proposed)) if way is not None)
 
     def _tried(self, ways: Sequence[Launch], matrices: Matrices) -> Launch:
-        """The fastest of those that there is time for, at least the first. Raises KernelUnavailable without any."""
+        """The fastest of those that there is time for, at least the first. By their luckiest launches of many ways the
+        luckiest is taken, so those few, and the first, are timed again. Raises KernelUnavailable without any."""
         spent_ms = 0.0
         timed: list[tuple[float, int]] = []
         for index, way in enumerate(ways):
             with suppress(KernelUnavailable):
-                ms = self._kernel_ms(partial(way, matrices))
+                ms = min(self._kernel_ms(partial(way, matrices), LAUNCHES))
                 timed.append((ms, index))
                 spent_ms += (LAUNCHES + 1) * ms
             if spent_ms >= TRIAL_MS:
                 break
         if not timed:
             raise KernelUnavailable("cuBLAS has no way to multiply this here; use another kernel.")
-        return ways[min(timed)[1]]
+        timed.sort()
+        first = {index for _, index in timed[:FINALISTS]} | {min(index for _, index in timed)}
+        if spent_ms < TRIAL_MS and len(first) > 1:
+            timed = sorted(
+                (median(self._kernel_ms(partial(ways[each], matrices), MORE_LAUNCHES)), each) for each in first
+            )
+        return ways[timed[0][1]]
 
-    def _kernel_ms(self, launch: Callable[[], None]) -> float:
-        """Raises KernelUnavailable."""
+    def _kernel_ms(self, launch: Callable[[], None], launches: int) -> list[float]:
+        """Of each, with a cold cache. Raises KernelUnavailable."""
         self._clock.kernel_ms(launch, is_loaded=False)
         times_ms = []
-        for _ in range(LAUNCHES):
+        for _ in range(launches):
             flush()
             times_ms.append(self._clock.kernel_ms(launch, is_loaded=True))
-        return min(times_ms)
+        return times_ms
 
     def _proposed(
         self, arithmetic: Arithmetic, problem: Problem, matrices: Matrices, sizes: Sequence[tuple[int, int]]
