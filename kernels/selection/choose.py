@@ -13,10 +13,11 @@ from kernels.selection.candidates import Choice as Choice
 from kernels.selection.candidates import NoKernelError as NoKernelError
 from kernels.selection.candidates import candidates as candidates
 from kernels.selection.forecast import Forecast, forecasts, promising
+from kernels.selection.nearby import Nearby, nearby
 from kernels.selection.reasons import AS_FAST, Race, reason_of, with_article
 from kernels.selection.scaled import choose_scaled
 from kernels.selection.triangles import computes_triangle, may_halve
-from kernels.selection.tuned import TABLES, Nearby, TunedTable, nearby
+from kernels.selection.tuned import TABLES, TunedTable
 
 # Times the library's real products, on tables that have no complex ones, a real product must be as fast for a complex
 # one to be made of it: the library's complex products may be somewhat faster than its real ones, and B is arranged.

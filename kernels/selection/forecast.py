@@ -100,9 +100,9 @@ def promising(
     whether it should be as exact as the library or not."""
     here, together = place_of(problem, accuracy), _points(entries, fit, problem, accuracy, device)
     found = sorted(
-        (_forecast(points, problem, here, device) for points in together.values()), key=lambda one: -one.cautious
+        (_forecast(points, problem, here, device) for points in together.values()), key=lambda one: -one.speed
     )
-    return tuple(one for one in found[:MAX_PROMISING] if one.cautious >= PROMISING * found[0].cautious)
+    return tuple(one for one in found[:MAX_PROMISING] if one.speed >= PROMISING * found[0].speed)
 
 
 def _items(config: TileConfig) -> _Config:

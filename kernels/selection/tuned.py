@@ -7,7 +7,7 @@ import. A row is a kernel's best config at a shape, so a table also says how fas
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,14 +17,13 @@ import numpy as np
 
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceClass, DeviceTraits, LibraryKernel
-from kernels.model.numerics import AccuracyName, DTypeName, Problem, meets
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.packed import read_text
-from kernels.selection.distance import SIZES, place_at, place_of
+from kernels.selection.distance import place_at
 from kernels.strict_json import DataError, load, read_as
 
 DIRECTORY = Path(__file__).parent.parent / "tuned"
 SUFFIX = ".json.gz"
-REACH = 4.0  # doublings of sizes: farther from a problem a measured shape says nothing of it
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 ConfigItems = tuple[tuple[str, int], ...]
 
@@ -129,15 +128,6 @@ class TunedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Nearby:
-    """What was measured at shapes near to a problem; of several classes where several serve."""
-
-    table: TunedTable
-    accuracy: AccuracyName  # of the class that was asked for
-    entries: tuple[Entry, ...]  # the nearest first
-
-
-@dataclass(frozen=True, slots=True)
 class BestResult:
     """A kernel's best at a shape on a device."""
 
@@ -222,61 +212,9 @@ def _apart(table: TunedTable, device: DeviceTraits) -> int:
     return abs((table.multiprocessors or 0) - device.multiprocessors)
 
 
-def nearby(
-    problem: Problem,
-    accuracy: AccuracyName,
-    device: DeviceTraits,
-    tables: Iterable[TunedTable] = TABLES,
-    reach: float = REACH,
-    classes: Collection[AccuracyName] = (),
-) -> Nearby | None:
-    """What was measured near to a problem in classes that meet `accuracy`, or are among `classes`; None where nothing
-    near enough was.
-
-    A model's own table counts before those of its family, which serve where it says nothing.
-
-    Near are shapes whose sizes are at most `reach` doublings away; the nearest are those that are aligned alike
-    (`distance.py`). Where the very shape was measured, that alone counts. Tables hold products of operands as they are,
-    so nothing is near to one of a transposed operand, but for a symmetric one: there they tell what half of the tiles
-    may gain.
-    """
-    if (problem.transpose_a or problem.transpose_b) and not problem.symmetric:
-        return None
-    for table in tables_for(device, tables):
-        near = tuple(
-            entry for entry in _within(reach, table, problem, accuracy) if _serves(entry, problem, accuracy, classes)
-        )
-        if near:
-            near = tuple(_held_against_the_class(near, accuracy))
-            return Nearby(table, accuracy, tuple(entry for entry in near if entry.is_of(problem)) or near)
-    return None
-
-
-def _held_against_the_class(near: Sequence[Entry], accuracy: AccuracyName) -> Iterator[Entry]:
-    """Without shapes where kernels of the class itself were not measured, if they were at others: what is the fastest
-    of more exact kernels there is slow beside those."""
-    shapes = {entry.shape for entry in near if entry.accuracy == accuracy}
-    return (entry for entry in near if not shapes or entry.shape in shapes)
-
-
-def _within(reach: float, table: TunedTable, problem: Problem, accuracy: AccuracyName) -> Iterator[Entry]:
-    """The nearest first."""
-    if problem.dtype not in table.by_dtype:
-        return
-    entries, places = table.by_dtype[problem.dtype]
-    here = np.array(place_of(problem, accuracy))
-    apart = places[:, : len(here)] - here
-    sizes, all_of_it = (np.linalg.norm(apart[:, :count], axis=1) for count in (SIZES, len(here)))
-    yield from (entries[at] for at in np.argsort(all_of_it, kind="stable") if sizes[at] <= reach)
-
-
 def best_results(kernel: str, tables: Iterable[TunedTable] = TABLES) -> tuple[BestResult, ...]:
     """Its best at every shape that was measured, device by device."""
     return tuple(_results(kernel, tables))
-
-
-def _serves(entry: Entry, problem: Problem, accuracy: AccuracyName, classes: Collection[AccuracyName]) -> bool:
-    return (meets(entry.accuracy, accuracy) or entry.accuracy in classes) and (entry.batch > 1) == (problem.batch > 1)
 
 
 def _results(kernel: str, tables: Iterable[TunedTable]) -> Iterator[BestResult]:

@@ -212,7 +212,7 @@ def test_named_kernels_are_measured_in_all_their_configs_and_nothing_else() -> N
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--kernels", "fp32_emulated"], "goes with --rivals-only"),
+        (["--kernels", "fp32_emulated"], "--kernels needs --rivals-only"),
         (["--rivals-only", "--kernels", "naive", "hopper_fp32"], "no rivals of float32 there: naive"),
         (["--rivals-only", "--dtype", "float16", "--kernels", "fp32_emulated"], "no rivals of float16"),
         (["--rivals-only", "--device", "cpu", "--kernels", "fp32_emulated"], "no rivals of float32"),

@@ -13,13 +13,13 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.packed import read_text, write_text
+from kernels.selection.nearby import nearby
 from kernels.selection.tuned import (
     DIRECTORY,
     TABLES,
     TunedTable,
     best_results,
     file_name,
-    nearby,
     read,
     table_for,
 )
@@ -102,6 +102,26 @@ def test_where_tensor_cores_multiply_shapes_of_the_same_alignment_are_nearer(n: 
 )
 def test_nothing_is_near(problem: Problem) -> None:
     assert near(problem, [table(entries=[entry(size) for size in SIZES])]) == []
+
+
+def test_on_tensor_cores_a_relative_that_knows_the_library_at_its_best_goes_first() -> None:
+    """But not where the very shape was measured, and not on CUDA cores, where padding gains little."""
+    best = [row("cublas_tf32_tuned", 200.0), row("cublas_tf32", 100.0)]
+    own, relative = (
+        table(entries=[entry(1000, accuracy="tf32")]),
+        table("Relative", entries=[entry(2000, accuracy="tf32", rows=best)]),
+    )
+    for n, device in ((1000, "Test GPU"), (1100, "Relative"), (2000, "Relative")):
+        found = nearby(square(n), "tf32", GPU, [relative, own])
+        assert found is not None and found.table.device == device
+    found = nearby(square(1100), "tf32", GPU, [table("Another", entries=[entry(1100, accuracy="tf32")]), own])
+    assert found is not None and found.table is own
+    on_cuda_cores = [
+        table(entries=[entry(1000)]),
+        table("Relative", entries=[entry(1100, rows=[row("cublas_tuned", 1.0)])]),
+    ]
+    found = nearby(square(1100), "fp32", GPU, on_cuda_cores)
+    assert found is not None and found.table.device == "Test GPU"
 
 
 def test_batches_are_near_to_batches() -> None:
