@@ -41,10 +41,11 @@ def beside_the_best_library(folders: Iterable[Path]) -> Iterator[str]:
         return
     yield "## `auto` beside the library at its best"
     yield (
-        "Random products as above, each by what `auto` takes by its tables, by the library's default choice, and by "
-        "`cublas_tuned`, which tries cublasLt's proposals on sizes as they are and zero-padded. Speeds are over the "
-        "faster of both, kernel time, cold cache. A worker that was idle since the shape was first asked for has "
-        "measured it, and takes the fastest. Our kernels alone: the fastest of ours that was measured, where any was."
+        "Random products, none of which the tables had when they were measured, each by what `auto` takes by its "
+        "tables, by the library's default choice, and by `cublas_tuned`, which tries cublasLt's proposals on sizes as "
+        "they are and zero-padded. Speeds are over the faster of both, kernel time, cold cache. A worker that was idle "
+        "since the shape was first asked for has measured it, and takes the fastest. Our kernels alone: the fastest of "
+        "ours that was measured, where any was."
     )
     yield table(COLUMNS, [_row(*key, compared) for key, (_, compared) in sorted(newest.items())]).rstrip()
 

@@ -1,11 +1,16 @@
-"""How fast kernels should be on a product that was not measured, from shapes near it that were: by tiles and waves.
+"""How fast kernels should be on a product that was not measured, from shapes near it that were.
 
-A kernel's speed over the library's changes slowly with the shape, but for two jumps that arithmetic tells: a tile that
-is partly outside of the product costs as much as a whole one, and so does a wave of blocks that leaves multiprocessors
-idle. So of each measured shape the speed over the library's is taken, freed of the jumps there, and the jumps of the
-product at hand are put in again, in part: the library's tiles and waves jump as well. What lies between is interpolated
-by kriging (Krige 1951, Matheron 1963): weights that are best where speeds at two shapes are the more alike the fewer
-doublings lie between, so that shapes close together count as one and trends go on. It also tells how far off it may be.
+Of each measured shape the speed of a kernel over the library's is taken, at its best where that was measured. What lies
+between is interpolated by kriging (Krige 1951, Matheron 1963): weights that are best where speeds at two shapes are the
+more alike the nearer they are (`distance.py`), so that shapes close together count as one and trends go on. How much
+speeds vary is estimated from the same values (as in Sacks and others, "Design and Analysis of Computer Experiments",
+1989), so a forecast has a standard deviation, and a kernel of ours counts by the lower end: a library adapts to a
+shape, and its tuned entry is there wherever ours would be a gamble.
+
+A kernel that chooses its own config by what each should take chooses it anew. In the same config the cost of tiles and
+waves is arithmetic: a tile that is partly outside of the product costs as much as a whole one, and so does a wave of
+blocks that leaves multiprocessors idle. Each measured speed is freed of these and those of the product at hand are put
+in, in part: the library's tiles and waves jump as well.
 
 A kernel that makes its products of another type's is not as exact as the library everywhere. Here its configs stand
 for themselves, and one counts only if its error over the library's should be well below one here, by kriging too, and
@@ -30,9 +35,9 @@ from kernels.selection.fill import filled
 from kernels.selection.triangles import triangle_gain
 from kernels.selection.tuned import Entry, Floats, RankedRow, Trial
 
-# By leaving out each shape of the recorded tables in turn (benchmarks/cross_validate.py).
+# By leaving out recorded shapes, and whole samples of them (benchmarks/cross_validate.py).
 REACH = 8.0  # doublings within which speeds are alike
-NOISE = 0.15  # of a speed at one shape, beside what speeds at far shapes differ by: the library's own jumps, mostly
+NOISE = 0.15  # of a speed at one shape, in what speeds at far shapes differ by: the library's own jumps, mostly
 USUAL, PRIOR = 0.3, 4.0  # of logarithms of speeds far apart: standard deviation, and how many values it counts as
 CAUTION = 1.0  # standard deviations that are taken off the logarithm of a forecast speed of a kernel of ours
 GAIN_EXPONENT = 0.2  # of what fuller tiles and waves gain, by a power: the library's own speed has jumps too
@@ -69,7 +74,7 @@ class Forecast:
     point: SpeedPoint
     speed: float  # over the fastest library's
     points: int
-    doubt: float = 0.0  # 0 where it was measured, NOISE where much was near, about 1 far from all that was
+    doubt: float = 0.0  # standard deviation of the logarithm of `speed`; 0 where it was measured
 
     @property
     def cautious(self) -> float:

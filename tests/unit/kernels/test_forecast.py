@@ -85,6 +85,39 @@ def test_caution_grows_with_distance_and_is_for_our_kernels_alone(n: int, ours: 
             assert one.cautious < one.speed
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_a_kernel_that_chose_its_config_there_chooses_anew_here(own: bool) -> None:
+    kernel, there, here = (
+        BY_NAME["hopper_bf16"],
+        Problem(2048, 256, 512, "bfloat16"),
+        Problem(8192, 8192, 8192, "bfloat16"),
+    )
+    chosen = dict(kernel.resolve_config(NO_CONFIG, there, GPU))
+    anew = dict(kernel.resolve_config(NO_CONFIG, here, GPU))
+    assert chosen != anew
+    given = chosen if own else anew | {"stages": anew["stages"] - 1}
+    measured = replace(
+        entry(2048, dtype="bfloat16", accuracy="bf16", rows=[row("hopper_bf16", 110.0, given), row("cublas", 100.0)]),
+        n=there.n,
+        k=there.k,
+    )
+    fit = {name: BY_NAME[name] for name in ("hopper_bf16", "cublas")}
+    (ours,) = (one for one in forecasts([measured], fit, here, "bf16", GPU) if one.point.kernel is kernel)
+    assert ours.point.config == (anew if own else given)
+    (exactly,) = (one for one in forecasts([measured], fit, there, "bf16", GPU) if one.point.kernel is kernel)
+    assert exactly.point.config == given and exactly.speed == pytest.approx(1.1), "what was measured is taken as it was"
+
+
+def test_speeds_that_differ_more_leave_more_doubt() -> None:
+    sizes, here = (700, 900, 1100, 1400, 1800, 2300), square(1250)
+    doubts = []
+    for by in (1.0, 1.2, 2.0):
+        alternating = [both(n, 150.0 * by ** (-1) ** number) for number, n in enumerate(sizes)]
+        (ours,) = (one for one in forecasts(alternating, FIT, here, "fp32", GPU) if one.point.kernel is PIPELINED)
+        doubts.append(ours.doubt)
+    assert 0 < doubts[0] < doubts[1] < doubts[2]
+
+
 EVERY = 3  # of a table's shapes one in so many is looked at; benchmarks.cross_validate looks at all
 # Over the library's default choice, by tables alone, before anything is measured at the shape itself.
 WORST = {"NVIDIA H200": 0.9, "NVIDIA H100 80GB HBM3": 0.7}
