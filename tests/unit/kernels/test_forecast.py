@@ -16,7 +16,7 @@ from kernels.model.numerics import Problem
 from kernels.selection import forecast
 from kernels.selection.fill import filled
 from kernels.selection.forecast import forecasts
-from kernels.selection.tuned import TABLES, TunedTable
+from kernels.selection.tuned import TABLES, Entry, TunedTable
 from tests.support.kernels.tuned import GPU, entry, row
 
 PIPELINED = BY_NAME["pipelined"]
@@ -28,13 +28,13 @@ def square(n: int) -> Problem:
     return Problem(n, n, n, "float32")
 
 
-def both(n: int, ours: float, library: float = 100.0) -> object:
+def both(n: int, ours: float, library: float = 100.0) -> Entry:
     rows = sorted((row("pipelined", ours, LARGE_TILES), row("cublas", library)), key=lambda one: -one.gflops)
     return entry(n, rows=rows)
 
 
-def speeds(problem: Problem, *entries: object, device: DeviceTraits = GPU) -> dict[str, float]:
-    found = forecasts(entries, FIT, problem, "fp32", device)  # type: ignore[arg-type]
+def speeds(problem: Problem, *entries: Entry, device: DeviceTraits = GPU) -> dict[str, float]:
+    found = forecasts(entries, FIT, problem, "fp32", device)
     return {one.point.kernel.name: one.speed for one in found}
 
 
@@ -77,7 +77,7 @@ def test_what_speeds_rise_to_is_not_their_mean(monkeypatch: pytest.MonkeyPatch) 
 
 @given(n=st.integers(300, 9000), ours=st.floats(0.2, 5.0))
 def test_caution_grows_with_distance_and_is_for_our_kernels_alone(n: int, ours: float) -> None:
-    for one in forecasts([both(1024, 100 * ours)], FIT, square(n), "fp32", GPU):  # type: ignore[list-item]
+    for one in forecasts([both(1024, 100 * ours)], FIT, square(n), "fp32", GPU):
         assert one.speed > 0
         if one.point.kernel.name == "cublas" or n == 1024:
             assert one.cautious == one.speed
