@@ -1,23 +1,30 @@
-"""How far `auto` is from the best kernel at shapes it has not seen: each shape of a recorded table is left out in turn.
+"""How far `auto` is from the best kernel at shapes it has not seen: recorded shapes are left out of the tables.
 
-    python -m benchmarks.cross_validate
+    python -m benchmarks.cross_validate [--samples]
 
-What `auto` takes for the shape from the rest of the table is held against what was measured there; and what a worker
-would take that probes its contenders.
+What `auto` takes for a shape from the rest of the table is held against what was measured there; and what a worker
+would take that probes its contenders. Each shape is left out in turn, or with --samples all shapes of each recorded
+sample of random products at once. Where the library at its best was measured, speeds over that are shown by class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import argparse
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from benchmarks.measure.auto_sample import geometric_mean
+from benchmarks.recorded import files
+from benchmarks.tuned_table import RESULTS, documents, tables
 from kernels.catalog import BY_NAME
+from kernels.model.kernel import LibraryKernel
 from kernels.selection.choose import Choice, choose_from, contenders, worth_of
 from kernels.selection.forecast import Forecast, SpeedPoint
 from kernels.selection.tuned import TABLES, Entry, RankedRow, Trial, TunedTable
 
 MAX_SHOWN = 10
+NOT_MUCH_LESS = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,29 +36,56 @@ class Held:
     why: str
     of_best: float  # its speed over that of the fastest there
     of_library: float | None  # and over the library's
+    of_best_library: float | None  # over the library's at its best, where that was measured
+    best_of_library: float | None  # the same of the fastest
     is_as_exact: bool  # as the library
     probed: float  # of the fastest's speed, if the contenders were measured first
 
 
 def validated(table: TunedTable, every: int = 1) -> Iterator[Held]:
-    """Shapes where several kernels were measured, and among them the one that was taken; one in `every` of them."""
+    """Each shape left out in turn; one in `every` of them."""
     for entry in table.entries[::every]:
+        yield from held_out([entry], table)
+
+
+def samples(table: TunedTable) -> Iterator[tuple[str, tuple[Held, ...]]]:
+    """Each recorded sample of random products of that device, by its file, left out whole."""
+    for path in files(RESULTS, "*_auto/*"):
+        for sample in tables(documents([path])):
+            if sample.device == table.device:
+                yield path.name, tuple(held_out(sample.entries, table))
+
+
+def held_out(entries: Collection[Entry], table: TunedTable) -> Iterator[Held]:
+    """Shapes where several kernels were measured, and among them the one that is taken without any of these shapes."""
+    shapes = {entry.shape for entry in entries}
+    rest = replace(table, entries=tuple(one for one in table.entries if one.shape not in shapes))
+    for entry in entries:
         if len(entry.ranking) < 2:
             continue
-        rest = replace(table, entries=tuple(one for one in table.entries if one.shape != entry.shape))
         taken = choose_from([rest], entry.problem, entry.accuracy, table.traits)
-        if (row := _measured(entry, taken)) is not None:
-            library = next((one.gflops for one in entry.ranking if one.kernel == entry.baseline), None)
-            likely = contenders(entry.problem, entry.accuracy, table.traits, [rest])
-            yield Held(
-                entry=entry,
-                kernel=taken.kernel.name,
-                why=taken.why,
-                of_best=min(row.gflops / _best_gflops(entry), 1.0),
-                of_library=row.gflops / library if library else None,
-                is_as_exact=_is_as_exact(row),
-                probed=_probed(entry, row, likely),
-            )
+        if (row := _measured(entry, taken)) is None:
+            continue
+        library = next((one.gflops for one in entry.ranking if one.kernel == entry.baseline), None)
+        at_best = _library_at_its_best(entry)
+        yield Held(
+            entry=entry,
+            kernel=taken.kernel.name,
+            why=taken.why,
+            of_best=min(row.gflops / _best_gflops(entry), 1.0),
+            of_library=row.gflops / library if library else None,
+            of_best_library=row.gflops / at_best if at_best else None,
+            best_of_library=_best_gflops(entry) / at_best if at_best else None,
+            is_as_exact=_is_as_exact(row),
+            probed=_probed(entry, row, contenders(entry.problem, entry.accuracy, table.traits, [rest])),
+        )
+
+
+def _library_at_its_best(entry: Entry) -> float | None:
+    """None where only its default choice was measured."""
+    kernels = ((BY_NAME[row.kernel], row.gflops) for row in entry.ranking)
+    libraries = [(kernel, gflops) for kernel, gflops in kernels if isinstance(kernel, LibraryKernel)]
+    return max(gflops for _, gflops in libraries) if any(kernel.is_tuned for kernel, _ in libraries) else None
 
 
 def _probed(entry: Entry, taken: RankedRow, likely: Iterable[Forecast]) -> float:
@@ -81,17 +115,46 @@ def _measured(entry: Entry, taken: Choice | SpeedPoint) -> RankedRow | None:
     return next((row for row in alike if taken.kernel.resolve_config(row.config) == taken.config), None)
 
 
+def by_class(held: Iterable[Held]) -> Iterator[str]:
+    """What is taken over the library at its best, and what could be."""
+    together: dict[tuple[str, str], list[Held]] = defaultdict(list)
+    for one in held:
+        if one.of_best_library is not None:
+            together[one.entry.dtype, one.entry.accuracy].append(one)
+    for (dtype, accuracy), found in together.items():
+        speeds = [one.of_best_library for one in found if one.of_best_library is not None]
+        bests = [one.best_of_library for one in found if one.best_of_library is not None]
+        below = sum(speed < NOT_MUCH_LESS for speed in speeds)
+        yield (
+            f"{dtype} to {accuracy}: {len(speeds)} shapes, over the library at its best {geometric_mean(speeds):.3f}, "
+            f"worst {min(speeds):.3f}, {below} below {NOT_MUCH_LESS}; always the best {geometric_mean(bests):.3f}"
+        )
+
+
+def summary(held: Iterable[Held]) -> Iterator[str]:
+    held = list(held)
+    over = [one.of_library for one in held if one.of_library is not None]
+    yield f"of the best: {geometric_mean([one.of_best for one in held]):.3f}"
+    yield f"over the library: {geometric_mean(over):.3f}, worst {min(over):.3f}"
+    yield f"less exact than the library: {sum(not one.is_as_exact for one in held)}"
+    yield f"of the best, probed: {geometric_mean([one.probed for one in held]):.3f}"
+    yield from by_class(held)
+    for one in sorted(held, key=lambda one: one.of_best)[:MAX_SHOWN]:
+        yield f"{one.of_best:.3f} {one.entry.dtype} {one.entry.shape} {one.kernel}: {one.why}"
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", action="store_true", help="leave out each recorded sample whole")
+    whole = parser.parse_args().samples
     for table in TABLES:
-        held = list(validated(table))
-        over = [one.of_library for one in held if one.of_library is not None]
-        print(f"{table.device}: {len(held)} shapes left out in turn")
-        print(f"of the best: {geometric_mean([one.of_best for one in held]):.3f}")
-        print(f"over the library: {geometric_mean(over):.3f}, worst {min(over):.3f}")
-        print(f"less exact than the library: {sum(not one.is_as_exact for one in held)}")
-        print(f"of the best, probed: {geometric_mean([one.probed for one in held]):.3f}")
-        for one in sorted(held, key=lambda one: one.of_best)[:MAX_SHOWN]:
-            print(f"{one.of_best:.3f} {one.entry.dtype} {one.entry.shape} {one.kernel}: {one.why}")
+        found = dict(samples(table)) if whole else {"": tuple(validated(table))}
+        for name, held in found.items():
+            print(f"{table.device}, {name or 'shape by shape'}: {len(held)} shapes left out")
+            print("\n".join(by_class(held) if whole else summary(held)))
+        if whole:
+            print(f"{table.device}, all samples")
+            print("\n".join(summary(one for held in found.values() for one in held)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from jobs.benchmarks.cases import library_of
 from kernels.catalog import BY_NAME
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from kernels.selection.tuned import whole_runs
+from kernels.selection.distance import whole_runs
 
 Bounds = tuple[float, float]  # what a ratio must reach, and what it aims at
 PADDED_TO = 64

@@ -4,7 +4,7 @@ A file (`.jsonl`) has a section for each benchmark. A section begins with a line
 name, what GET /v1/benchmarks/{id}/results says besides its records, the `columns` of the rows, and what is the `same`
 in all of them. Each line after it is an array, one case. A dotted column is a field within a field; rounds are lists,
 or one value where it is the same in all of them. Null is left out. Times and speeds keep twelve significant digits,
-other numbers nine. A large study may be packed by gzip (`.jsonl.gz`).
+other numbers nine, and in a brief record all six. A large study may be packed by gzip (`.jsonl.gz`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from kernels.model.numerics import Problem
 SUFFIX, GZIP = ".jsonl", ".gz"
 EXACT = frozenset({"kernel_ms", "gflops"})  # from which other figures are worked out anew
 EXACT_DIGITS, DIGITS = 12, 9
+BRIEF_DIGITS = 6  # of all numbers of a brief record: far below what two runs differ by
 WHOLE = frozenset({"config"})  # fields whose own fields are not columns
 ROUNDS = "rounds"
 # What a study of many shapes keeps of a case: what it is, its time round by round, its error, and what spoils it.
@@ -123,7 +124,9 @@ def unpacked(lines: Iterable[str]) -> dict[str, Any]:
 
 def _section(name: str | None, document: Mapping[str, Any], *, brief: bool) -> Iterator[str]:
     records = _brief(document["records"]) if brief else document["records"]
-    rows = [dict(_columns(_rounded(record) | {ROUNDS: _by_field(_rounded(record[ROUNDS]))})) for record in records]
+    digits = (BRIEF_DIGITS, BRIEF_DIGITS) if brief else (EXACT_DIGITS, DIGITS)
+    rounded = [_rounded(record, *digits) for record in records]
+    rows = [dict(_columns(record | {ROUNDS: _by_field(record[ROUNDS])})) for record in rounded]
     names = dict.fromkeys(column for row in rows for column in row)
     same = {name: rows[0][name] for name in names if all(row.get(name) == rows[0].get(name) for row in rows)}
     columns = [column for column in names if column not in same]
@@ -138,7 +141,7 @@ def _brief(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     numbers = {record["case"]: str(number) for number, record in enumerate(records)}
     return [
         {field: value for field, value in record.items() if field in BRIEF}
-        | {field: numbers.get(record[field]) for field in ("case", "baseline")}
+        | {field: numbers.get(record[field]) for field in ("case", "baseline") if field in record}
         | {ROUNDS: [{field: one[field] for field in sorted(BRIEF_ROUND & one.keys())} for one in record[ROUNDS]]}
         for record in records
     ]
@@ -185,12 +188,12 @@ def _trimmed(row: list[Any]) -> list[Any]:
     return row
 
 
-def _rounded(value: Any, digits: int = DIGITS) -> Any:
+def _rounded(value: Any, exact_digits: int = EXACT_DIGITS, digits: int = DIGITS, *, is_exact: bool = False) -> Any:
     if isinstance(value, dict):
-        return {name: _rounded(one, EXACT_DIGITS if name in EXACT else DIGITS) for name, one in value.items()}
+        return {name: _rounded(one, exact_digits, digits, is_exact=name in EXACT) for name, one in value.items()}
     if isinstance(value, list):
-        return [_rounded(one, digits) for one in value]
-    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
+        return [_rounded(one, exact_digits, digits, is_exact=is_exact) for one in value]
+    return float(f"{value:.{exact_digits if is_exact else digits}g}") if isinstance(value, float) else value
 
 
 def write_rows(path: Path, about: Mapping[str, Any], rows: Iterable[Any]) -> None:

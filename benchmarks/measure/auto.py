@@ -2,13 +2,16 @@
 
     python -m benchmarks.measure.auto --out benchmarks/results/h200_auto/2026-11-22-1902485404.jsonl.gz
     python -m benchmarks.measure.auto --rivals-only --shapes 400 --out benchmarks/results/h200_auto/learnt.jsonl.gz
+    python -m benchmarks.measure.auto --one-run --dtype bfloat16 --kernels hopper_bf16 cublas_tuned --out …
 
 Each run draws its shapes by a seed that the file keeps. The file is written anew every few seconds. `auto` is what the
 tables take, and `others` are its rivals. `served` is what the service took for a second product of each shape: where
 the tables know nothing, a worker measures a few kernels between jobs. The file also says what of that is not measured
 yet. --rivals-only leaves out what `auto` takes; the result is a sample for the tables to learn from. With --kernels
 only these kernels are measured beside the library. Use it with the --seed of an earlier run after they have changed.
---but leaves out what an earlier run had measured before it was cut off.
+--but leaves out what an earlier run had measured before it was cut off. With --one-run what the tables take is listed
+as `taken`, and its speed is that of the same kernel and config among its rivals, in the same rounds; where it is none
+of them it is measured besides.
 """
 
 from __future__ import annotations
@@ -29,8 +32,9 @@ from benchmarks.measure.kernels import Kept, look
 from benchmarks.measure.presets import ENDED, POLL_S, run, service
 from benchmarks.recorded import read
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceClass
-from kernels.model.numerics import ACCURACY_NAMES, DTYPES, AccuracyName, DTypeName
+from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceClass, DeviceTraits
+from kernels.model.numerics import ACCURACY_NAMES, DTYPES, AccuracyName, DTypeName, Problem
+from kernels.selection.choose import choose
 
 SHAPES = 200
 TUNED = ("cublas_tuned", "cublas_tf32_tuned")
@@ -88,16 +92,17 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--but", type=Path, help="without the shapes whose rivals this file has")
     parser.add_argument("--rivals-only", action="store_true", help="without what auto takes")
     parser.add_argument("--tables-only", action="store_true", help="without products that are served and measured")
-    parser.add_argument(
-        "--kernels", nargs="+", default=(), help="with --rivals-only or --tables-only: only these of the rivals"
-    )
+    parser.add_argument("--one-run", action="store_true", help="by tables alone, what auto takes among its rivals")
+    parser.add_argument("--kernels", nargs="+", default=(), help="without what is served: only these of the rivals")
     parser.add_argument(
         "--accuracy", choices=ACCURACY_NAMES, help="with --rivals-only: the class, the type's by default"
     )
     parser.add_argument("--budget-s", type=float, default=480.0, help="what is not done by then is cancelled")
     asked = parser.parse_args(arguments)
-    if asked.kernels and not (asked.rivals_only or asked.tables_only):
-        parser.error("what is served is held against all rivals: --kernels goes with --rivals-only or --tables-only")
+    if asked.kernels and not (asked.rivals_only or asked.tables_only or asked.one_run):
+        parser.error(
+            "what is served is held against all rivals: --kernels needs --rivals-only, --tables-only, --one-run"
+        )
     if asked.accuracy and not asked.rivals_only:
         parser.error("auto takes a type's own class here: --accuracy goes with --rivals-only")
     if unknown := set(asked.kernels) - set(rivals(asked.dtype, device_class_of(asked), asked.accuracy)):
@@ -116,6 +121,21 @@ def served(client: httpx.Client, shapes: Iterable[Shape], dtype: DTypeName, ends
         job = ended(client, location)
         yield {"m": m, "n": n, "k": k, **{name: job[name] for name in ("kernel", "config", "why", "timing")}}
         client.delete(location)
+
+
+def taken(others: Results) -> Iterator[dict[str, Any]]:
+    """What `auto` takes for each shape whose rivals were measured, by the tables that this process has."""
+    about = others.device
+    device = DeviceTraits(
+        about["device_class"],
+        tuple(about["compute_capability"]),
+        about["shared_bytes_per_block"],
+        about["multiprocessors"],
+        about["name"],
+    )
+    for m, n, k, dtype in dict.fromkeys((case.m, case.n, case.k, case.dtype) for case in others.cases):
+        choice = choose("auto", {}, Problem(m, n, k, dtype), DTYPES[dtype].accuracy, device)
+        yield {"m": m, "n": n, "k": k, "kernel": choice.kernel.name, "config": dict(choice.config)}
 
 
 def random_operand(shape: tuple[int, int], dtype: DTypeName, seed: int) -> dict[str, Any]:
@@ -156,24 +176,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
         httpx.Client(base_url=url, timeout=120, trust_env=False) as client,
     ):
         benchmarks = benchmark_kernels(
-            *(asked.dtype, device), rivals_only=asked.rivals_only, kernels=asked.kernels, accuracy=asked.accuracy
+            *(asked.dtype, device),
+            rivals_only=asked.rivals_only or asked.one_run,
+            kernels=asked.kernels,
+            accuracy=asked.accuracy,
         )
         for name, kernels in benchmarks.items():
             spec = body | {"kernels": kernels, "title": f"random products: {name}"}
             job = run(client, name, spec, ends_at, partial(look, client, kept, name))
             print(f"{name}: {job['state']}", flush=True)
-        if not (asked.rivals_only or asked.tables_only):
+        if asked.one_run:
+            records = list(taken(Results.model_validate(read(asked.out)["others"])))
+        elif not (asked.rivals_only or asked.tables_only):
             if device == "gpu":  # a worker measures what was asked for once no job has come for a while
                 list(served(client, drawn, asked.dtype, ends_at))
                 time.sleep(min(MEASURED_S * len(drawn), max(0.0, ends_at - time.monotonic())))
             records = list(served(client, drawn, asked.dtype, ends_at))
-            kept.keep("served", {"records": records})
-            measured = [Results.model_validate(read(asked.out)[name]) for name in benchmarks]
-            for number, ((kernel, config), where) in enumerate(not_measured(records, measured).items(), start=1):
-                axis = {"kernel": kernel, "configs": [dict(config)]}
-                spec = body | {"kernels": [axis], "shapes": [{"m": m, "n": n, "k": k} for m, n, k in where]}
-                name = f"served {number}"
-                run(client, name, spec, ends_at, partial(look, client, kept, name))
+        else:
+            return
+        section = "taken" if asked.one_run else "served"
+        kept.keep(section, {"records": records})
+        measured = [Results.model_validate(read(asked.out)[name]) for name in benchmarks]
+        for number, ((kernel, config), where) in enumerate(not_measured(records, measured).items(), start=1):
+            axis = {"kernel": kernel, "configs": [dict(config)]}
+            spec = body | {"kernels": [axis], "shapes": [{"m": m, "n": n, "k": k} for m, n, k in where]}
+            name = f"{section} {number}"
+            run(client, name, spec, ends_at, partial(look, client, kept, name))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.result_models import CaseResult, Results
-from benchmarks.measure.auto_sample import Shape, by_tables, geometric_mean
-from benchmarks.recorded import files, read
+from benchmarks.measure.auto_sample import Shape, as_served, by_tables, geometric_mean
+from benchmarks.recorded import files, is_results, read
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import CudaKernel, LibraryKernel
 from tools.markdown import table
@@ -31,7 +31,7 @@ def beside_the_best_library(folders: Iterable[Path]) -> Iterator[str]:
     newest: dict[tuple[str, str], tuple[str, list[Compared]]] = {}
     for path in (path for folder in folders for path in files(folder)):
         record = read(path)
-        if not {"auto", "others"} <= record.keys() or not (compared := list(_compared(record))):
+        if "others" not in record or not (compared := list(_compared(record))):
             continue
         others = record["others"]
         key, ended = (others["device"]["name"], record["dtype"]), others["job"]["finished_at"] or ""
@@ -41,10 +41,11 @@ def beside_the_best_library(folders: Iterable[Path]) -> Iterator[str]:
         return
     yield "## `auto` beside the library at its best"
     yield (
-        "Random products as above, each by what `auto` takes by its tables, by the library's default choice, and by "
-        "`cublas_tuned`, which tries cublasLt's proposals on sizes as they are and zero-padded. Speeds are over the "
-        "faster of both, kernel time, cold cache. A worker that was idle since the shape was first asked for has "
-        "measured it, and takes the fastest. Our kernels alone: the fastest of ours that was measured, where any was."
+        "Random products, none of which the tables had when they were measured, each by what `auto` takes by its "
+        "tables, by the library's default choice, and by `cublas_tuned`, which tries cublasLt's proposals on sizes as "
+        "they are and zero-padded. Speeds are over the faster of both, kernel time, cold cache. A worker that was idle "
+        "since the shape was first asked for has measured it, and takes the fastest. Our kernels alone: the fastest of "
+        "ours that was measured, where any was."
     )
     yield table(COLUMNS, [_row(*key, compared) for key, (_, compared) in sorted(newest.items())]).rstrip()
 
@@ -58,13 +59,17 @@ def _row(device: str, dtype: str, compared: list[Compared]) -> tuple[str, ...]:
 
 
 def _compared(record: Mapping[str, Any]) -> Iterator[Compared]:
-    """Shapes where the tuned library was measured."""
-    auto, others = (Results.model_validate(record[name]) for name in ("auto", "others"))
+    """Shapes where the tuned library was measured, and what `auto` takes: among its rivals in the same rounds, or in a
+    benchmark of its own."""
+    runs = {name: Results.model_validate(one) for name, one in record.items() if is_results(one)}
+    others = runs["others"]
+    products = record.get("taken", {}).get("records", ())
+    chosen = as_served(products, runs.values()) or (by_tables(runs["auto"]) if "auto" in runs else {})
     together: dict[Shape, list[CaseResult]] = {}
     for case in others.cases:
         if case.fraction_of_baseline is not None and case.status == "ok":
             together.setdefault((case.m, case.n, case.k), []).append(case)
-    for shape, taken in by_tables(auto).items():
+    for shape, taken in chosen.items():
         cases = together.get(shape, [])
         tuned = [_speed(case) for case in cases if _is_tuned(case.kernel)]
         if not tuned:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from kernels.catalog import BY_NAME
@@ -14,10 +14,11 @@ from kernels.selection.candidates import NoKernelError as NoKernelError
 from kernels.selection.candidates import candidates as candidates
 from kernels.selection.forecast import Forecast, forecasts, promising
 from kernels.selection.grouped import choose_grouped
+from kernels.selection.nearby import Nearby, nearby
 from kernels.selection.reasons import AS_FAST, Race, reason_of, with_article
 from kernels.selection.scaled import choose_scaled
 from kernels.selection.triangles import computes_triangle, may_halve
-from kernels.selection.tuned import TABLES, Nearby, TunedTable, nearby
+from kernels.selection.tuned import TABLES, TunedTable
 
 # Times the library's real products, on tables that have no complex ones, a real product must be as fast for a complex
 # one to be made of it: the library's complex products may be somewhat faster than its real ones, and B is arranged.
@@ -146,7 +147,7 @@ def contenders(
     if near is None or near.entries[0].is_of(problem):
         return ()
     fit = {kernel.name: kernel for kernel in candidates(problem, accuracy, device)}
-    return promising(near.entries, fit, problem, device)
+    return promising(near.entries, fit, problem, near.accuracy, device)
 
 
 def _measured(
@@ -157,7 +158,7 @@ def _measured(
     device: DeviceTraits,
     is_compiled: IsCompiled,
 ) -> Choice | None:
-    measured = forecasts(near.entries, fit, problem, device)
+    measured = forecasts(near.entries, fit, problem, near.accuracy, device)
     if not any(contender.point.kernel is preferred for contender in measured):
         return None
     rivals = list(_worth_their_fallback(measured))
@@ -190,7 +191,7 @@ def _as_real(
     if composed is None or near is None:
         return None
     among = {kernel.name: kernel for kernel in candidates(real, accuracy, device) if kernel.is_everyday}
-    rivals = _worth_their_fallback(forecasts(near.entries, among, real, device))
+    rivals = _worth_their_fallback(forecasts(near.entries, among, real, near.accuracy, device))
     if not rivals:
         return None
     chosen, fastest = _winner(rivals, real.dtype)
@@ -205,9 +206,20 @@ def _as_real(
 
 def _winner(rivals: Sequence[Forecast], dtype: DTypeName) -> tuple[Forecast, Forecast]:
     """Who is taken, and who is the fastest."""
+    rivals = list(_without_outdone(rivals))
     fastest = max(rivals, key=lambda contender: contender.cautious)
     as_fast = [one for one in rivals if one.cautious >= AS_FAST * fastest.cautious]
     return min(as_fast, key=lambda contender: _precedence(contender, dtype)), fastest
+
+
+def _without_outdone(rivals: Sequence[Forecast]) -> Iterator[Forecast]:
+    """Without a library's own choice where the tuned entry was forecast too: that tries it among others, so it is no
+    slower, whatever the forecasts say. Where both were measured, measurements decide."""
+    tuned = any(isinstance(one.point.kernel, LibraryKernel) and one.point.kernel.is_tuned for one in rivals)
+    for one in rivals:
+        kernel = one.point.kernel
+        if not (tuned and one.doubt and isinstance(kernel, LibraryKernel) and not kernel.is_tuned):
+            yield one
 
 
 def worth_of(kernel: Kernel) -> float | None:
@@ -221,7 +233,7 @@ def _worth_their_fallback(rivals: Sequence[Forecast]) -> Sequence[Forecast]:
     """Without kernels that may fall back, unless they are so much the faster."""
     worth = [worth_of(one.point.kernel) for one in rivals]
     steady = max((one.cautious for one, least in zip(rivals, worth, strict=True) if least is None), default=0.0)
-    return [one for one, least in zip(rivals, worth, strict=True) if least is None or one.cautious >= least * steady]
+    return [one for one, least in zip(rivals, worth, strict=True) if least is None or one.speed >= least * steady]
 
 
 def _precedence(one: Forecast, dtype: DTypeName) -> tuple[bool, float, bool, bool, float]:

@@ -1,11 +1,16 @@
-"""How fast kernels should be on a product that was not measured, from shapes near it that were: by tiles and waves.
+"""How fast kernels should be on a product that was not measured, from shapes near it that were.
 
-A kernel's speed over the library's changes slowly with the shape, but for two jumps that arithmetic tells: a tile that
-is partly outside of the product costs as much as a whole one, and so does a wave of blocks that leaves multiprocessors
-idle. So of each measured shape the speed over the library's is taken, freed of the jumps there, and the jumps of the
-product at hand are put in again, in part: the library's tiles and waves jump as well. What lies between is interpolated
-by kriging (Krige 1951, Matheron 1963): weights that are best where speeds at two shapes are the more alike the fewer
-doublings lie between, so that shapes close together count as one and trends go on. It also tells how far off it may be.
+Of each measured shape the speed of a kernel over the library's is taken, at its best where that was measured. What lies
+between is interpolated by kriging (Krige 1951, Matheron 1963): weights that are best where speeds at two shapes are the
+more alike the nearer they are (`distance.py`), so that shapes close together count as one and trends go on. How much
+speeds vary is estimated from the same values (as in Sacks and others, "Design and Analysis of Computer Experiments",
+1989), so a forecast has a standard deviation, and a kernel of ours counts by the lower end: a library adapts to a
+shape, and its tuned entry is there wherever ours would be a gamble.
+
+A kernel that chooses its own config by what each should take chooses it anew. In the same config the cost of tiles and
+waves is arithmetic: a tile that is partly outside of the product costs as much as a whole one, and so does a wave of
+blocks that leaves multiprocessors idle. Each measured speed is freed of these and those of the product at hand are put
+in, in part: the library's tiles and waves jump as well.
 
 A kernel that makes its products of another type's is not as exact as the library everywhere. Here its configs stand
 for themselves, and one counts only if its error over the library's should be well below one here, by kriging too, and
@@ -23,16 +28,18 @@ import numpy as np
 
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.model.triangle import whole
+from kernels.selection.distance import Place, place_of
 from kernels.selection.fill import filled
 from kernels.selection.triangles import triangle_gain
-from kernels.selection.tuned import Entry, RankedRow, Trial, doublings
+from kernels.selection.tuned import Entry, Floats, RankedRow, Trial
 
-# By leaving out each shape of the recorded tables in turn (benchmarks/cross_validate.py).
+# By leaving out recorded shapes, and whole samples of them (benchmarks/cross_validate.py).
 REACH = 8.0  # doublings within which speeds are alike
-NOISE = 0.15  # of a speed at one shape, beside what speeds at far shapes differ by: the library's own jumps, mostly
-CAUTION = 0.15  # taken off the logarithm of a kernel's speed where nothing near was measured
+NOISE = 0.15  # of a speed at one shape, in what speeds at far shapes differ by: the library's own jumps, mostly
+USUAL, PRIOR = 0.3, 4.0  # of logarithms of speeds far apart: standard deviation, and how many values it counts as
+CAUTION = 1.0  # standard deviations that are taken off the logarithm of a forecast speed of a kernel of ours
 GAIN_EXPONENT = 0.2  # of what fuller tiles and waves gain, by a power: the library's own speed has jumps too
 SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a kernel so many of them
 TRIED = 8  # the nearest shapes at which a config was as exact as the library, but for one, if it counts
@@ -54,7 +61,7 @@ class SpeedPoint:
     row: RankedRow
     entry: Entry
     speed: float  # over the fastest library's at that shape
-    distance: float  # in doublings from the product at hand
+    place: Place  # of that shape, in doublings
 
 
 _Together = dict[_Key, list[SpeedPoint]]
@@ -67,7 +74,7 @@ class Forecast:
     point: SpeedPoint
     speed: float  # over the fastest library's
     points: int
-    doubt: float = 0.0  # from 0, where it was measured, to about 1, far from all that was
+    doubt: float = 0.0  # standard deviation of the logarithm of `speed`; 0 where it was measured
 
     @property
     def cautious(self) -> float:
@@ -77,27 +84,30 @@ class Forecast:
 
 
 def forecasts(
-    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits
+    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, accuracy: AccuracyName, device: DeviceTraits
 ) -> tuple[Forecast, ...]:
     """One for each kernel that was measured at any of these shapes; `entries`: the nearest first."""
     best: dict[str, Forecast] = {}
-    for (name, _), points in _points(entries, fit, problem, device).items():
-        if not _is_as_exact(points, problem):
+    here = place_of(problem, accuracy)
+    for (name, _), points in _points(entries, fit, problem, accuracy, device).items():
+        if not _is_as_exact(points, here):
             continue
-        one = _forecast(points, problem, device)
+        one = _forecast(points, problem, here, device)
         if name not in best or one.cautious > best[name].cautious:
             best[name] = one
     return tuple(best.values())
 
 
 def promising(
-    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits
+    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, accuracy: AccuracyName, device: DeviceTraits
 ) -> tuple[Forecast, ...]:
     """What may well be the fastest: kernels, and each config of those that make their products of another type's,
     whether it should be as exact as the library or not."""
-    together = _points(entries, fit, problem, device)
-    found = sorted((_forecast(points, problem, device) for points in together.values()), key=lambda one: -one.cautious)
-    return tuple(one for one in found[:MAX_PROMISING] if one.cautious >= PROMISING * found[0].cautious)
+    here, together = place_of(problem, accuracy), _points(entries, fit, problem, accuracy, device)
+    found = sorted(
+        (_forecast(points, problem, here, device) for points in together.values()), key=lambda one: -one.speed
+    )
+    return tuple(one for one in found[:MAX_PROMISING] if one.speed >= PROMISING * found[0].speed)
 
 
 def _items(config: TileConfig) -> _Config:
@@ -114,7 +124,9 @@ def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
     return tuple(by_shape.values())
 
 
-def _points(entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> _Together:
+def _points(
+    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, accuracy: AccuracyName, device: DeviceTraits
+) -> _Together:
     """The nearest first."""
     points: _Together = {}
     suited: dict[_Key, TileConfig | None] = {}
@@ -122,20 +134,20 @@ def _points(entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Proble
         rows = [(entry, row, asked) for entry in together for row, asked in _rows(entry, fit, problem)]
         libraries = [row.gflops for _, row, _ in rows if isinstance(fit[row.kernel], LibraryKernel)]
         known = max(libraries or [row.gflops for _, row, _ in rows], default=0.0)
-        distance = doublings(together[0].problem, problem)
+        place = place_of(together[0].problem, accuracy)
         for entry, row, asked in rows:
             if asked not in suited:
-                suited[asked] = _suited(fit[row.kernel], row, problem, device)
+                suited[asked] = _suited(fit[row.kernel], row, entry.problem, problem, device)
             if (config := suited[asked]) is None:
                 continue
             key = row.kernel, _items(config) if isinstance(row, Trial) else ()
             found = points.setdefault(key, [])
             if len(found) < POINTS:
-                found.append(SpeedPoint(fit[row.kernel], config, row, entry, row.gflops / known, distance))
+                found.append(SpeedPoint(fit[row.kernel], config, row, entry, row.gflops / known, place))
     return points
 
 
-def _is_as_exact(points: list[SpeedPoint], problem: Problem) -> bool:
+def _is_as_exact(points: list[SpeedPoint], here: Place) -> bool:
     """Whether a config that was tried at these shapes, the nearest first, should be no less exact than the library."""
     errors = [point.row.error_of_baseline for point in points if isinstance(point.row, Trial)]
     if not errors:  # its products are of the type itself
@@ -143,7 +155,7 @@ def _is_as_exact(points: list[SpeedPoint], problem: Problem) -> bool:
     known = [log(max(error, MIN_ERROR)) for error in errors if error is not None]
     if len(known) < len(errors) or sum(error > 0.0 for error in known[:TRIED]) > 1:
         return False
-    return _interpolated(points, known, problem)[0] <= log(EXACT)
+    return _interpolated(points, known, here)[0] <= log(EXACT)
 
 
 def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator[tuple[RankedRow, _Key]]:
@@ -172,13 +184,24 @@ def _way(name: str, config: _Config, problem: Problem) -> tuple[str, ...]:
     return tuple(each.name for each in passes)
 
 
-def _suited(kernel: Kernel, row: RankedRow, problem: Problem, device: DeviceTraits) -> TileConfig | None:
-    """Its config as it is for the product at hand; None on another device, or for a kernel that has changed since."""
-    if problem.symmetric and isinstance(kernel, CudaKernel) and kernel.triangle is not None:
-        return _resolved(kernel, NO_CONFIG, problem, device)
+def _suited(
+    kernel: Kernel, row: RankedRow, there: Problem, problem: Problem, device: DeviceTraits
+) -> TileConfig | None:
+    """Its config as it is for the product at hand: a kernel that chose its own there, by what each should take, chooses
+    its own here. None on another device, or for a kernel that has changed since."""
+    if isinstance(kernel, CudaKernel):
+        chooses = kernel.clocks is not None and row.config == _own(kernel.name, there, device)
+        if chooses or (problem.symmetric and kernel.triangle is not None):
+            return _own(kernel.name, problem, device)
     if len(row.config) == len(kernel.parameters):
         return _valid(kernel.name, _items(row.config), problem.dtype, device)
     return _resolved(kernel, row.config, problem, device)
+
+
+@lru_cache(maxsize=16_384)
+def _own(name: str, problem: Problem, device: DeviceTraits) -> TileConfig | None:
+    """What the kernel takes where none is asked for."""
+    return _resolved(BY_NAME[name], NO_CONFIG, problem, device)
 
 
 @lru_cache(maxsize=4096)
@@ -194,43 +217,51 @@ def _resolved(kernel: Kernel, config: TileConfig, problem: Problem, device: Devi
         return None
 
 
-def _forecast(points: list[SpeedPoint], problem: Problem, device: DeviceTraits) -> Forecast:
+def _forecast(points: list[SpeedPoint], problem: Problem, here: Place, device: DeviceTraits) -> Forecast:
     """`points`: the nearest first."""
     nearest = points[0]
-    if nearest.distance == 0.0:
+    if nearest.place == here:
         return Forecast(nearest, nearest.speed * _halved(nearest, problem, device), 1)
     filling: dict[_Config, float] = {}  # of the product at hand
-    here = [log(point.speed * _gain(point, problem, device, filling)) for point in points]
-    total, doubt = _interpolated(points, here, problem)
+    speeds = [log(point.speed * _gain(point, problem, device, filling)) for point in points]
+    total, doubt = _interpolated(points, speeds, here)
     return Forecast(nearest, exp(total), len(points), doubt)
 
 
-def _interpolated(points: list[SpeedPoint], values: list[float], problem: Problem) -> tuple[float, float]:
-    """Of values at these points that at the product at hand, and how doubtful it is."""
-    shape = problem.m, problem.n, problem.k, problem.batch
-    weights, doubt = _weights(tuple(point.entry.shape for point in points), shape)
-    return sum(weight * each for weight, each in zip(weights, values, strict=True)), doubt
+def _interpolated(points: list[SpeedPoint], values: list[float], here: Place) -> tuple[float, float]:
+    """Of values at these points that at the product at hand, and its standard deviation.
+
+    How much values vary is estimated from these values (the likelihood's maximum), as if PRIOR more had said USUAL.
+    """
+    weights, share, form = _weights(tuple(point.place for point in points), here)
+    given = np.array(values)
+    variance = (float(given @ form @ given) + PRIOR * USUAL**2) / (len(values) - 1 + PRIOR)
+    return float(weights @ given), sqrt(variance * share)
 
 
 @lru_cache(maxsize=256)
-def _weights(measured: tuple[_Shape, ...], shape: _Shape) -> tuple[tuple[float, ...], float]:
-    """Of each measured shape, 1 in all; and how doubtful what they give is. Kernels measured at the same shapes share
-    them."""
-    count, at = len(measured), np.log2([*measured, shape])
+def _weights(measured: tuple[Place, ...], here: Place) -> tuple[Floats, float, Floats]:
+    """Of each measured shape, 1 in all; the variance of what they give, in that of values at shapes far apart; and the
+    quadratic form that tells that of values. Kernels measured at the same shapes share them."""
+    count, at = len(measured), np.array([*measured, here])
     apart = np.linalg.norm(at[:, np.newaxis] - at, axis=-1) * (sqrt(3) / REACH)
     alike = (1 + apart) * np.exp(-apart)  # Matérn's, smooth once
     system = np.ones((count + 1, count + 1))
     system[:count, :count] = alike[:count, :count] + NOISE**2 * np.eye(count)
     system[count, count] = 0.0
+    inverse: Floats = np.asarray(np.linalg.inv(system), np.float64)
     right = np.append(alike[count, :count], 1.0)
-    found = np.linalg.solve(system, right)
-    return tuple(found[:count].tolist()), sqrt(max(1 - float(found @ right), 0.0))
+    found: Floats = inverse @ right
+    return found[:count], max(1 - float(found @ right), 0.0) + NOISE**2, inverse[:count, :count]
 
 
 def _gain(point: SpeedPoint, problem: Problem, device: DeviceTraits, filling: dict[_Config, float]) -> float:
-    """How much better the product at hand fills tiles and waves than the measured one, in the same config."""
+    """How much better the product at hand fills tiles and waves than the measured one, in the same config; nothing is
+    known of another."""
     if not isinstance(point.kernel, CudaKernel):
         return 1.0
+    if point.config != point.row.config:
+        return _halved(point, problem, device)
     here = filling.get(asked := _items(point.config))
     if here is None:
         here = filling[asked] = filled(point.kernel, point.config, whole(problem), device)

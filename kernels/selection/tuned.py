@@ -8,10 +8,9 @@ was there.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import dist, log2
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,13 @@ import numpy as np
 from kernels.catalog import BY_NAME
 from kernels.lazily import LazySequence
 from kernels.model.kernel import DeviceClass, DeviceTraits, LibraryKernel
-from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.packed import read_text
+from kernels.selection.distance import place_at
 from kernels.strict_json import DataError, load, read_as
 
 DIRECTORY = Path(__file__).parent.parent / "tuned"
 SUFFIX = ".json.gz"
-RUN_BYTES = 16  # in runs of so many bytes kernels move rows that are whole runs; others take longer
-REACH = 2.5  # doublings: farther from a problem a measured shape says nothing of it
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 ConfigItems = tuple[tuple[str, int], ...]
 
@@ -122,18 +120,13 @@ class TunedTable:
         return not self.sources
 
     @cached_property
-    def logarithms(self) -> Floats:
-        """Of each entry's m, n, k and batch, to base 2."""
-        found: Floats = np.log2(np.array([entry.shape for entry in self.entries], float).reshape(-1, 4))
-        return found
+    def by_dtype(self) -> Mapping[DTypeName, tuple[tuple[Entry, ...], Floats]]:
+        """Entries of each element type, with the coordinates of their shapes."""
+        return {dtype: self._of(dtype) for dtype in dict.fromkeys(entry.dtype for entry in self.entries)}
 
-
-@dataclass(frozen=True, slots=True)
-class Nearby:
-    """What was measured at shapes near to a problem; of several classes where several serve."""
-
-    table: TunedTable
-    entries: tuple[Entry, ...]  # the nearest first
+    def _of(self, dtype: DTypeName) -> tuple[tuple[Entry, ...], Floats]:
+        found = tuple(entry for entry in self.entries if entry.dtype == dtype)
+        return found, np.array([place_at(entry.shape, dtype, True) for entry in found], float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,71 +217,9 @@ def _apart(table: TunedTable, device: DeviceTraits) -> int:
     return abs((table.multiprocessors or 0) - device.multiprocessors)
 
 
-def nearby(
-    problem: Problem,
-    accuracy: AccuracyName,
-    device: DeviceTraits,
-    tables: Iterable[TunedTable] = TABLES,
-    reach: float = REACH,
-    classes: Collection[AccuracyName] = (),
-) -> Nearby | None:
-    """What was measured near to a problem in classes that meet `accuracy`, or are among `classes`; None where nothing
-    near enough was.
-
-    A model's own table counts before those of its family, which serve where it says nothing.
-
-    Near are shapes at most `reach` doublings away. Rows must be, like the problem's, whole runs of 16 bytes or not, for
-    tensor cores are fed far slower where they are not; not so for fp32, which CUDA cores multiply element by element.
-    Where the very shape was measured, that alone counts. Tables hold products of operands as they are, so nothing is
-    near to one of a transposed operand, but for a symmetric one: there they tell what half of the tiles may gain.
-    """
-    if (problem.transpose_a or problem.transpose_b) and not problem.symmetric:
-        return None
-    for table in tables_for(device, tables):
-        near = tuple(entry for entry in _within(reach, table, problem) if _serves(entry, problem, accuracy, classes))
-        if near:
-            near = tuple(_held_against_the_class(near, accuracy))
-            return Nearby(table, tuple(entry for entry in near if entry.is_of(problem)) or near)
-    return None
-
-
-def _held_against_the_class(near: Sequence[Entry], accuracy: AccuracyName) -> Iterator[Entry]:
-    """Without shapes where kernels of the class itself were not measured, if they were at others: what is the fastest
-    of more exact kernels there is slow beside those."""
-    shapes = {entry.shape for entry in near if entry.accuracy == accuracy}
-    return (entry for entry in near if not shapes or entry.shape in shapes)
-
-
-def _within(reach: float, table: TunedTable, problem: Problem) -> Iterator[Entry]:
-    """The nearest first."""
-    here = np.log2([problem.m, problem.n, problem.k, problem.batch])
-    apart = np.linalg.norm(table.logarithms - here, axis=1)
-    yield from (table.entries[at] for at in np.argsort(apart, kind="stable") if apart[at] <= reach)
-
-
 def best_results(kernel: str, tables: Iterable[TunedTable] = TABLES) -> tuple[BestResult, ...]:
     """Its best at every shape that was measured, device by device."""
     return tuple(_results(kernel, tables))
-
-
-def whole_runs(problem: Problem) -> bool:
-    """Whether rows of k and of n elements are whole runs of 16 bytes."""
-    size = DTYPES[problem.dtype].itemsize
-    return problem.k * size % RUN_BYTES == 0 and problem.n * size % RUN_BYTES == 0
-
-
-def _serves(entry: Entry, problem: Problem, accuracy: AccuracyName, classes: Collection[AccuracyName]) -> bool:
-    return (
-        entry.dtype == problem.dtype
-        and (meets(entry.accuracy, accuracy) or entry.accuracy in classes)
-        and (entry.batch > 1) == (problem.batch > 1)
-        and (accuracy == "fp32" or whole_runs(entry.problem) == whole_runs(problem))
-    )
-
-
-def doublings(one: Problem, other: Problem) -> float:
-    """How far apart two shapes are: 1 where one side of one is twice that of the other."""
-    return dist(*([log2(extent) for extent in (p.m, p.n, p.k, p.batch)] for p in (one, other)))
 
 
 def _results(kernel: str, tables: Iterable[TunedTable]) -> Iterator[BestResult]:

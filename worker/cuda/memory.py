@@ -10,8 +10,9 @@ import cupy
 import numpy as np
 
 from jobs.formats.elements import Array
+from kernels.model.padding import MAX_PAD
 from worker.cuda.calls import clear_columns
-from worker.cuda.pitch import MAX_PAD, Layout, Piece
+from worker.cuda.pitch import Layout, Piece
 from worker.device.host_turns import LongWait
 
 STAGING_BYTES = 8 << 20  # of each of the two pinned buffers that a product passes through

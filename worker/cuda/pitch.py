@@ -12,12 +12,9 @@ from functools import lru_cache
 
 from jobs.formats.elements import STORAGE_DTYPES
 from kernels.model.numerics import DTYPES, DTypeName, Problem
+from kernels.model.padding import ALIGNMENT_BYTES, MAX_PAD, WASTE, padded_size, power_of_two_below, round_up
 
-ALIGNMENT_BYTES = 256
-WASTE = 8  # at most a row's 1/WASTE is spent on its padding
 LARGEST_PITCH_BYTES = 2**31 - 1  # of a two-dimensional copy
-MAX_PAD = 64  # elements: libraries are fastest at multiples of it
-MIN_PADDED = 256  # smaller sizes stay as they are: filling their padding takes as long as it gains
 GROUP = 16  # cuBLAS multiplies elements of a byte in groups of so many rows, columns and steps
 KEPT = 4096  # layouts, so that equal ones are mostly the same
 IN_GROUPS: tuple[DTypeName, ...] = ("int8", "float8_e4m3")
@@ -106,21 +103,13 @@ def layout(dtype: DTypeName, shape: tuple[int, ...], *, in_groups: bool, dense: 
     rows, columns = shape[-2:]
     itemsize = DTYPES[dtype].itemsize
     row_bytes = columns * itemsize
-    alignment = 1 if dense else min(ALIGNMENT_BYTES, _power_of_two_below(row_bytes // WASTE))
+    alignment = 1 if dense else min(ALIGNMENT_BYTES, power_of_two_below(row_bytes // WASTE))
     least = GROUP * itemsize if in_groups else itemsize
-    pitch = _up(max(row_bytes, 1), max(alignment, least)) // itemsize
-    kept_rows = _up(rows, GROUP) if in_groups else rows
+    pitch = round_up(max(row_bytes, 1), max(alignment, least)) // itemsize
+    kept_rows = round_up(rows, GROUP) if in_groups else rows
     if batch == 1 and not dense and not in_groups:
         kept_rows = padded_size(rows, MAX_PAD, itemsize)
     return Layout(dtype, batch, rows, columns, pitch, kept_rows, in_groups)
-
-
-def padded_size(size: int, pad: int, itemsize: int) -> int:
-    """The next multiple of `pad`, or of less where that would be more than 1/WASTE of the size or ALIGNMENT_BYTES: so
-    rows at a padded pitch have room for it."""
-    if size < MIN_PADDED:
-        return size
-    return _up(size, min(pad, ALIGNMENT_BYTES // itemsize, _power_of_two_below(size // WASTE)))
 
 
 def operand_layout(dtype: DTypeName, shape: tuple[int, ...], *, dense: bool = False) -> Layout:
@@ -143,12 +132,4 @@ def stored_shapes(problem: Problem) -> Iterator[tuple[int, ...]]:
 
 def in_groups(size: int) -> int:
     """What the library multiplies in place of so many rows, columns or steps of elements of a byte."""
-    return _up(size, GROUP)
-
-
-def _power_of_two_below(value: int) -> int:
-    return 1 << (value.bit_length() - 1) if value > 0 else 1
-
-
-def _up(value: int, step: int) -> int:
-    return -(-value // step) * step
+    return round_up(size, GROUP)

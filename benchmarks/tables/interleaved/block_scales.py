@@ -20,8 +20,8 @@ def block_scales(path: Path) -> Iterator[str]:
     rows: list[Row] = record["rows"]
     yield f"## 8-bit floats with block scales, on an {record['device']}"
     yield (
-        f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.interleaved.block_scales`: TFLOP/s, "
-        "by turns, cold cache. A has a scale for each row and 128 steps of k; B for each column, or for 128 of them. "
+        f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.interleaved.block_scales`: "
+        "TFLOP/s, by turns, cold cache. A has a scale for each row and 128 steps of k; B for each column, or for 128 of them. "
         f"`{OURS}` gives float32, or bfloat16 from the kernel itself; so does cublasLt's own product "
         f"(`{LIBRARY}`), the fastest of what it proposes."
     )

@@ -19,8 +19,8 @@ def epilogues(path: Path) -> Iterator[str]:
     yield f"## C and a bias in the kernel itself, on an {record['device']}"
     yield (
         f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.interleaved.epilogues`: n×n "
-        "matrices, by turns, cold cache. Times in ms: A·B alone by the kernel; alpha·A·B + beta·C + bias by the kernel and a "
-        "pass after it, and by the kernel itself; and cuBLAS's A·B alone, the fastest of what it proposes."
+        "matrices, by turns, cold cache. Times in ms: A·B alone by the kernel; alpha·A·B + beta·C + bias by the kernel "
+        "and a pass after it, and by the kernel itself; and cuBLAS's A·B alone, the fastest of what it proposes."
     )
     head = (
         "kernel",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from analysis.result_models import CaseResult, Results
 from benchmarks.exactness import is_as_exact
-from benchmarks.measure.auto import benchmark_kernels, had, parsed, rivals
+from benchmarks.measure.auto import benchmark_kernels, had, parsed, rivals, taken
 from benchmarks.measure.auto_sample import (
     MAX_SIZE,
     MIN_SIZE,
@@ -26,9 +26,12 @@ from benchmarks.measure.auto_sample import (
 from benchmarks.tables.auto import auto_choices
 from benchmarks.tables.auto_library import beside_the_best_library
 from jobs.benchmarks.spec import BenchmarkSpec
-from kernels.model.numerics import DTypeName
+from kernels.model.kernel import DeviceTraits
+from kernels.model.numerics import DTypeName, Problem
+from kernels.selection.choose import choose
 from tests.support.recorded import recorded_results
 
+H200 = DeviceTraits("gpu", (9, 0), 232448, 132, "NVIDIA H200")
 LARGE = recorded_results("large")  # every kernel at two sizes
 
 
@@ -166,9 +169,28 @@ def test_auto_is_held_against_the_faster_of_both_lines_of_the_library(tmp_path: 
     _, _, rows = beside_the_best_library([tmp_path])
     (row,) = (line for line in rows.splitlines() if "NVIDIA" in line)
     assert row == "| NVIDIA H200 | float32 | 2 | 0.750 | 0.750 | 2 | 0.625 |"
+    del runs["auto"]
+    records = [
+        {**{name: getattr(case, name) for name in "mnk"}, "kernel": "warp_tiled", "config": case.config}
+        for case in one.records
+    ]
+    looked_up = {"taken": {"records": records[:1]}} | runs
+    path.write_text(json.dumps({"seed": 7, "dtype": "float32", "most": 12_288} | looked_up))
+    (row,) = (line for line in [*beside_the_best_library([tmp_path])][-1].splitlines() if "NVIDIA" in line)
+    assert row == "| NVIDIA H200 | float32 | 1 | 0.625 | 0.625 | 1 | 0.625 |"
     runs["others"]["records"] = []
     path.write_text(json.dumps({"seed": 7, "dtype": "float32", "most": 12_288} | runs))
     assert list(beside_the_best_library([tmp_path])) == []
+
+
+def test_what_the_tables_take_is_listed_for_each_shape_that_was_measured() -> None:
+    found = list(taken(only("pipelined", "cublas")))
+    assert {(one["m"], one["n"], one["k"]) for one in found} == {
+        (case.m, case.n, case.k) for case in only("cublas").records
+    }
+    for one in found:
+        choice = choose("auto", {}, Problem(one["m"], one["n"], one["k"], "float32"), "fp32", H200)
+        assert (one["kernel"], one["config"]) == (choice.kernel.name, choice.config)
 
 
 def test_what_a_run_that_was_cut_off_had_measured_may_be_left_out(tmp_path: Path) -> None:
@@ -212,7 +234,7 @@ def test_named_kernels_are_measured_in_all_their_configs_and_nothing_else() -> N
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--kernels", "fp32_emulated"], "goes with --rivals-only"),
+        (["--kernels", "fp32_emulated"], "--kernels needs --rivals-only"),
         (["--rivals-only", "--kernels", "naive", "hopper_fp32"], "no rivals of float32 there: naive"),
         (["--rivals-only", "--dtype", "float16", "--kernels", "fp32_emulated"], "no rivals of float16"),
         (["--rivals-only", "--device", "cpu", "--kernels", "fp32_emulated"], "no rivals of float32"),

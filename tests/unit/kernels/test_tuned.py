@@ -15,6 +15,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.packed import read_text, write_text
+from kernels.selection.nearby import nearby
 from kernels.selection.tuned import (
     DEVICE_CLASS,
     DIRECTORY,
@@ -22,10 +23,8 @@ from kernels.selection.tuned import (
     TunedTable,
     best_results,
     file_name,
-    nearby,
     read,
     table_for,
-    whole_runs,
 )
 from kernels.strict_json import DataError
 from tests.support.kernels.tuned import GPU, entry, row, table
@@ -65,12 +64,12 @@ def test_a_device_that_nobody_named_has_none() -> None:
     [
         (1024, [1024]),  # the very shape: no other says more
         (1025, [1025]),
-        (1200, [1025, 1024, 512]),
-        (1001, [1024, 1025, 512]),
+        (1200, [1025, 1024, 512, 4096, 256]),
+        (1001, [1024, 1025, 512, 256, 4096]),
         (200, [256, 512]),
-        (4000, [4096]),
+        (4000, [4096, 1025, 1024]),
         (8192, [4096]),
-        (257, [256, 512]),
+        (257, [256, 512, 1024, 1025]),
     ],
 )
 def test_near_are_shapes_within_reach_and_the_nearest_come_first(n: int, measured: list[int]) -> None:
@@ -81,13 +80,13 @@ def test_near_are_shapes_within_reach_and_the_nearest_come_first(n: int, measure
 @pytest.mark.parametrize(
     ("n", "measured"),
     [
-        (1200, [1024, 512]),
-        (1000, [1024, 512]),  # rows of 4000 bytes are whole runs
-        (1001, [1025]),  # and these are not
-        (257, []),
+        (1200, [1024, 512, 1025, 4096, 256]),
+        (1000, [1024, 512, 1025, 256, 4096]),  # rows of 4000 bytes are whole runs
+        (1001, [1025, 1024, 512, 256, 4096]),  # and these are not
+        (257, [256, 512, 1025, 1024]),
     ],
 )
-def test_where_tensor_cores_multiply_near_shapes_are_of_the_same_alignment(n: int, measured: list[int]) -> None:
+def test_where_tensor_cores_multiply_shapes_of_the_same_alignment_are_nearer(n: int, measured: list[int]) -> None:
     tables = [table(entries=[entry(size, accuracy="tf32") for size in SIZES])]
     assert near(square(n), tables, "tf32") == measured
 
@@ -95,7 +94,7 @@ def test_where_tensor_cores_multiply_near_shapes_are_of_the_same_alignment(n: in
 @pytest.mark.parametrize(
     "problem",
     [
-        square(32),  # three doublings from 256
+        square(25),  # more than three doublings from 256, in each size
         square(40_000),
         Problem(16, 8192, 8192, "float32"),
         square(1024, "float64"),
@@ -106,6 +105,26 @@ def test_where_tensor_cores_multiply_near_shapes_are_of_the_same_alignment(n: in
 )
 def test_nothing_is_near(problem: Problem) -> None:
     assert near(problem, [table(entries=[entry(size) for size in SIZES])]) == []
+
+
+def test_on_tensor_cores_a_relative_that_knows_the_library_at_its_best_goes_first() -> None:
+    """But not where the very shape was measured, and not on CUDA cores, where padding gains little."""
+    best = [row("cublas_tf32_tuned", 200.0), row("cublas_tf32", 100.0)]
+    own, relative = (
+        table(entries=[entry(1000, accuracy="tf32")]),
+        table("Relative", entries=[entry(2000, accuracy="tf32", rows=best)]),
+    )
+    for n, device in ((1000, "Test GPU"), (1100, "Relative"), (2000, "Relative")):
+        found = nearby(square(n), "tf32", GPU, [relative, own])
+        assert found is not None and found.table.device == device
+    found = nearby(square(1100), "tf32", GPU, [table("Another", entries=[entry(1100, accuracy="tf32")]), own])
+    assert found is not None and found.table is own
+    on_cuda_cores = [
+        table(entries=[entry(1000)]),
+        table("Relative", entries=[entry(1100, rows=[row("cublas_tuned", 1.0)])]),
+    ]
+    found = nearby(square(1100), "fp32", GPU, on_cuda_cores)
+    assert found is not None and found.table.device == "Test GPU"
 
 
 def test_batches_are_near_to_batches() -> None:
@@ -121,14 +140,6 @@ def test_stricter_classes_serve_too_and_looser_ones_do_not() -> None:
         found = nearby(square(1024), accuracy, GPU, tables)
         assert found is not None and [one.accuracy for one in found.entries] == classes
     assert near(square(512), tables) == [1024]
-
-
-@pytest.mark.parametrize(("dtype", "n", "whole"), [("float32", 4, True), ("float16", 4, False), ("float64", 2, True)])
-def test_whole_runs(dtype: DTypeName, n: int, whole: bool) -> None:
-    assert whole_runs(square(n, dtype)) is whole
-    assert not whole_runs(Problem(n, n + 1, n, dtype))
-    assert not whole_runs(Problem(n, n, n + 1, dtype))
-    assert whole_runs(Problem(n + 1, n, n, dtype)) is whole
 
 
 # ---- a kernel's best ----

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from jobs.formats.elements import STORAGE_DTYPES
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
-from worker.cuda.pitch import GROUP, IN_GROUPS, MAX_PAD, WASTE, Layout, operand_layout, product_layout
+from kernels.model.padding import MAX_PAD, WASTE
+from worker.cuda.pitch import GROUP, IN_GROUPS, Layout, operand_layout, product_layout
 
 SIZES = st.integers(0, 40) | st.sampled_from([128, 129])
 

@@ -14,7 +14,8 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import NO_CONFIG
 from kernels.model.numerics import AccuracyName, Problem
 from kernels.selection.choose import Choice, choose, choose_from, contenders
-from kernels.selection.tuned import TABLES, Entry, nearby
+from kernels.selection.nearby import nearby
+from kernels.selection.tuned import TABLES, Entry
 from tests.support.workers.simulated import Behaviour, SimulatedBench, SimulatedRunner, unhurried
 from worker.device.bench import Bench, ProductErrors, Watched
 from worker.process.device_loans import DeviceWanted
@@ -168,7 +169,7 @@ def test_what_tables_would_take_is_measured_besides(monkeypatch: pytest.MonkeyPa
 
 def test_far_from_all_that_was_measured_it_is_settled_by_measuring_too() -> None:
     """What was fastest at larger products is worth a try on a thin one."""
-    problem = Problem(7, 203, 9, "bfloat16")
+    problem = Problem(3, 203, 4, "bfloat16")
     runner = Timed(only("cublas_tuned"))
     assert nearby(problem, "bf16", runner.device.traits) is None
     assert choose("auto", NO_CONFIG, problem, "bf16", runner.device.traits).kernel.name == "cublas"

@@ -17,6 +17,7 @@ from jobs.errors import KernelUnavailable
 from kernels.model.groups import groups_of
 from kernels.model.kernel import NO_CONFIG, TileConfig
 from kernels.model.numerics import DTypeName, Problem
+from kernels.model.padding import MAX_PAD
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.arrangement import conjugate
 from worker.cuda.complex.matrices import conjugated
@@ -25,7 +26,7 @@ from worker.cuda.library.cublas_blocks import BlockScaledCublas
 from worker.cuda.library.cublas_lt import CublasLt, LtProduct
 from worker.cuda.library.cublas_tuned import TUNED, Matrices, TunedCublas
 from worker.cuda.memory import DeviceMatrix, allocate
-from worker.cuda.pitch import IN_GROUPS, MAX_PAD, in_groups
+from worker.cuda.pitch import IN_GROUPS, in_groups
 from worker.cuda.transpose import transpose, transpose_function, transposed_layout
 
 LARGEST_SIZE = 2**31 - 1  # these bindings take 32-bit sizes

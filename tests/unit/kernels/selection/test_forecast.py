@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from benchmarks.cross_validate import validated
 from benchmarks.measure.auto_sample import geometric_mean
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits
+from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, LibraryKernel
 from kernels.model.numerics import Problem
 from kernels.selection import forecast
 from kernels.selection.fill import filled
 from kernels.selection.forecast import forecasts
-from kernels.selection.tuned import TABLES, TunedTable
+from kernels.selection.tuned import TABLES, Entry, TunedTable
 from tests.support.kernels.tuned import GPU, entry, row
 
 PIPELINED = BY_NAME["pipelined"]
@@ -28,13 +28,13 @@ def square(n: int) -> Problem:
     return Problem(n, n, n, "float32")
 
 
-def both(n: int, ours: float, library: float = 100.0) -> object:
+def both(n: int, ours: float, library: float = 100.0) -> Entry:
     rows = sorted((row("pipelined", ours, LARGE_TILES), row("cublas", library)), key=lambda one: -one.gflops)
     return entry(n, rows=rows)
 
 
-def speeds(problem: Problem, *entries: object, device: DeviceTraits = GPU) -> dict[str, float]:
-    found = forecasts(entries, FIT, problem, device)  # type: ignore[arg-type]
+def speeds(problem: Problem, *entries: Entry, device: DeviceTraits = GPU) -> dict[str, float]:
+    found = forecasts(entries, FIT, problem, "fp32", device)
     return {one.point.kernel.name: one.speed for one in found}
 
 
@@ -77,7 +77,7 @@ def test_what_speeds_rise_to_is_not_their_mean(monkeypatch: pytest.MonkeyPatch) 
 
 @given(n=st.integers(300, 9000), ours=st.floats(0.2, 5.0))
 def test_caution_grows_with_distance_and_is_for_our_kernels_alone(n: int, ours: float) -> None:
-    for one in forecasts([both(1024, 100 * ours)], FIT, square(n), GPU):  # type: ignore[list-item]
+    for one in forecasts([both(1024, 100 * ours)], FIT, square(n), "fp32", GPU):
         assert one.speed > 0
         if one.point.kernel.name == "cublas" or n == 1024:
             assert one.cautious == one.speed
@@ -85,9 +85,44 @@ def test_caution_grows_with_distance_and_is_for_our_kernels_alone(n: int, ours: 
             assert one.cautious < one.speed
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_a_kernel_that_chose_its_config_there_chooses_anew_here(own: bool) -> None:
+    kernel, there, here = (
+        BY_NAME["hopper_bf16"],
+        Problem(2048, 256, 512, "bfloat16"),
+        Problem(8192, 8192, 8192, "bfloat16"),
+    )
+    chosen = dict(kernel.resolve_config(NO_CONFIG, there, GPU))
+    anew = dict(kernel.resolve_config(NO_CONFIG, here, GPU))
+    assert chosen != anew
+    given = chosen if own else anew | {"stages": anew["stages"] - 1}
+    measured = replace(
+        entry(2048, dtype="bfloat16", accuracy="bf16", rows=[row("hopper_bf16", 110.0, given), row("cublas", 100.0)]),
+        n=there.n,
+        k=there.k,
+    )
+    fit = {name: BY_NAME[name] for name in ("hopper_bf16", "cublas")}
+    (ours,) = (one for one in forecasts([measured], fit, here, "bf16", GPU) if one.point.kernel is kernel)
+    assert ours.point.config == (anew if own else given)
+    (exactly,) = (one for one in forecasts([measured], fit, there, "bf16", GPU) if one.point.kernel is kernel)
+    assert exactly.point.config == given and exactly.speed == pytest.approx(1.1), "what was measured is taken as it was"
+
+
+def test_speeds_that_differ_more_leave_more_doubt() -> None:
+    sizes, here = (700, 900, 1100, 1400, 1800, 2300), square(1250)
+    doubts = []
+    for by in (1.0, 1.2, 2.0):
+        alternating = [both(n, 150.0 * by ** (-1) ** number) for number, n in enumerate(sizes)]
+        (ours,) = (one for one in forecasts(alternating, FIT, here, "fp32", GPU) if one.point.kernel is PIPELINED)
+        doubts.append(ours.doubt)
+    assert 0 < doubts[0] < doubts[1] < doubts[2]
+
+
 EVERY = 3  # of a table's shapes one in so many is looked at; benchmarks.cross_validate looks at all
 # Over the library's default choice, by tables alone, before anything is measured at the shape itself.
-WORST = {"NVIDIA H200": 0.55, "NVIDIA H100 80GB HBM3": 0.5}
+WORST = {"NVIDIA H200": 0.9, "NVIDIA H100 80GB HBM3": 0.7}
+# And over the library at its best, in the geometric mean, where that was measured.
+OVER_BEST = {"bfloat16": 1.05, "float16": 1.05, "float32": 1.1, "float64": 0.99}
 
 
 @pytest.mark.parametrize("shipped", TABLES, ids=lambda shipped: shipped.device)
@@ -96,10 +131,16 @@ def test_auto_is_close_to_the_best_at_shapes_that_it_has_not_seen(shipped: Tuned
     over = [one.of_library for one in held if one.of_library is not None]
     # Tables alone do not know whether a kernel that may fall back is fast enough to be worth it; a worker's probe does.
     assert geometric_mean([one.of_best for one in held]) >= 0.96
-    assert geometric_mean(over) >= 1.2 and min(over) >= WORST[shipped.device]
-    assert sum(ratio < 0.9 for ratio in over) <= len(over) / 100
+    assert geometric_mean(over) >= 1.18 and min(over) >= WORST[shipped.device]
+    # What is lost where a kernel of ours is taken; a library's own two lines differ by more from run to run.
+    ours = [one for one in held if not isinstance(BY_NAME[one.kernel], LibraryKernel)]
+    lost = [one for one in ours if (one.of_best_library or one.of_library or 1.0) < 0.95]
+    assert len(ours) > len(held) / 10 and len(lost) <= len(held) / 100
     assert sum(not one.is_as_exact for one in held) <= len(held) / 500
     assert geometric_mean([one.probed for one in held]) >= 0.995
+    for dtype, least in OVER_BEST.items():
+        speeds = [one.of_best_library for one in held if one.entry.dtype == dtype and one.of_best_library is not None]
+        assert not speeds or geometric_mean(speeds) >= least
 
 
 @pytest.mark.parametrize("shipped", [one for one in TABLES if one.device == "NVIDIA H200"], ids=lambda one: one.device)

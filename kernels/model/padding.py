@@ -1,0 +1,25 @@
+"""How far a size may be padded with zeros at no cost: matrices, as they lie on a device, have room for so much."""
+
+from __future__ import annotations
+
+ALIGNMENT_BYTES = 256  # of a row
+WASTE = 8  # at most a row's 1/WASTE is spent on its padding
+MAX_PAD = 64  # elements: libraries are fastest at multiples of it
+MIN_PADDED = 256  # smaller sizes stay as they are: filling their padding takes as long as it gains
+
+
+def padded_size(size: int, pad: int, itemsize: int) -> int:
+    """The next multiple of `pad`, or of less where that would be more than 1/WASTE of the size or ALIGNMENT_BYTES: so
+    rows at a padded pitch have room for it."""
+    if size < MIN_PADDED:
+        return size
+    return round_up(size, min(pad, ALIGNMENT_BYTES // itemsize, power_of_two_below(size // WASTE)))
+
+
+def power_of_two_below(value: int) -> int:
+    """Or the value itself; 1 below 1."""
+    return 1 << (value.bit_length() - 1) if value > 0 else 1
+
+
+def round_up(value: int, step: int) -> int:
+    return -(-value // step) * step
