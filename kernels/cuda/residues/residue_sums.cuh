@@ -11,12 +11,13 @@ __device__ __forceinline__ int remainder_of(int sum, const Modulus& modulus) {
     return sum - (__mulhi(sum, modulus.fine_inverse) >> 6) * modulus.value;
 }
 
-// `words`: the first of a thread's. MORE: they have remainders of sums of k before.
+// `words`: the first of a thread's. MORE: remainders of sums before, at `others`, are added.
 template <bool MORE>
-__device__ __forceinline__ void keep(unsigned int* words, const int (&sums)[SUMS], const Modulus& modulus) {
+__device__ __forceinline__ void keep(unsigned int* words, const unsigned int* others, const int (&sums)[SUMS],
+                                     const Modulus& modulus) {
 #pragma unroll
     for (int word = 0; word < WORDS; ++word) {
-        const unsigned int before = MORE ? words[word * HOLDERS] : 0;
+        const unsigned int before = MORE ? others[word * HOLDERS] : 0;
         unsigned int bytes[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -26,4 +27,15 @@ __device__ __forceinline__ void keep(unsigned int* words, const int (&sums)[SUMS
         words[word * HOLDERS] =
             __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040), __byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
     }
+}
+
+// Of two planes' product, or the next part of it along k. That of the first is in both parts of C: the second is added
+// to it to make the imaginary one, and the third the real one.
+__device__ __forceinline__ void keep_of_plane(unsigned int* words, const int (&sums)[SUMS], const Modulus& modulus,
+                                              int plane, bool is_first) {
+    unsigned int* const to = IS_COMPLEX && plane == 1 ? words + RESULT_BYTES / 4 : words;
+    if (is_first && plane == 0)
+        keep<false>(to, to, sums, modulus);
+    else
+        keep<true>(to, is_first ? words : to, sums, modulus);
 }
