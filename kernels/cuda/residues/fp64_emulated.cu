@@ -77,6 +77,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             }
     } else {
         take_registers<CONSUMER_REGISTERS>();
+#ifdef STAGGER_NS
+        if (warpgroup == 1) __nanosleep(STAGGER_NS);
+#endif
         for (int wave = 0;; ++wave) {
             unsigned int* kept = nullptr;
             int steps, rest, modulus;
@@ -92,13 +95,14 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                 steps = findings.steps - (rest > 0);
                 modulus = task.modulus;
             }
+            int sums[SUMS];
 #pragma unroll 1
             for (int plane = 0; plane < PLANES; ++plane)
                 for (int first = 0; first < steps || first == 0; first += CHUNK) {
-                    int sums[SUMS] = {};
+                    if (first > 0 || !goes_on(plane, steps)) clear(sums);
                     const bool is_last = first + CHUNK >= steps;
                     multiply(ring, place, warpgroup, min(CHUNK, steps - first), is_last ? rest : 0, sums);
-                    if (kept) keep_of_plane(kept, sums, MODULI.of[modulus], plane, first == 0);
+                    if (kept) keep_of_plane(kept, sums, MODULI.of[modulus], plane, first == 0, steps);
                 }
         }
     }

@@ -29,12 +29,23 @@ __device__ __forceinline__ void keep(unsigned int* words, const unsigned int* ot
     }
 }
 
-// Of two planes' product, or the next part of it along k. That of the first is in both parts of C: the second is added
-// to it to make the imaginary one, and the third the real one.
+// Whether a plane's products are added to the sums of the one before: those of the first are in both parts of C. The
+// second completes the imaginary one, the third the real one.
+__device__ __forceinline__ bool goes_on(int plane, int steps) {
+    return IS_COMPLEX && plane == 1 && 2 * (steps + 1) <= CHUNK;
+}
+
+__device__ __forceinline__ void clear(int (&sums)[SUMS]) {
+#pragma unroll
+    for (int i = 0; i < SUMS; ++i)
+        sums[i] = 0;
+}
+
+// Of a plane, or of the next part of it along k.
 __device__ __forceinline__ void keep_of_plane(unsigned int* words, const int (&sums)[SUMS], const Modulus& modulus,
-                                              int plane, bool is_first) {
+                                              int plane, bool is_first, int steps) {
     unsigned int* const to = IS_COMPLEX && plane == 1 ? words + RESULT_BYTES / 4 : words;
-    if (is_first && plane == 0)
+    if (is_first && (plane == 0 || goes_on(plane, steps)))
         keep<false>(to, to, sums, modulus);
     else
         keep<true>(to, is_first ? words : to, sums, modulus);

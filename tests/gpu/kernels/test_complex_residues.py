@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 NAME, EMULATED = "complex_as_real", {"emulated": 1}
 TURNS = ["0000", "1010", "0101", "1101", "0011", "1111"]  # A and B transposed, A and B conjugated
 # Tiles, pairs of them, parts, more tiles than blocks, and sides that are too short.
-SHAPES = [(128, 256, 128), (64, 64, 64), (129, 257, 129), (300, 301, 700), (63, 100, 100), (33, 17, 29)]
+SHAPES = [
+    (128, 256, 128),
+    (64, 64, 64),
+    (129, 257, 129),
+    (300, 301, 700),
+    (63, 100, 100),
+    (33, 17, 29),
+    (70, 65, 33_000),
+]
 LARGE = (1029, 2050, 200)
 
 
