@@ -144,6 +144,6 @@ FP64_EMULATED: tuple[Kernel, ...] = (
         workspace=_workspace,
         passes=_passes,
         fallback=Fallback(TENSOR_FP64[0], is_direct, WORTH, BEHIND),
-        takes_parts=True,
+        takes_pairs=True,
     ),
 )

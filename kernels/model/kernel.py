@@ -209,8 +209,7 @@ class CudaKernel(Kernel):
     # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.
     clocks: Callable[[Problem, TileConfig, int], float] | None = field(default=None, repr=False)
     triangle: TriangleOf | None = field(default=None, repr=False)  # of a symmetric product, computed alone
-    # Compiled with COMPLEX it multiplies elements that are pairs of its type; `complex_as_real` launches it so.
-    takes_parts: bool = False
+    takes_pairs: bool = False  # compiled with COMPLEX, its elements are pairs of numbers (kernels/model/pairs.py)
 
     @property
     def source_path(self) -> Path:
@@ -239,11 +238,6 @@ class CudaKernel(Kernel):
     def fuses(self, problem: Problem, config: TileConfig, fused: FusedEpilogue) -> bool:
         """Whether it does that to all its sums. What a function of its own computes at the edge has no epilogue."""
         return fused.output in self.fused_outputs.get(problem.dtype, ()) and self.inner(problem, config) == problem
-
-    def inner_problem(self, problem: Problem) -> Problem:
-        """What it multiplies of a complex product: that itself, or the real one that it is."""
-        takes_parts = self.takes_parts and not (self.fallback is not None and self.fallback.always(problem))
-        return problem if takes_parts else problem.as_real
 
     def plan(self, problem: Problem, config: TileConfig, fused: FusedEpilogue | None = None) -> LaunchPlan:
         """All that follows from these for a launch. `config` is a full one, out of `resolve_config`."""

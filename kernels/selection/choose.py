@@ -10,6 +10,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.entry.sentences import no_scales
 from kernels.model.kernel import NO_CONFIG, ComposedKernel, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
 from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
+from kernels.model.pairs import inner_problem
 from kernels.selection.candidates import Choice as Choice
 from kernels.selection.candidates import NoKernelError as NoKernelError
 from kernels.selection.candidates import candidates as candidates
@@ -197,23 +198,19 @@ def _as_real(
     chosen, fastest = _winner(rivals, real.dtype)
     if isinstance(chosen.point.kernel, LibraryKernel) or chosen.cautious < WORTH_ARRANGING:
         return None
-    config = composed.resolve_config({"emulated": int(_makes_three(chosen.point.kernel, problem))}, problem, device)
+    config = composed.resolve_config(
+        {"emulated": int(inner_problem(chosen.point.kernel, problem) == problem)}, problem, device
+    )
     if not is_compiled(composed, config):
         return None
     said = reason_of(Race(chosen, fastest, len(rivals), near.table), real)
     return Choice(composed, config, f"auto: as a real product of {real.m}×{real.n}×{real.k}: {said}")
 
 
-def _makes_three(kernel: Kernel, problem: Problem) -> bool:
-    """Whether it makes a complex product of three real ones."""
-    return isinstance(kernel, CudaKernel) and kernel.inner_problem(problem) == problem
-
-
 def _of_three(forecast: Forecast, problem: Problem) -> Forecast:
     """Of a complex product, over the library's, by what is known of the real product that it is."""
-    if not _makes_three(forecast.point.kernel, problem):
-        return forecast
-    return replace(forecast, speed=forecast.speed * FOUR_OVER_THREE)
+    takes_pairs = inner_problem(forecast.point.kernel, problem) == problem
+    return replace(forecast, speed=forecast.speed * FOUR_OVER_THREE) if takes_pairs else forecast
 
 
 def _winner(rivals: Sequence[Forecast], dtype: DTypeName) -> tuple[Forecast, Forecast]:

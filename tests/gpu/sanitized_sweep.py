@@ -14,7 +14,8 @@ from pathlib import Path
 from kernels.catalog import CATALOG
 from kernels.model.edge import MAX_EDGE
 from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
-from kernels.model.numerics import DTYPES, DTypeName, Problem
+from kernels.model.numerics import DTypeName, Problem
+from kernels.model.pairs import pair_dtypes
 from kernels.selection.defaults import example, main_dtype
 
 # m, n, k, batch: parts of tiles on every side. Rows of the second begin where bulk copies do not reach.
@@ -55,7 +56,7 @@ def _launches(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTraits) -> Ite
             yield config, Problem(*LARGER[:3], dtype, 1, *transposes)
         m, n, k, batch = BATCHED
         yield config, Problem(m, n, k, dtype, batch, *TRANSPOSES[1], a_batched=True)
-        for pairs in (each.name for each in DTYPES.values() if kernel.takes_parts and each.part == dtype):
+        for pairs in pair_dtypes(kernel) if is_main else ():
             for transposes in TRANSPOSES:
                 yield config, Problem(*LARGER[:3], pairs, 1, *transposes)
 

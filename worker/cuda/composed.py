@@ -11,8 +11,9 @@ from functools import partial
 
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
 from kernels.model.numerics import DTYPES, Problem
+from kernels.model.pairs import inner_problem
 from kernels.selection.choose import Choice
-from kernels.selection.composed import inner_problem, real_choice
+from kernels.selection.composed import real_choice
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands, as_real, is_finite
 from worker.cuda.launch import PreparedKernels
@@ -39,7 +40,7 @@ class ComplexProducts:
         a, b, c = matrices
         choice, real = real_choice(asked, problem, self._traits), problem.as_real
         operands = RealOperands(self._compiler, problem, a, b)
-        if isinstance(choice.kernel, CudaKernel) and inner_problem(choice, problem) == problem:
+        if isinstance(choice.kernel, CudaKernel) and inner_problem(choice.kernel, problem) == problem:
             prepared = self._prepared.get(choice.kernel, choice.config, problem)
             return partial(prepared.launch, as_real(a), as_real(b), as_real(c), others=operands.behind)
         three = operands.a, operands.b, as_real(c)

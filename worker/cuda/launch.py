@@ -16,9 +16,10 @@ from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceTraits, TileConfig
 from kernels.model.launch_plan import Launch, LaunchPlan
 from kernels.model.numerics import DTYPES, Problem
+from kernels.model.pairs import inner_problem
 from kernels.model.triangle import whole
 from kernels.selection.choose import Choice
-from kernels.selection.composed import inner_problem, real_choice
+from kernels.selection.composed import real_choice
 from worker.cuda.bound import Addressed, Functions, Layouts, Mapped, bytes_beside
 from worker.cuda.calls import Step
 from worker.cuda.compile import Compiler
@@ -135,7 +136,7 @@ def kernel_bytes(choice: Choice, problem: Problem, traits: DeviceTraits) -> int:
     a library is in what is left free in any case."""
     if isinstance(choice.kernel, ComposedKernel):
         inner = real_choice(choice, problem, traits)
-        return arranged_bytes(problem) + kernel_bytes(inner, inner_problem(inner, problem), traits)
+        return arranged_bytes(problem) + kernel_bytes(inner, inner_problem(inner.kernel, problem), traits)
     if not isinstance(choice.kernel, CudaKernel):
         return scaled_bytes(problem)
     return _kernel_bytes(choice.kernel.name, tuple(choice.config.items()), problem, traits)

@@ -8,9 +8,10 @@ from functools import lru_cache
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceTraits, TileConfig
 from kernels.model.numerics import DTYPES, Problem
+from kernels.model.pairs import inner_problem
 from kernels.model.triangle import whole
 from kernels.selection.choose import Choice
-from kernels.selection.composed import inner_problem, real_choice
+from kernels.selection.composed import real_choice
 from worker.cuda.sources import (
     Program,
     complex_layout_program,
@@ -29,7 +30,7 @@ def programs_of_choice(choice: Choice, problem: Problem, traits: DeviceTraits) -
     kernel = choice.kernel
     if isinstance(kernel, ComposedKernel):
         inner = real_choice(choice, problem, traits)
-        multiplied = inner_problem(inner, problem)
+        multiplied = inner_problem(inner.kernel, problem)
         is_behind = DTYPES[multiplied.dtype].is_complex
         return programs_of_choice(inner, multiplied, traits) | {
             complex_layout_program(DTYPES[problem.dtype].real, gated=is_behind)

@@ -10,8 +10,9 @@ from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import NO_CONFIG, ComposedKernel, ConfigError, DeviceTraits, Kernel, TileConfig
 from kernels.model.numerics import COMPLEX_ACCURACY, DTYPES, DTypeName, Problem
+from kernels.model.pairs import inner_problem
 from kernels.selection.choose import Choice, choose, choose_from
-from kernels.selection.composed import inner_problem, real_choice
+from kernels.selection.composed import real_choice
 from kernels.selection.tuned import TABLES, TunedTable
 
 H100, H200 = (DeviceTraits("gpu", (9, 0), 232448, 132, name) for name in ("NVIDIA H100 80GB HBM3", "NVIDIA H200"))
@@ -49,7 +50,7 @@ def test_auto_weighs_three_products_where_four_are_not_worth_it(monkeypatch: pyt
     assert choice.kernel.name == "complex_as_real" and choice.config == {"emulated": 1}
     assert "fp64_emulated was the fastest" in choice.why
     inner = real_choice(choice, problem, H100)
-    assert inner.kernel.name == "fp64_emulated" and inner_problem(inner, problem) == problem
+    assert inner.kernel.name == "fp64_emulated" and inner_problem(inner.kernel, problem) == problem
     monkeypatch.setattr("kernels.selection.choose.FOUR_OVER_THREE", 1.0)
     assert choose_from(real_tables(), problem, "fp64", H100).kernel.name == "cublas"
 
@@ -59,10 +60,10 @@ def test_small_complex_products_are_real_ones(size: tuple[int, int, int]) -> Non
     problem = Problem(*size, "complex128")
     asked = choose("complex_as_real", {"emulated": 1}, problem, "fp64", H100)
     inner = real_choice(asked, problem, H100)
-    assert inner_problem(inner, problem) == problem.as_real
+    assert inner_problem(inner.kernel, problem) == problem.as_real
     of_digits = choose("complex_as_real", {"emulated": 1}, Problem(500, 500, 500, "complex64"), "fp32", H100)
     problem = Problem(500, 500, 500, "complex64")
-    assert inner_problem(real_choice(of_digits, problem, H100), problem) == problem.as_real
+    assert inner_problem(real_choice(of_digits, problem, H100).kernel, problem) == problem.as_real
 
 
 @pytest.mark.parametrize(("n", "dtype"), [(64, "complex64"), (256, "complex64"), (1024, "complex64")])
