@@ -13,7 +13,7 @@ def pair_dtypes(kernel: CudaKernel) -> tuple[DTypeName, ...]:
 
 def inner_problem(kernel: Kernel, problem: Problem) -> Problem:
     """What a kernel multiplies of a complex product: that itself, or the real one that it is."""
-    takes_pairs = isinstance(kernel, CudaKernel) and kernel.takes_pairs
-    if takes_pairs and not (kernel.fallback is not None and kernel.fallback.always(problem)):
-        return problem
-    return problem.as_real
+    if not isinstance(kernel, CudaKernel) or not kernel.takes_pairs:
+        return problem.as_real
+    is_left = kernel.fallback is not None and kernel.fallback.always(problem)
+    return problem.as_real if is_left else problem

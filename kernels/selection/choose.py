@@ -198,9 +198,8 @@ def _as_real(
     chosen, fastest = _winner(rivals, real.dtype)
     if isinstance(chosen.point.kernel, LibraryKernel) or chosen.cautious < WORTH_ARRANGING:
         return None
-    config = composed.resolve_config(
-        {"emulated": int(inner_problem(chosen.point.kernel, problem) == problem)}, problem, device
-    )
+    takes_pairs = inner_problem(chosen.point.kernel, problem) == problem
+    config = composed.resolve_config({"emulated": int(takes_pairs)}, problem, device)
     if not is_compiled(composed, config):
         return None
     said = reason_of(Race(chosen, fastest, len(rivals), near.table), real)
