@@ -8,7 +8,7 @@ from kernels.model.arrange import tiles
 from kernels.model.entry.fallback import Fallback
 from kernels.model.kernel import CudaKernel, Kernel, Parameter, TileConfig
 from kernels.model.launch_plan import Launch, Pass, Workspace
-from kernels.model.numerics import DTYPES, Problem
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 
 LINES = DEPTH = 128  # of a tile of remainders: rows of A or columns of B, steps of k
 FEWEST, MOST = 14, 16  # moduli
@@ -58,8 +58,10 @@ def _tiles(problem: Problem, config: TileConfig) -> int:
     return problem.batch * tiles(problem.m, LINES) * tiles(problem.n, config["block_n"])
 
 
-def _shared_bytes(config: TileConfig) -> int:
-    return STAGES[config["block_n"]] * ((LINES + config["block_n"]) * DEPTH + 2 * BARRIER_BYTES)
+def _shared_bytes(config: TileConfig, dtype: DTypeName) -> int:
+    """Of complex products with remainders of a tile, which are in both parts of C."""
+    kept = LINES * config["block_n"] if DTYPES[dtype].is_complex else 0
+    return STAGES[config["block_n"]] * ((LINES + config["block_n"]) * DEPTH + 2 * BARRIER_BYTES) + kept
 
 
 def _workspace(problem: Problem, config: TileConfig) -> Workspace:
@@ -106,7 +108,12 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     pieces = FEWEST * problem.batch * tiles(problem.m, LINES * cluster) * tiles(problem.n, config["block_n"])
     threads = (CONSUMERS + 1) * WARPGROUP
     return Launch(
-        (pieces, 1, 1), (threads, 1, 1), _shared_bytes(config), resident=True, cluster=cluster, stacked=cluster
+        (pieces, 1, 1),
+        (threads, 1, 1),
+        _shared_bytes(config, problem.dtype),
+        resident=True,
+        cluster=cluster,
+        stacked=cluster,
     )
 
 
@@ -139,7 +146,7 @@ FP64_EMULATED: tuple[Kernel, ...] = (
             Parameter("cluster", (1, 2), 2, "vertically adjacent thread blocks that share tiles of B's remainders"),
         ),
         arrange=_resident_blocks,
-        shared_bytes=lambda config, _dtype: _shared_bytes(config),
+        shared_bytes=_shared_bytes,
         accumulators=lambda config: config["block_n"] // 4,  # in float64: an int32 takes half of one
         workspace=_workspace,
         passes=_passes,

@@ -77,9 +77,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             }
     } else {
         take_registers<CONSUMER_REGISTERS>();
-#ifdef STAGGER_NS
-        if (warpgroup == 1) __nanosleep(STAGGER_NS);
-#endif
+        unsigned int* const own = reinterpret_cast<unsigned int*>(shared + KEPT_OFFSET) + threadIdx.x;
         for (int wave = 0;; ++wave) {
             unsigned int* kept = nullptr;
             int steps, rest, modulus;
@@ -102,7 +100,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                     if (first > 0 || !goes_on(plane, steps)) clear(sums);
                     const bool is_last = first + CHUNK >= steps;
                     multiply(ring, place, warpgroup, min(CHUNK, steps - first), is_last ? rest : 0, sums);
-                    if (kept) keep_of_plane(kept, sums, MODULI.of[modulus], plane, first == 0, steps);
+                    if (kept) keep_of_plane(kept, own, sums, MODULI.of[modulus], plane, first == 0, steps);
                 }
         }
     }
