@@ -65,7 +65,7 @@ __device__ __forceinline__ Segment measured(const double (&values)[RUN]) {
 template <bool ALONG>
 __device__ __forceinline__ void read_run(double (&values)[RUN], const double* matrix, const Operand& operand, int line,
                                          int depth, bool whole, bool aligned) {
-    const Index from_line = ALONG ? line * operand.line_step : line * NUMBERS;
+    const Index from_line = line * (ALONG ? operand.line_step : static_cast<Index>(NUMBERS));
     const double* const first = matrix + from_line + (ALONG ? depth * NUMBERS : depth * operand.depth_step);
     if ((ALONG || IS_COMPLEX) && whole && aligned) {
 #pragma unroll

@@ -1,8 +1,6 @@
-// What runs before a product on the tensor cores and behind it, with the same
-// arguments: what lines are like, what follows from it, remainders; and C out
-// of the product's. Each may begin while the one before it ends, and waits
-// before it reads or writes anything: so each has all that was written before
-// it, not by the last launch alone.
+// What runs before a product on the tensor cores and behind it, with the same arguments: what lines are like, what
+// follows from it, remainders; and C out of the product's. Each may begin while the one before it ends, and waits
+// before it reads or writes anything: so each has all that was written before it, not by the last launch alone.
 #pragma once
 
 #include "dependent_launch.cuh"

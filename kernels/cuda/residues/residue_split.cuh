@@ -3,22 +3,22 @@
 
 #include "residue_measure.cuh"
 
-constexpr int RUNS = DEPTH / RUN_STEPS;                  // of a line in a tile
-constexpr int LINES_OF_WARP = 32 / RUNS;                 // a warp takes all runs of these:
-constexpr int PASSES = LINES / (LINES_OF_WARP * WARPS);  // then whole lines of 128 bytes are written at once,
-constexpr int WORDS_OF_RUN = RUN_STEPS / 4;              // and no part of one leaves the L2 before the rest
+// A warp takes all runs of a few lines, so that all 128 bytes of each are written at once: parts of them would leave
+// the L2 before the rest is there.
+constexpr int RUNS = DEPTH / RUN_STEPS;  // of a line in a tile
+constexpr int LINES_OF_WARP = 32 / RUNS;
+constexpr int PASSES = LINES / (LINES_OF_WARP * WARPS);  // over a tile
+constexpr int WORDS_OF_RUN = RUN_STEPS / 4;
 static_assert(RUN == 16 && 32 % RUNS == 0, "runs are laid out for these");
 
-// An element times its line's scale, halves to even, by float64 whose sums are
-// exact. The product is `most` and `rest` together. What is left of it beside
-// multiples of 2^32 has 53 bits where `most` reaches 2^34, as a factor has
-// three; of less, what is within 2^-19 of a half may be rounded as that is.
-// Sums with EXACT_HIGH and EXACT_LOW end in the integer's upper and lower half.
+// An element times its line's scale, halves to even, by float64. The product is `most` and `rest` together. What is
+// left of it beside multiples of 2^32 has 53 bits where `most` reaches 2^34, as a factor has three, and its sums are
+// exact; of less, what is within 2^-19 of a half may be rounded as that is. Sums with EXACT_HIGH and EXACT_LOW end in
+// the upper and the lower half of the integer.
 constexpr double EXACT_HIGH = 0x1.8p84, EXACT_LOW = 0x1.8p52;
 constexpr unsigned int EXACT_LOW_UPPER = 0x43380000;  // the upper half of its bits
-constexpr int MAX_POWER = 1000,
-              MOVED = 500;  // of a scale that is a number; elements of others
-                            // are moved so far before
+constexpr int MAX_POWER = 1000;                       // of a scale that is a number
+constexpr int MOVED = 500;                            // so far elements of lines with a larger one are moved before
 
 __device__ __forceinline__ unsigned int upper_of(double value) {
     return static_cast<unsigned int>(__double_as_longlong(value) >> 32);
@@ -43,17 +43,15 @@ __device__ __forceinline__ unsigned long long biased_integer(double value, doubl
     return static_cast<unsigned long long>(upper) << 32 | lower_of(low);
 }
 
-// The remainder of a whole number below 1.1·2^23 that is the nearest to 0, by
-// float32 that rounds the inverse alone. The quotient is off by less than
-// 0.28/m, and where m is odd, from a half by 0.5/m at least; of 256 it is
-// exact, and 128 the same byte as -128.
+// The remainder of a whole number below 1.1·2^23 that is the nearest to 0, by float32 that rounds the inverse alone.
+// The quotient is off by less than 0.28/m, and where m is odd, from a half by 0.5/m at least; of 256 it is exact, and
+// 128 the same byte as -128.
 __device__ __forceinline__ float reduced(float number, const Modulus& modulus) {
     const float quotient = fmaf(number, modulus.inverse, ROUNDING) - ROUNDING;
     return fmaf(quotient, modulus.negative, number);
 }
 
-// That of an integer, which is as good as a sum of at most eight products of
-// bytes.
+// That of an integer, by a sum of at most eight products of bytes.
 __device__ __forceinline__ float remainder_of(unsigned int low, unsigned int high, const Modulus& modulus) {
     return reduced(__uint_as_float(__dp4a(high, modulus.high, __dp4a(low, modulus.low, modulus.bits))), modulus);
 }
