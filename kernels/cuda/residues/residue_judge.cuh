@@ -32,7 +32,7 @@ constexpr float MOST_ABOVE = 4.0f;                // that h counts as
 constexpr float STEPS_OF_WEIGHT = 1024.0f;        // to a binade: weights are kept as whole numbers
 constexpr float LEAST_WEIGHT = -8.0f;             // no weight is smaller
 constexpr unsigned int NO_REMAINDERS = 1u << 24;  // the weight of a line with an infinity or a NaN
-constexpr float SPARED = 0.05f;                   // binades, for what putting together rounds, and the rounding of small integers
+constexpr float SPARED = 0.05f;                   // binades, for what else rounds
 
 __device__ __forceinline__ float limit_of(int way) { return log_norm_of(way) - 51.0f - SPARED; }
 
