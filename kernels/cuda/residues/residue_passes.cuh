@@ -66,11 +66,8 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS) residue_judge(SIGNATU
     }
 }
 
-#ifndef SPLIT_BLOCKS
-#define SPLIT_BLOCKS 2
-#endif
 // One block for each tile of A and of B.
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, SPLIT_BLOCKS) residue_split(SIGNATURE) {
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, 2) residue_split(SIGNATURE) {
     launch_dependents();
     wait_on_dependency();
     OPERANDS;
