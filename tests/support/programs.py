@@ -89,13 +89,12 @@ def of_every_transposition(kernel: CudaKernel, dtype: DTypeName) -> list[Program
 
 
 def of_pairs(kernel: CudaKernel) -> list[Program]:
-    """Of complex operands that a kernel takes as they lie, in every width: both along and both across memory, with and
+    """Of complex operands that a kernel takes as they lie, in every config: both along and both across memory, with and
     without conjugates."""
-    widths = [kernel.resolve_config({"block_n": width}) for width in (128, 256)]
     return [
         kernel_program(kernel, config, Problem(1, 1, 1, dtype, 1, way, not way, conjugate_a=way, conjugate_b=way))
         for dtype in pair_dtypes(kernel)
-        for config in widths
+        for config in kernel.configs()
         for way in (False, True)
     ]
 
