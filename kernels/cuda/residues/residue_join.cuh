@@ -63,6 +63,8 @@ __device__ __forceinline__ void write_unit(Unit* units, int index) {
 
 __device__ __forceinline__ int quarter_index(int scale) { return quarters_of(scale) & 3; }
 
+__device__ __forceinline__ double power_of_two(int exponent) { return __hiloint2double((1023 + exponent) << 20, 0); }
+
 // Rounded once where the result is a normal number, to the nearest: of two that are equally near, either.
 __device__ __forceinline__ double scaled_back(const Exact& exact, const Unit& unit, int exponent) {
     const double value = fma(exact.most, unit.most, fma(exact.most, unit.rest, __dmul_rn(exact.rest, unit.most)));

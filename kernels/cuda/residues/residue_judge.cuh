@@ -5,9 +5,8 @@
 //
 //   |Σa'b' - Σãb̃| <= ½·Σ|ã| + ½·Σ|b̃| + k/4 <= √k·R
 //
-// whatever the elements are: rounding is by a half at most, and Σ|ã| <= √k·(R - ½·√k). (Small integers are rounded by
-// up to 2^-19 more, which SPARED covers.) The class of fp64 grants 4·√k·2^-53·Σ|ãb̃|. So the bound of the class holds,
-// without any assumption about roundings, wherever
+// whatever the elements are: rounding is by a half at most, and Σ|ã| <= √k·(R - ½·√k). The class of fp64 grants
+// 4·√k·2^-53·Σ|ãb̃|. So the bound of the class holds, without any assumption about roundings, wherever
 //
 //   Σ|ãb̃| >= R·2^51.                                                                                             (1)
 //
@@ -32,7 +31,7 @@ constexpr float MOST_ABOVE = 4.0f;                // that h counts as
 constexpr float STEPS_OF_WEIGHT = 1024.0f;        // to a binade: weights are kept as whole numbers
 constexpr float LEAST_WEIGHT = -8.0f;             // no weight is smaller
 constexpr unsigned int NO_REMAINDERS = 1u << 24;  // the weight of a line with an infinity or a NaN
-constexpr float SPARED = 0.05f;                   // binades, for what else rounds
+constexpr float SPARED = 0.05f;                   // binades, for what putting together rounds
 
 __device__ __forceinline__ float limit_of(int way) { return log_norm_of(way) - 51.0f - SPARED; }
 

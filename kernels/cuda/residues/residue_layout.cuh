@@ -68,8 +68,6 @@ __device__ __forceinline__ int packed_scale(int power, int quarters) { return po
 __device__ __forceinline__ int power_of(int scale) { return scale >> 3; }
 __device__ __forceinline__ int quarters_of(int scale) { return scale & 7; }
 
-__device__ __forceinline__ double power_of_two(int exponent) { return __hiloint2double((1023 + exponent) << 20, 0); }
-
 // The workspace. Blocks of lines are numbered through A's items and then B's, tiles of C through the batch.
 struct Findings {
     Verdict* verdict;

@@ -65,8 +65,8 @@ __device__ __forceinline__ Segment measured(const double (&values)[RUN]) {
 template <bool ALONG>
 __device__ __forceinline__ void read_run(double (&values)[RUN], const double* matrix, const Operand& operand, int line,
                                          int depth, bool whole, bool aligned) {
-    const Index from_line = line * (ALONG ? operand.line_step : static_cast<Index>(NUMBERS));
-    const double* const first = matrix + from_line + (ALONG ? depth * NUMBERS : depth * operand.depth_step);
+    const double* const first =
+        matrix + line * operand.line_step * (ALONG ? 1 : NUMBERS) + depth * operand.depth_step * (ALONG ? NUMBERS : 1);
     if ((ALONG || IS_COMPLEX) && whole && aligned) {
 #pragma unroll
         for (int i = 0; i < RUN; i += 2) {

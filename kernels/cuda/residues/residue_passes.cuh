@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS) residue_judge(SIGNATU
 }
 
 // One block for each tile of A and of B.
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, 2) residue_split(SIGNATURE) {
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, IS_COMPLEX ? 2 : 3) residue_split(SIGNATURE) {
     launch_dependents();
     wait_on_dependency();
     OPERANDS;
