@@ -110,19 +110,10 @@ def install() -> None:
     sys.modules.update({"cupy": cupy} | dict.fromkeys(within, inner))
 
 
-def main() -> None:
-    install()
-    from kernels.catalog import BY_NAME
-    from kernels.model.architectures import H200
-    from kernels.model.kernel import ComposedKernel, CudaKernel
-    from kernels.model.numerics import Problem
-    from kernels.selection.choose import Choice
-    from worker.cuda import bound, launch, tensor_maps, transpose
+def install_driver() -> None:
+    """In place of the driver's own functions."""
+    from worker.cuda import bound, tensor_maps, transpose
     from worker.cuda import calls as calls_module
-    from worker.cuda.bound import Matrices
-    from worker.cuda.composed import ComplexProducts
-    from worker.cuda.memory import allocate
-    from worker.cuda.pitch import operand_layout, product_layout
 
     class Arguments(calls_module.Arguments):
         """Its sizes are noted, which the driver knows from the function."""
@@ -137,6 +128,22 @@ def main() -> None:
     setattr(calls_module, "_clear", lambda: lambda *_: 0)  # noqa: B010
     setattr(tensor_maps, "_replace_address", lambda: pointed)  # noqa: B010
     setattr(tensor_maps, "_encode", lambda: lambda *told: pointed(told[0], told[3]))  # noqa: B010
+
+
+def main() -> None:
+    install()
+    install_driver()
+    from kernels.catalog import BY_NAME
+    from kernels.model.architectures import H200
+    from kernels.model.kernel import ComposedKernel, CudaKernel
+    from kernels.model.numerics import Problem
+    from kernels.selection.choose import Choice
+    from worker.cuda import launch
+    from worker.cuda.bound import Matrices
+    from worker.cuda.composed import ComplexProducts
+    from worker.cuda.memory import allocate
+    from worker.cuda.pitch import operand_layout, product_layout
+
     compiler: Any = Compiler()
     prepared = launch.PreparedKernels(compiler)
     products = ComplexProducts(compiler, prepared, MagicMock(), H200.traits)
