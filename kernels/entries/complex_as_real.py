@@ -30,7 +30,9 @@ COMPLEX: tuple[ComposedKernel, ...] = (
         "becomes the 2×2 block of its multiplication, in memory of its own. What is left is a real product with as "
         "many operations, which goes to the kernel that `auto` takes for it: float32 from integers on tensor cores, "
         "float64 on tensor cores. Four separate products of the parts would be smaller, and their sums another pass. "
-        "Each part of each element keeps the bound of a real sum of 2k terms. Conjugates are signs of the blocks.",
+        "Each part of each element keeps the bound of a real sum of 2k terms. Conjugates are signs of the blocks. "
+        "fp64_emulated takes complex128 operands as they are: in remainders, which are exact, three real products in "
+        "place of four give the same bits, and B is arranged only where it falls back.",
         origin="The 1m method of F. G. Van Zee, SIAM J. Sci. Comput. 42(5), 2020, as one product.",
         accuracy=COMPLEX_ACCURACY,
         parameters=(EMULATED,),

@@ -8,7 +8,7 @@ from kernels.model.arrange import tiles
 from kernels.model.entry.fallback import Fallback
 from kernels.model.kernel import CudaKernel, Kernel, Parameter, TileConfig
 from kernels.model.launch_plan import Launch, Pass, Workspace
-from kernels.model.numerics import Problem
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 
 LINES = DEPTH = 128  # of a tile of remainders: rows of A or columns of B, steps of k
 FEWEST, MOST = 14, 16  # moduli
@@ -17,7 +17,8 @@ LARGEST_DEPTH = 1 << 24  # steps of k for which the bounds are derived
 STAGES = {128: 6, 256: 4}  # of the ring, by columns of a tile
 BARRIER_BYTES = 8
 PASS_THREADS, WARPS = 256, 8
-SEGMENT = 512  # steps of k that are measured together
+SEGMENT = 512  # numbers of a line that are measured together
+COMPLEX_PLANES = 3  # of an operand of pairs of numbers, by modulus: three real products are a complex one
 LINES_ACROSS = 32  # that are measured together where they lie across memory
 VERDICT_BYTES = 128  # `Verdict` in residue_layout.cuh
 SEGMENT_BYTES, SCALE_BYTES = 16, 4
@@ -31,9 +32,14 @@ BEHIND |= {"edge": 0, "resident": 0}
 WORTH = 1.25
 
 
+def _numbers(problem: Problem) -> int:
+    """Of an element: of complex ones both parts."""
+    return 2 if DTYPES[problem.dtype].is_complex else 1
+
+
 def is_direct(problem: Problem) -> bool:
     """Whether it goes to the float64 kernel whole, without remainders."""
-    return min(problem.m, problem.n, problem.k) < SMALLEST_SIDE or problem.k > LARGEST_DEPTH
+    return min(problem.m, problem.n, problem.k) < SMALLEST_SIDE or problem.k * _numbers(problem) > LARGEST_DEPTH
 
 
 def _items(problem: Problem) -> tuple[int, int]:
@@ -52,8 +58,10 @@ def _tiles(problem: Problem, config: TileConfig) -> int:
     return problem.batch * tiles(problem.m, LINES) * tiles(problem.n, config["block_n"])
 
 
-def _shared_bytes(config: TileConfig) -> int:
-    return STAGES[config["block_n"]] * ((LINES + config["block_n"]) * DEPTH + 2 * BARRIER_BYTES)
+def _shared_bytes(config: TileConfig, dtype: DTypeName) -> int:
+    """Of complex products with remainders of a tile, which are in both parts of C."""
+    kept = LINES * config["block_n"] if DTYPES[dtype].is_complex else 0
+    return STAGES[config["block_n"]] * ((LINES + config["block_n"]) * DEPTH + 2 * BARRIER_BYTES) + kept
 
 
 def _workspace(problem: Problem, config: TileConfig) -> Workspace:
@@ -62,10 +70,12 @@ def _workspace(problem: Problem, config: TileConfig) -> Workspace:
     if is_direct(problem):
         return Workspace(0, 0)
     blocks = _line_blocks(problem)
-    of_line = SEGMENT_BYTES * tiles(problem.k, SEGMENT) + SCALE_BYTES * (MOST - FEWEST + 1)
-    of_c = _tiles(problem, config) * MOST * LINES * config["block_n"]
-    planes = MOST * blocks * LINES * tiles(problem.k, DEPTH) * DEPTH
-    return Workspace(VERDICT_BYTES + blocks * LINES * of_line + of_c + planes, VERDICT_BYTES)
+    numbers = _numbers(problem)
+    of_line = SEGMENT_BYTES * tiles(problem.k * numbers, SEGMENT) + SCALE_BYTES * (MOST - FEWEST + 1)
+    of_c = _tiles(problem, config) * numbers * MOST * LINES * config["block_n"]
+    planes = MOST * (COMPLEX_PLANES if numbers > 1 else 1)
+    of_operands = planes * blocks * LINES * tiles(problem.k, DEPTH) * DEPTH
+    return Workspace(VERDICT_BYTES + blocks * LINES * of_line + of_c + of_operands, VERDICT_BYTES)
 
 
 def _measured_blocks(items: int, lines: int, segments: int, *, along: bool) -> int:
@@ -79,7 +89,7 @@ def _passes(problem: Problem, config: TileConfig) -> tuple[Pass, ...]:
     if is_direct(problem):
         return ()
     block, (items_a, items_b) = (PASS_THREADS, 1, 1), _items(problem)
-    segments, blocks = tiles(problem.k, SEGMENT), _line_blocks(problem)
+    segments, blocks = tiles(problem.k * _numbers(problem), SEGMENT), _line_blocks(problem)
     measured = _measured_blocks(items_a, problem.m, segments, along=not problem.transpose_a)
     measured += _measured_blocks(items_b, problem.n, segments, along=problem.transpose_b)
     joined = _tiles(problem, config) * (config["block_n"] // JOINED_COLUMNS)
@@ -98,7 +108,12 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     pieces = FEWEST * problem.batch * tiles(problem.m, LINES * cluster) * tiles(problem.n, config["block_n"])
     threads = (CONSUMERS + 1) * WARPGROUP
     return Launch(
-        (pieces, 1, 1), (threads, 1, 1), _shared_bytes(config), resident=True, cluster=cluster, stacked=cluster
+        (pieces, 1, 1),
+        (threads, 1, 1),
+        _shared_bytes(config, problem.dtype),
+        resident=True,
+        cluster=cluster,
+        stacked=cluster,
     )
 
 
@@ -131,10 +146,11 @@ FP64_EMULATED: tuple[Kernel, ...] = (
             Parameter("cluster", (1, 2), 2, "vertically adjacent thread blocks that share tiles of B's remainders"),
         ),
         arrange=_resident_blocks,
-        shared_bytes=lambda config, _dtype: _shared_bytes(config),
+        shared_bytes=_shared_bytes,
         accumulators=lambda config: config["block_n"] // 4,  # in float64: an int32 takes half of one
         workspace=_workspace,
         passes=_passes,
         fallback=Fallback(TENSOR_FP64[0], is_direct, WORTH, BEHIND),
+        takes_pairs=True,
     ),
 )

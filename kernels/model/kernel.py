@@ -222,6 +222,7 @@ class CudaKernel(Kernel):
     # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.
     clocks: Callable[[Problem, TileConfig, int], float] | None = field(default=None, repr=False)
     triangle: TriangleOf | None = field(default=None, repr=False)  # of a symmetric product, computed alone
+    takes_pairs: bool = False  # compiled with COMPLEX, its elements are pairs of numbers (kernels/model/pairs.py)
 
     @property
     def source_path(self) -> Path:

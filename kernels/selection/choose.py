@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from kernels.catalog import BY_NAME
 from kernels.model.entry.sentences import no_groups, wrong_scales
 from kernels.model.kernel import NO_CONFIG, ComposedKernel, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
 from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
+from kernels.model.pairs import inner_problem
 from kernels.selection.candidates import Choice as Choice
 from kernels.selection.candidates import NoKernelError as NoKernelError
 from kernels.selection.candidates import candidates as candidates
@@ -24,6 +26,7 @@ from kernels.selection.tuned import TABLES, TunedTable
 # one to be made of it: the library's complex products may be somewhat faster than its real ones, and B is arranged.
 # In products of fewer operations the launch that does that weighs too much.
 WORTH_ARRANGING, MIN_ARRANGED_FLOPS = 1.5, 1 << 33
+FOUR_OVER_THREE = 4 / 3  # times as fast as four real products are three
 PROBE_REACH = 6.0  # doublings: so far away shapes say what is worth measuring, though not what is the fastest
 
 IsCompiled = Callable[[Kernel, TileConfig], bool]  # whether a device could launch it at once
@@ -185,23 +188,32 @@ def _as_real(
     tables: Iterable[TunedTable],
     is_compiled: IsCompiled,
 ) -> Choice | None:
-    """A complex product made of a real one, where that should be much faster than any library's."""
+    """A complex product made of a real one, or of three in place of four, where that should be much faster than any
+    library's."""
     composed, real = next((each for each in fit.values() if isinstance(each, ComposedKernel)), None), problem.as_real
     near = None if problem.flops < MIN_ARRANGED_FLOPS else nearby(real, accuracy, device, tables)
     if composed is None or near is None:
         return None
     among = {kernel.name: kernel for kernel in candidates(real, accuracy, device) if kernel.is_everyday}
-    rivals = _worth_their_fallback(forecasts(near.entries, among, real, near.accuracy, device))
+    found = forecasts(near.entries, among, real, near.accuracy, device)
+    rivals = _worth_their_fallback(tuple(_of_three(each, problem) for each in found))
     if not rivals:
         return None
     chosen, fastest = _winner(rivals, real.dtype)
     if isinstance(chosen.point.kernel, LibraryKernel) or chosen.cautious < WORTH_ARRANGING:
         return None
-    config = composed.resolve_config(NO_CONFIG, problem, device)
+    takes_pairs = inner_problem(chosen.point.kernel, problem) == problem
+    config = composed.resolve_config({"emulated": int(takes_pairs)}, problem, device)
     if not is_compiled(composed, config):
         return None
     said = reason_of(Race(chosen, fastest, len(rivals), near.table), real)
     return Choice(composed, config, f"auto: as a real product of {real.m}×{real.n}×{real.k}: {said}")
+
+
+def _of_three(forecast: Forecast, problem: Problem) -> Forecast:
+    """Of a complex product, over the library's, by what is known of the real product that it is."""
+    takes_pairs = inner_problem(forecast.point.kernel, problem) == problem
+    return replace(forecast, speed=forecast.speed * FOUR_OVER_THREE) if takes_pairs else forecast
 
 
 def _winner(rivals: Sequence[Forecast], dtype: DTypeName) -> tuple[Forecast, Forecast]:

@@ -15,6 +15,7 @@ from kernels.catalog import CATALOG
 from kernels.model.edge import MAX_EDGE
 from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
 from kernels.model.numerics import DTypeName, Problem
+from kernels.model.pairs import pair_dtypes
 from kernels.selection.defaults import example, main_dtype
 
 # m, n, k, batch: parts of tiles on every side. Rows of the second begin where bulk copies do not reach.
@@ -59,6 +60,9 @@ def _launches(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTraits) -> Ite
         grouped = Problem(*LARGER[:3], dtype, group_sizes=GROUP_SIZES)
         if kernel.takes_groups_of(grouped):
             yield kernel.resolve_config(asked, grouped, traits), grouped
+        for pairs in pair_dtypes(kernel) if is_main else ():
+            for transposes in TRANSPOSES:
+                yield config, Problem(*LARGER[:3], pairs, 1, *transposes)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from kernels.model.buckets import BucketName
 from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
+from kernels.model.pairs import pair_dtypes
 from kernels.selection.defaults import example, main_dtype
 from worker.cuda.sources import (
     TRANSPOSE_TILES,
@@ -85,6 +86,17 @@ def of_every_transposition(kernel: CudaKernel, dtype: DTypeName) -> list[Program
     """In the config that large products get on an H200."""
     config = kernel.resolve_config({}, example("large", dtype), H200.traits)
     return [program(kernel, config, dtype, transposes) for transposes in TRANSPOSES]
+
+
+def of_pairs(kernel: CudaKernel) -> list[Program]:
+    """Of complex operands that a kernel takes as they lie, in every config: both along and both across memory, with and
+    without conjugates."""
+    return [
+        kernel_program(kernel, config, Problem(1, 1, 1, dtype, 1, way, not way, conjugate_a=way, conjugate_b=way))
+        for dtype in pair_dtypes(kernel)
+        for config in kernel.configs()
+        for way in (False, True)
+    ]
 
 
 def of_every_width(name: str, dtype: DTypeName) -> list[Program]:
@@ -254,7 +266,7 @@ def programs() -> Iterator[tuple[Program, str]]:
 
 def _of_kernels() -> Iterator[Program]:
     for kernel in KERNELS:
-        yield from of_every_type(kernel)
+        yield from (*of_every_type(kernel), *of_pairs(kernel))
         for dtype in {main_dtype(kernel), kernel.dtypes[-1]}:
             yield from of_every_transposition(kernel, dtype)
     for name, dtype in HOPPER:

@@ -11,6 +11,7 @@ from functools import partial
 
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
 from kernels.model.numerics import DTYPES, Problem
+from kernels.model.pairs import inner_problem
 from kernels.selection.choose import Choice
 from kernels.selection.composed import real_choice
 from worker.cuda.compile import Compiler
@@ -39,6 +40,9 @@ class ComplexProducts:
         a, b, c = matrices
         choice, real = real_choice(asked, problem, self._traits), problem.as_real
         operands = RealOperands(self._compiler, problem, a, b)
+        if isinstance(choice.kernel, CudaKernel) and inner_problem(choice.kernel, problem) == problem:
+            prepared = self._prepared.get(choice.kernel, choice.config, problem)
+            return partial(prepared.launch, as_real(a), as_real(b), as_real(c), others=operands.behind)
         three = operands.a, operands.b, as_real(c)
         if isinstance(choice.kernel, CudaKernel):
             multiply = partial(self._prepared.get(choice.kernel, choice.config, real).launch, *three)

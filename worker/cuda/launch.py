@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceTraits, TileConfig
 from kernels.model.launch_plan import Launch, LaunchPlan
 from kernels.model.numerics import DTYPES, Problem
+from kernels.model.pairs import inner_problem
 from kernels.model.triangle import whole
 from kernels.selection.choose import Choice
 from kernels.selection.composed import real_choice
@@ -57,14 +58,22 @@ class PreparedKernel:
         self._last: tuple[Layouts, bool, Addressed | Mapped] | None = None
 
     def launch(
-        self, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix, gate: int | None = None, scales: bytes | None = None
+        self,
+        a: DeviceMatrix,
+        b: DeviceMatrix,
+        c: DeviceMatrix,
+        gate: int | None = None,
+        scales: bytes | None = None,
+        others: Callable[[int], tuple[DeviceMatrix, DeviceMatrix]] | None = None,
     ) -> None:
         """Puts the product on the current stream. `gate`: the address of the word that gated functions look at.
-        `scales`: the argument of a problem that has some. Raises KernelUnavailable, DeviceFault, cupy's
-        OutOfMemoryError."""
+        `scales`: the argument of a problem that has some. `others`: given such an address, puts on the stream what
+        makes the operands of the kernel behind this one, where they are not these. Raises KernelUnavailable,
+        DeviceFault, cupy's OutOfMemoryError."""
         stream = cupy.cuda.get_current_stream().ptr
         workspace = self._bound_for(a, b, c).put((a, b, c), stream, gate, scales)
         if self._substitute is not None:
+            a, b = others(workspace.ptr) if others is not None else (a, b)
             self._substitute.launch(a, b, c, workspace.ptr)
 
     def launch_fused(
@@ -128,8 +137,8 @@ def kernel_bytes(choice: Choice, problem: Problem, traits: DeviceTraits) -> int:
     """Memory of the device that the kernel takes beside the three matrices, known before anything is allocated. That of
     a library is in what is left free in any case."""
     if isinstance(choice.kernel, ComposedKernel):
-        real = problem.as_real
-        return arranged_bytes(problem) + kernel_bytes(real_choice(choice, problem, traits), real, traits)
+        inner = real_choice(choice, problem, traits)
+        return arranged_bytes(problem) + kernel_bytes(inner, inner_problem(inner.kernel, problem), traits)
     if not isinstance(choice.kernel, CudaKernel):
         return 0 if choice.kernel.needs_scales else scaled_bytes(problem)
     return _kernel_bytes(choice.kernel.name, tuple(choice.config.items()), problem, traits)
@@ -145,8 +154,9 @@ def _kernel_bytes(name: str, config: tuple[tuple[str, int], ...], problem: Probl
         own = bytes_beside(kernel.plan(problem, dict(config)))
     if fallback is None:
         return own
-    substitute = fallback.kernel.resolve_config(fallback.config, problem, traits)
-    return own + bytes_beside(fallback.kernel.plan(problem, substitute))
+    behind = problem.as_real
+    substitute = fallback.kernel.resolve_config(fallback.config, behind, traits)
+    return own + bytes_beside(fallback.kernel.plan(behind, substitute))
 
 
 def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem) -> PreparedKernel:
@@ -156,9 +166,9 @@ def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem:
     if fallback is None:
         return _prepared(compiler, kernel, config, problem)
     problem = whole(problem)
-    always = fallback.always(problem)
-    chosen = fallback.kernel.resolve_config(fallback.config, problem, _traits())
-    substitute = _prepared(compiler, fallback.kernel, chosen, problem, gated=not always)
+    always, behind = fallback.always(problem), problem.as_real
+    chosen = fallback.kernel.resolve_config(fallback.config, behind, _traits())
+    substitute = _prepared(compiler, fallback.kernel, chosen, behind, gated=not always)
     return substitute if always else _prepared(compiler, kernel, config, problem, substitute=substitute)
 
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceTraits, TileConfig
 from kernels.model.numerics import DTYPES, Problem
+from kernels.model.pairs import inner_problem
 from kernels.model.triangle import whole
 from kernels.selection.choose import Choice
 from kernels.selection.composed import real_choice
@@ -28,8 +29,12 @@ def programs_of_choice(choice: Choice, problem: Problem, traits: DeviceTraits) -
     """The same of any kernel; a library has none."""
     kernel = choice.kernel
     if isinstance(kernel, ComposedKernel):
-        inner = programs_of_choice(real_choice(choice, problem, traits), problem.as_real, traits)
-        return inner | {complex_layout_program(DTYPES[problem.dtype].real)}
+        inner = real_choice(choice, problem, traits)
+        multiplied = inner_problem(inner.kernel, problem)
+        is_behind = DTYPES[multiplied.dtype].is_complex
+        return programs_of_choice(inner, multiplied, traits) | {
+            complex_layout_program(DTYPES[problem.dtype].real, gated=is_behind)
+        }
     return programs_of(kernel, choice.config, problem, traits) if isinstance(kernel, CudaKernel) else frozenset()
 
 
@@ -52,8 +57,8 @@ def _programs(kernel: CudaKernel, config: TileConfig, problem: Problem, traits: 
     if fallback is not None:
         problem = whole(problem)
         always = fallback.always(problem)
-        substitute = fallback.kernel.resolve_config(fallback.config, problem, traits)
-        yield from _own(fallback.kernel, substitute, problem, gated=not always)
+        substitute = fallback.kernel.resolve_config(fallback.config, problem.as_real, traits)
+        yield from _own(fallback.kernel, substitute, problem.as_real, gated=not always)
         if always:
             return
     yield from _own(kernel, config, problem, gated=False)

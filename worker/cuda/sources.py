@@ -119,7 +119,7 @@ def kernel_program(
     scales = (f"-DSCALE_COLUMNS={problem.scale_columns}",) if problem.scale_columns else ()
     groups = GROUPED if plan.groups else ()
     also = (*scales, *groups, *(TRIANGLE if plan.mirrored else ()), *(GATED if gated else ()))
-    options = (*_common(problem.dtype), *transposes, *kernel.defines(config), *also)
+    options = (*_common(DTYPES[problem.dtype].real), *transposes, *kernel.defines(config), *also, *_of_parts(problem))
     options += fused.defines(problem.dtype) if fused is not None else ()
     return Program(kernel.source_path, options, kernel.architecture_specific)
 
@@ -163,9 +163,10 @@ def scales_program() -> Program:
     return Program(SCALES_SOURCE, (*_common(SCALED_DTYPE), *_transposes((False, False))))
 
 
-def complex_layout_program(part: DTypeName) -> Program:
+def complex_layout_program(part: DTypeName, *, gated: bool = False) -> Program:
     """A complex matrix as an operand of a real product; of parts of that type."""
-    return Program(COMPLEX_LAYOUT_SOURCE, (*_common(part), *_transposes((False, False))))
+    also = GATED if gated else ()
+    return Program(COMPLEX_LAYOUT_SOURCE, (*_common(part), *_transposes((False, False)), *also))
 
 
 def complex_finite_program(part: DTypeName) -> Program:
@@ -254,6 +255,13 @@ def benchmark_program() -> Program:
 def random_program(dtype: DTypeName) -> Program:
     """Operands out of a seed."""
     return Program(RANDOM_SOURCE, _common(dtype))
+
+
+def _of_parts(problem: Problem) -> tuple[str, ...]:
+    """Of a kernel whose elements are pairs of numbers."""
+    if not DTYPES[problem.dtype].is_complex:
+        return ()
+    return "-DCOMPLEX", f"-DCONJUGATE_A={int(problem.conjugate_a)}", f"-DCONJUGATE_B={int(problem.conjugate_b)}"
 
 
 def _transposes(transposed: tuple[bool, bool]) -> tuple[str, str]:

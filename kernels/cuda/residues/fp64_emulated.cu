@@ -7,7 +7,8 @@
 // times as many pieces of work as tiles, and few tiles keep a device busy. Where no number of moduli is enough, nothing
 // is done after `judge`: the host launches the float64 kernel behind all this, which looks at the verdict.
 //
-// Parameters: BLOCK_N, CLUSTER.
+// Parameters: BLOCK_N, CLUSTER. COMPLEX: of complex128 (residue_layout.cuh), with CONJUGATE_A and CONJUGATE_B as 0 or
+// 1.
 #include "hidden.cuh"
 #include "hopper_schedule.cuh"
 #include "residue_passes.cuh"
@@ -42,9 +43,10 @@ __device__ __forceinline__ void produce(const Ring& ring, StageState& place, con
     const int skipped = task.row < a.lines ? 0 : rank;
     const TileOfC tile(findings, a, b, task.item, task.row, task.column);
     const int count = min(B_TILES, b.blocks() - task.column / LINES);
-    bring(ring, place, findings.tile(task.modulus, tile.block_a - skipped, 0),
-          findings.tile(task.modulus, tile.block_b, 0), static_cast<Index>(findings.steps) * TILE_BYTES, count,
-          findings.steps, rank);
+    for (int plane = 0; plane < PLANES; ++plane)
+        bring(ring, place, findings.tile(task.modulus, plane, tile.block_a - skipped, 0),
+              findings.tile(task.modulus, plane, tile.block_b, 0), static_cast<Index>(findings.steps) * TILE_BYTES,
+              count, findings.steps, rank);
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1) fp64_emulated(SIGNATURE) {
@@ -75,6 +77,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             }
     } else {
         take_registers<CONSUMER_REGISTERS>();
+        unsigned int* const own = reinterpret_cast<unsigned int*>(shared + KEPT_OFFSET) + threadIdx.x;
         for (int wave = 0;; ++wave) {
             unsigned int* kept = nullptr;
             int steps, rest, modulus;
@@ -90,15 +93,15 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                 steps = findings.steps - (rest > 0);
                 modulus = task.modulus;
             }
-            for (int first = 0; first < steps || first == 0; first += CHUNK) {
-                int sums[SUMS] = {};
-                const bool is_last = first + CHUNK >= steps;
-                multiply(ring, place, warpgroup, min(CHUNK, steps - first), is_last ? rest : 0, sums);
-                if (kept && first == 0)
-                    keep<false>(kept, sums, MODULI.of[modulus]);
-                else if (kept)
-                    keep<true>(kept, sums, MODULI.of[modulus]);
-            }
+            int sums[SUMS];
+#pragma unroll 1
+            for (int plane = 0; plane < PLANES; ++plane)
+                for (int first = 0; first < steps || first == 0; first += CHUNK) {
+                    if (first > 0 || !goes_on(plane, steps)) clear(sums);
+                    const bool is_last = first + CHUNK >= steps;
+                    multiply(ring, place, warpgroup, min(CHUNK, steps - first), is_last ? rest : 0, sums);
+                    if (kept) keep_of_plane(kept, own, sums, MODULI.of[modulus], plane, first == 0, steps);
+                }
         }
     }
     cluster_barrier();  // no block ends while others of its cluster still write or arrive in its shared memory

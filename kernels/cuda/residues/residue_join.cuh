@@ -84,7 +84,7 @@ struct Target {
 __device__ __forceinline__ Target target_of(const Findings& findings, const TileOfC& tile, double* c, Index ldc,
                                             int rows, int columns) {
     const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
-    double* const corner = c + (tile.row + row) * ldc + tile.column;
+    double* const corner = c + (tile.row + row) * ldc + static_cast<Index>(tile.column) * NUMBERS;
     const int* const scales = findings.scales_in_use();
     return {corner,
             ldc,
@@ -95,52 +95,71 @@ __device__ __forceinline__ Target target_of(const Findings& findings, const Tile
             reinterpret_cast<unsigned long long>(corner) % 16 == 0 && ldc % 2 == 0};
 }
 
-__device__ __forceinline__ void write_pair(const Target& to, int row, int column, double low, double high) {
-    if (row >= to.rows || column >= to.columns) return;
-    double* const at = to.corner + row * to.pitch + column;
-    if (to.aligned && column + 1 < to.columns) {
+// `number`: which of a row's it is.
+__device__ __forceinline__ void write_pair(const Target& to, int row, int number, double low, double high) {
+    const int numbers = to.columns * NUMBERS;
+    if (row >= to.rows || number >= numbers) return;
+    double* const at = to.corner + row * to.pitch + number;
+    if (to.aligned && number + 1 < numbers) {
         *reinterpret_cast<double2*>(at) = {low, high};
     } else {
         at[0] = low;
-        if (column + 1 < to.columns) at[1] = high;
+        if (number + 1 < numbers) at[1] = high;
     }
 }
 
 template <int COUNT>
-__device__ __forceinline__ void read_words(unsigned int (&words)[COUNT], const Findings& findings, int tile, int word) {
-    const unsigned char* const from = findings.result(0, tile) + (word * HOLDERS + threadIdx.x) * 4;
-    const Index apart = static_cast<Index>(findings.tiles) * RESULT_BYTES;
+__device__ __forceinline__ void read_words(unsigned int (&words)[COUNT], const Findings& findings, int tile, int part,
+                                           int word) {
+    const unsigned char* const from =
+        findings.result(0, tile) + part * RESULT_BYTES + (word * HOLDERS + threadIdx.x) * 4;
+    const Index apart = static_cast<Index>(findings.tiles) * (NUMBERS * RESULT_BYTES);
 #pragma unroll
     for (int modulus = 0; modulus < COUNT; ++modulus)
         words[modulus] = *reinterpret_cast<const unsigned int*>(from + modulus * apart);
 }
 
-// A thread's elements of JOINED_WORDS words from `first` on. The next word's remainders are on their way while one's
-// are put together.
+// A thread's elements of JOINED_WORDS words from `first` on. The next word's remainders, or the other part's, are on
+// their way while one's are put together.
 template <int COUNT>
 __device__ __forceinline__ void write_elements(const Target& to, const Findings& findings, int tile, int first,
                                                const Unit* units) {
     const int lane = threadIdx.x % 32;
     const int scale_0 = to.rows > 0 ? to.row_scales[0] : 0, scale_8 = to.rows > 8 ? to.row_scales[8] : 0;
     unsigned int words[COUNT], next[COUNT];
-    read_words(next, findings, tile, first);
+    read_words(next, findings, tile, 0, first);
 #pragma unroll 1
     for (int word = first; word < first + JOINED_WORDS; ++word) {
         const int column = word * 8 + lane % 4 * 2;
-#pragma unroll
-        for (int modulus = 0; modulus < COUNT; ++modulus)
-            words[modulus] = next[modulus];
-        if (word + 1 < first + JOINED_WORDS) read_words(next, findings, tile, word + 1);
         const int scale_low = column < to.columns ? to.column_scales[column] : 0;
         const int scale_high = column + 1 < to.columns ? to.column_scales[column + 1] : 0;
-        double values[4];
+        double values[NUMBERS][4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const int of_row = i < 2 ? scale_0 : scale_8, of_column = i % 2 ? scale_high : scale_low;
-            values[i] = scaled_back(whole_of(words, i), units[quarter_index(of_row) * 4 + quarter_index(of_column)],
-                                    BITS - power_of(of_row) - power_of(of_column));
+        for (int part = 0; part < NUMBERS; ++part) {
+#pragma unroll
+            for (int modulus = 0; modulus < COUNT; ++modulus)
+                words[modulus] = next[modulus];
+            if (part + 1 < NUMBERS)
+                read_words(next, findings, tile, part + 1, word);
+            else if (word + 1 < first + JOINED_WORDS)
+                read_words(next, findings, tile, 0, word + 1);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int of_row = i < 2 ? scale_0 : scale_8, of_column = i % 2 ? scale_high : scale_low;
+                values[part][i] =
+                    scaled_back(whole_of(words, i), units[quarter_index(of_row) * 4 + quarter_index(of_column)],
+                                BITS - power_of(of_row) - power_of(of_column));
+            }
         }
-        write_pair(to, 0, column, values[0], values[1]);
-        write_pair(to, 8, column, values[2], values[3]);
+        constexpr int OTHER = IS_COMPLEX ? 1 : 0;
+#pragma unroll
+        for (int i = 0; i < 4; i += 2) {
+            if (IS_COMPLEX) {
+                write_pair(to, i * 4, 2 * column, values[0][i], values[OTHER][i]);
+                write_pair(to, i * 4, 2 * column + 2, values[0][i + 1], values[OTHER][i + 1]);
+            } else {
+                write_pair(to, i * 4, column, values[0][i], values[0][i + 1]);
+            }
+        }
     }
 }

@@ -7,6 +7,13 @@
 //
 // Remainders lie as the tensor cores read them: plane by plane (one for each modulus), in tiles of LINES × DEPTH bytes
 // whose 16-byte chunks are permuted within 128 bytes (the 128-byte swizzle of a bulk tensor copy).
+//
+// COMPLEX: elements are pairs of numbers, Re and Im, and pitches and strides count numbers. A line is scaled as the 2k
+// numbers that it is. With x and y for what an element's numbers became, y of A negated, the parts of C are
+//
+//   Re = Σ x·x' + y·y' = Σ (x - y)·x' + Σ y·(y' + x'),    Im = Σ x·y' - y·x' = Σ (x - y)·x' + Σ x·(y' - x')
+//
+// so three products of planes in place of four; and since remainders are exact, with the bits of four.
 #pragma once
 
 #include "lines.cuh"
@@ -14,10 +21,18 @@
 
 static_assert(BLOCK_N == 128 || BLOCK_N == 256, "columns of a tile of C");
 
+#ifdef COMPLEX
+constexpr bool IS_COMPLEX = true;
+#else
+constexpr bool IS_COMPLEX = false;
+#endif
+constexpr int NUMBERS = IS_COMPLEX ? 2 : 1;  // of an element
+constexpr int PLANES = IS_COMPLEX ? 3 : 1;   // of each operand, by modulus: each is multiplied by one of the other's
+
 constexpr int DEPTH = 128;
 constexpr int TILE_BYTES = LINES * DEPTH;
 constexpr int CHUNKS = DEPTH / 16;                    // of a line in a tile
-constexpr int SEGMENT = 512;                          // steps of k that are measured together
+constexpr int SEGMENT = 512;                          // numbers of a line that are measured together
 constexpr int EMPTY = -4096;                          // the exponent of what has no elements but zeros
 constexpr unsigned int INFINITE = 0x7FF00000;         // the upper half of infinity's bits; a NaN's is no smaller
 constexpr unsigned int SMALLEST_NORMAL = 0x00100000;  // that of 2^-1022
@@ -38,7 +53,7 @@ struct Verdict {
 };
 static_assert(sizeof(Verdict) == 128, "as the catalogue's entry has it");
 
-// What is found about SEGMENT steps of a line. Nothing of it depends on the order of threads.
+// What is found about SEGMENT numbers of a line. Nothing of it depends on the order of threads.
 struct alignas(16) Segment {
     float squares;       // Σ(element / 2^exponent)², rounded up
     int exponent;        // no element reaches 2^exponent; EMPTY where all are zero
@@ -58,8 +73,8 @@ struct Findings {
     Verdict* verdict;
     Segment* segments;       // of each line
     int* scales;             // by way, of each line
-    unsigned char* results;  // by modulus, of each tile of C
-    unsigned char* planes;
+    unsigned char* results;  // by modulus, of each tile of C, its parts one after the other
+    unsigned char* planes;   // by modulus
     Index lines;
     int of_line, steps, blocks;  // segments of a line, tiles of one along k, blocks of lines
     int tall, across, tiles;     // of C, in one product and in all
@@ -67,7 +82,7 @@ struct Findings {
     __device__ __forceinline__ Findings(unsigned char* workspace, const Operand& a, const Operand& b, Index batch) {
         blocks = a.items * a.blocks() + b.items * b.blocks();
         lines = static_cast<Index>(blocks) * LINES;
-        of_line = blocks_of(a.depth, SEGMENT);
+        of_line = blocks_of(a.depth * NUMBERS, SEGMENT);
         steps = blocks_of(a.depth, DEPTH);
         tall = a.blocks();
         across = blocks_of(b.lines, BLOCK_N);
@@ -76,18 +91,19 @@ struct Findings {
         segments = reinterpret_cast<Segment*>(verdict + 1);
         scales = reinterpret_cast<int*>(segments + lines * of_line);
         results = reinterpret_cast<unsigned char*>(scales + lines * WAYS);
-        planes = results + static_cast<Index>(tiles) * (MOST * RESULT_BYTES);
+        planes = results + static_cast<Index>(tiles) * (MOST * NUMBERS * RESULT_BYTES);
     }
 
     __device__ __forceinline__ int moduli() const { return static_cast<int>(verdict->moduli); }
     __device__ __forceinline__ const int* scales_in_use() const { return scales + (moduli() - FEWEST) * lines; }
 
-    __device__ __forceinline__ unsigned char* tile(int modulus, int block, int step) const {
-        return planes + ((static_cast<Index>(modulus) * blocks + block) * steps + step) * TILE_BYTES;
+    __device__ __forceinline__ unsigned char* tile(int modulus, int plane, int block, int step) const {
+        const Index number = static_cast<Index>(modulus) * PLANES + plane;
+        return planes + ((number * blocks + block) * steps + step) * TILE_BYTES;
     }
 
     __device__ __forceinline__ unsigned char* result(int modulus, int tile) const {
-        return results + (static_cast<Index>(modulus) * tiles + tile) * RESULT_BYTES;
+        return results + (static_cast<Index>(modulus) * tiles + tile) * (NUMBERS * RESULT_BYTES);
     }
 };
 

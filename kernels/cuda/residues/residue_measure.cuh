@@ -61,26 +61,30 @@ __device__ __forceinline__ Segment measured(const double (&values)[RUN]) {
     return found;
 }
 
-// RUN steps of a line from `depth` on; zeros past the last of either. `whole`: no bounds are met.
+// RUN numbers of a line from the element at `depth` on; zeros past the last of either. `whole`: no bounds are met.
 template <bool ALONG>
 __device__ __forceinline__ void read_run(double (&values)[RUN], const double* matrix, const Operand& operand, int line,
                                          int depth, bool whole, bool aligned) {
-    const double* const first = matrix + line * operand.line_step + depth * operand.depth_step;
-    if (ALONG && whole && aligned) {
+    const double* const first =
+        matrix + line * operand.line_step * (ALONG ? 1 : NUMBERS) + depth * operand.depth_step * (ALONG ? NUMBERS : 1);
+    if ((ALONG || IS_COMPLEX) && whole && aligned) {
 #pragma unroll
         for (int i = 0; i < RUN; i += 2) {
-            const double2 two = *reinterpret_cast<const double2*>(first + i);
+            const double* const at = first + (ALONG ? i : i / 2 * operand.depth_step);
+            const double2 two = *reinterpret_cast<const double2*>(at);
             values[i] = two.x, values[i + 1] = two.y;
         }
         return;
     }
     const int left = line < operand.lines ? operand.depth - depth : 0;
 #pragma unroll
-    for (int i = 0; i < RUN; ++i)
-        values[i] = whole || i < left ? first[ALONG ? i : i * operand.depth_step] : 0.0;
+    for (int i = 0; i < RUN; ++i) {
+        const int step = i / NUMBERS;
+        values[i] = whole || step < left ? first[ALONG ? i : step * operand.depth_step + i % NUMBERS] : 0.0;
+    }
 }
 
-// A warp's segment of a line, neighbours by neighbours: which lane has which steps does not matter.
+// A warp's segment of a line of `depth` numbers, neighbours by neighbours: which lane has which does not matter.
 __device__ __forceinline__ void read_across_warp(double (&values)[RUN], const double* line, int first, int depth,
                                                  bool aligned) {
 #pragma unroll
@@ -100,8 +104,9 @@ __device__ __forceinline__ void read_across_warp(double (&values)[RUN], const do
 // Where lines lie along memory, a warp takes a segment, and segments are numbered line by line. Where they lie across,
 // a block takes segments of a warp's width of neighbouring lines, a part of the steps for each warp; these are numbered
 // through the lines first.
-constexpr int PART = SEGMENT / WARPS;  // steps of a segment that a warp takes across lines
-static_assert(PART % RUN == 0, "parts are whole runs");
+constexpr int PART = SEGMENT / WARPS / NUMBERS;  // steps of a segment that a warp takes across lines
+constexpr int RUN_STEPS = RUN / NUMBERS;         // of a run
+static_assert(PART % RUN_STEPS == 0, "parts are whole runs");
 
 // Blocks that measure an operand.
 __device__ __forceinline__ int measured_blocks(const Operand& operand, bool along, int of_line) {
@@ -126,7 +131,7 @@ __device__ __forceinline__ void measure_along(const Operand& operand, Index numb
     const int line = within / findings.of_line, segment = within % findings.of_line;
     double values[RUN];
     read_across_warp(values, operand.first + item * operand.stride + line * operand.line_step, segment * SEGMENT,
-                     operand.depth, operand.is_aligned());
+                     operand.depth * NUMBERS, operand.is_aligned());
     Segment found = measured(values);
 #pragma unroll
     for (int lanes = 1; lanes < 32; lanes *= 2)
@@ -145,12 +150,12 @@ __device__ __forceinline__ void measure_across(const Operand& operand, Index num
     const int item = static_cast<int>(number / of_item), within = static_cast<int>(number - item * of_item);
     const int line = within % across * 32 + lane, segment = within / across;
     const double* const matrix = operand.first + item * operand.stride;
-    const int first = segment * SEGMENT + warp * PART, last = min(first + PART, operand.depth);
-    const bool inside = within % across * 32 + 32 <= operand.lines;
+    const int first = segment * (SEGMENT / NUMBERS) + warp * PART, last = min(first + PART, operand.depth);
+    const bool inside = within % across * 32 + 32 <= operand.lines, aligned = IS_COMPLEX && operand.is_aligned();
     Segment found = nothing();
-    for (int depth = first; depth < last; depth += RUN) {
+    for (int depth = first; depth < last; depth += RUN_STEPS) {
         double values[RUN];
-        read_run<false>(values, matrix, operand, line, depth, inside && depth + RUN <= operand.depth, false);
+        read_run<false>(values, matrix, operand, line, depth, inside && depth + RUN_STEPS <= operand.depth, aligned);
         found = joined(found, measured(values));
     }
     parts[warp][lane] = found;

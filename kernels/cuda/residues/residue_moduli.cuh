@@ -17,16 +17,17 @@ __device__ constexpr int modulus_of(int index) {
 }
 
 // What remainders of one modulus m are found by. A whole number below 2^22 added to the bits of EXACT_FLOAT gives those
-// of EXACT_FLOAT and it together, and bits of ROUNDING with a whole number added or not end in that.
-constexpr float EXACT_FLOAT = 0x1p23f, ROUNDING = 0x1.8p23f;
+// of both together, and the bits of ROUNDING with a small whole number added end in that.
+constexpr int EXACT_FLOAT = 1 << 23;
 constexpr unsigned int EXACT_FLOAT_BITS = 0x4B000000;
+constexpr float ROUNDING = 0x1.8p23f;
 
 struct Modulus {
     int value;
     int fine_inverse;         // 2^38 / m, rounded up: for numbers of 31 bits
-    float inverse, negative;  // 1 / m and -m, for numbers below 2^20
+    float inverse, negative;  // 1 / m and -m
     unsigned int low, high;   // remainders of 256^0 to 256^3 and 256^4 to 256^7, a byte each
-    unsigned int bits;        // EXACT_FLOAT_BITS, and what takes off 2^63
+    unsigned int bits;        // EXACT_FLOAT_BITS, and what takes off EXACT_FLOAT and 2^63
 };
 
 __device__ constexpr Modulus described(int m) {
@@ -45,7 +46,7 @@ __device__ constexpr Modulus described(int m) {
             static_cast<float>(-m),
             powers[0],
             powers[1],
-            EXACT_FLOAT_BITS + static_cast<unsigned int>((m - half_range) % m)};
+            EXACT_FLOAT_BITS + static_cast<unsigned int>((2 * m - half_range - EXACT_FLOAT % m) % m)};
 }
 
 struct Moduli {

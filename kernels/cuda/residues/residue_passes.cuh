@@ -49,7 +49,8 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS) residue_judge(SIGNATU
         const int of_item = is_b ? of_b.blocks() : of_a.blocks(), within = is_b ? block - blocks_a : block;
         const int line = within % of_item * LINES + threadIdx.x % LINES;
         if (line < (is_b ? of_b.lines : of_a.lines))
-            judge_line(findings, static_cast<Index>(block) * LINES + threadIdx.x % LINES, of_a.depth, heaviest[is_b]);
+            judge_line(findings, static_cast<Index>(block) * LINES + threadIdx.x % LINES, of_a.depth * NUMBERS,
+                       heaviest[is_b]);
     }
     __syncthreads();
     Verdict& verdict = *findings.verdict;
@@ -66,16 +67,16 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS) residue_judge(SIGNATU
 }
 
 // One block for each tile of A and of B.
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, 3) residue_split(SIGNATURE) {
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, IS_COMPLEX ? 2 : 3) residue_split(SIGNATURE) {
     launch_dependents();
     wait_on_dependency();
     OPERANDS;
     if (findings.verdict->in_float64) return;
     const Part part = part_of_block(of_a, of_b, findings.steps, DEPTH);
-    if (part.operand.along_depth)
-        split_part<true>(part, findings);
+    if (part.block >= of_a.items * of_a.blocks())
+        split_part<TRANSPOSE_B, true>(part, findings);
     else
-        split_part<false>(part, findings);
+        split_part<!TRANSPOSE_A, false>(part, findings);
 }
 
 // Behind the product: a few columns of a tile of C for each block.

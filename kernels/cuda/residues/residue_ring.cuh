@@ -18,9 +18,10 @@ constexpr int B_TILES = BLOCK_N / LINES;
 constexpr int STAGE_BYTES = (1 + B_TILES) * TILE_BYTES;
 constexpr int STAGES = BLOCK_N == 256 ? 4 : 6;
 constexpr int BARRIERS_OFFSET = STAGES * STAGE_BYTES;
-constexpr int SUMS = BLOCK_N / 2;      // of a thread
-constexpr int INSTRUCTION_DEPTH = 32;  // bytes of a line that one instruction multiplies
-constexpr int CHUNK = 511;             // tiles along k after which sums are reduced: they stay below 2^30
+constexpr int KEPT_OFFSET = BARRIERS_OFFSET + STAGES * 2 * 8;  // where remainders of complex products' first planes are
+constexpr int SUMS = BLOCK_N / 2;                              // of a thread
+constexpr int INSTRUCTION_DEPTH = 32;                          // bytes of a line that one instruction multiplies
+constexpr int CHUNK = 511;  // tiles along k after which sums are reduced: they stay below 2^30
 static_assert((CHUNK * DEPTH + DEPTH - INSTRUCTION_DEPTH) * 128ll * 128 + 256 < 1ll << 30,
               "remainders of sums are right");
 

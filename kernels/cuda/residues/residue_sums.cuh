@@ -1,8 +1,10 @@
-// What becomes of sums: remainders, which wait in global memory until those of all moduli are there.
+// What becomes of sums: remainders, which wait in global memory until those of all moduli are there. Of complex
+// products those of the first planes are in both parts of C, and stay in shared memory until they are.
 #pragma once
 
 #include "residue_ring.cuh"
 
+constexpr int AHEAD = 8;  // words that a thread reads before it adds to them
 static_assert(CONSUMERS * WARPGROUP == HOLDERS && WORDS * 4 == SUMS, "as results lie");
 
 // 0 to m, of a sum whose magnitude is below 2^30. The inverse is too large by less than one: the quotient is never too
@@ -11,19 +13,50 @@ __device__ __forceinline__ int remainder_of(int sum, const Modulus& modulus) {
     return sum - (__mulhi(sum, modulus.fine_inverse) >> 6) * modulus.value;
 }
 
-// `words`: the first of a thread's. MORE: they have remainders of sums of k before.
+// `words`: the first of a thread's. MORE: remainders of sums before, at `others`, are added; several are read at once.
 template <bool MORE>
-__device__ __forceinline__ void keep(unsigned int* words, const int (&sums)[SUMS], const Modulus& modulus) {
+__device__ __forceinline__ void keep(unsigned int* words, const unsigned int* others, const int (&sums)[SUMS],
+                                     const Modulus& modulus) {
 #pragma unroll
-    for (int word = 0; word < WORDS; ++word) {
-        const unsigned int before = MORE ? words[word * HOLDERS] : 0;
-        unsigned int bytes[4];
+    for (int first = 0; first < WORDS; first += AHEAD) {
+        unsigned int before[AHEAD] = {};
+        if (MORE) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const int sum = sums[word * 4 + i] + static_cast<int>(before >> 8 * i & 0xFF);
-            bytes[i] = static_cast<unsigned int>(remainder_of(sum, modulus));
+            for (int i = 0; i < AHEAD; ++i)
+                before[i] = others[(first + i) * HOLDERS];
         }
-        words[word * HOLDERS] =
-            __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040), __byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
+#pragma unroll
+        for (int word = first; word < first + AHEAD; ++word) {
+            unsigned int bytes[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int sum = sums[word * 4 + i] + static_cast<int>(before[word - first] >> 8 * i & 0xFF);
+                bytes[i] = static_cast<unsigned int>(remainder_of(sum, modulus));
+            }
+            words[word * HOLDERS] =
+                __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040), __byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
+        }
     }
+}
+
+// Whether a plane's products are added to the sums of the one before: the second's, which make the imaginary part.
+__device__ __forceinline__ bool goes_on(int plane, int steps) {
+    return IS_COMPLEX && plane == 1 && 2 * (steps + 1) <= CHUNK;
+}
+
+__device__ __forceinline__ void clear(int (&sums)[SUMS]) {
+#pragma unroll
+    for (int i = 0; i < SUMS; ++i)
+        sums[i] = 0;
+}
+
+// Of a plane, or of the next part of it along k. `words`: those of the real part, behind which those of the imaginary
+// one lie; `own`: those of the first plane, in shared memory.
+__device__ __forceinline__ void keep_of_plane(unsigned int* words, unsigned int* own, const int (&sums)[SUMS],
+                                              const Modulus& modulus, int plane, bool is_first, int steps) {
+    unsigned int* const to = !IS_COMPLEX || plane == 2 ? words : plane == 1 ? words + RESULT_BYTES / 4 : own;
+    if (is_first && (plane == 0 || goes_on(plane, steps)))
+        keep<false>(to, to, sums, modulus);
+    else
+        keep<true>(to, is_first ? own : to, sums, modulus);
 }

@@ -36,7 +36,9 @@ Programs = Mapping[str, Compiled]
 
 @pytest.fixture(scope="module")
 def programs(emulator: Emulator, pool: Executor) -> Programs:
-    under_way = {name: pool.submit(compiled, emulator, *variant) for name, variant in VARIANTS.items()}
+    under_way = {
+        name: pool.submit(compiled, emulator, kind(name, 1, 1, 1), block_n) for name, (_, block_n) in VARIANTS.items()
+    }
     return {name: each.result() for name, each in under_way.items()}
 
 
@@ -67,7 +69,7 @@ def assert_split_as_the_model(found: Found, lines: Array, first: int) -> None:
     scales = [(int(power), int(quarters)) for power, quarters in found.scales[count - COUNTS[0], first : first + rows]]
     assert scales == scales_of(lines, count)
     whole = integers(lines, scales)
-    for plane, modulus in zip(found.planes[:count, first : first + rows], MODULI, strict=False):
+    for plane, modulus in zip(found.planes[:count, 0, first : first + rows], MODULI, strict=False):
         np.testing.assert_array_equal(plane[:, :depth], remainders(whole, modulus))
         assert not plane[:, depth:].any()
 

@@ -42,6 +42,11 @@ class Function:
         Function.known.append(self)
         self.ptr = len(Function.known)
 
+    def __call__(self, grid: Any, block: Any, arguments: Any) -> None:
+        """As CuPy launches it."""
+        numbers = [int(each) for each in arguments]
+        calls.append({"call": self.name, "gated": self.is_gated, "grid": list(grid), "numbers": numbers})
+
 
 sizes_at: dict[int, tuple[int, ...]] = {}  # of arguments, by where the driver finds them
 
@@ -105,17 +110,10 @@ def install() -> None:
     sys.modules.update({"cupy": cupy} | dict.fromkeys(within, inner))
 
 
-def main() -> None:
-    install()
-    from kernels.catalog import BY_NAME
-    from kernels.model.architectures import H200
-    from kernels.model.kernel import CudaKernel
-    from kernels.model.numerics import Problem
-    from kernels.selection.choose import Choice
-    from worker.cuda import bound, launch, tensor_maps, transpose
+def install_driver() -> None:
+    """In place of the driver's own functions."""
+    from worker.cuda import bound, tensor_maps, transpose
     from worker.cuda import calls as calls_module
-    from worker.cuda.memory import allocate
-    from worker.cuda.pitch import operand_layout, product_layout
 
     class Arguments(calls_module.Arguments):
         """Its sizes are noted, which the driver knows from the function."""
@@ -130,27 +128,53 @@ def main() -> None:
     setattr(calls_module, "_clear", lambda: lambda *_: 0)  # noqa: B010
     setattr(tensor_maps, "_replace_address", lambda: pointed)  # noqa: B010
     setattr(tensor_maps, "_encode", lambda: lambda *told: pointed(told[0], told[3]))  # noqa: B010
-    prepared = launch.PreparedKernels(Compiler())  # type: ignore[arg-type]  # as one
+
+
+def main() -> None:
+    install()
+    install_driver()
+    from kernels.catalog import BY_NAME
+    from kernels.model.architectures import H200
+    from kernels.model.kernel import ComposedKernel, CudaKernel
+    from kernels.model.numerics import Problem
+    from kernels.selection.choose import Choice
+    from worker.cuda import launch
+    from worker.cuda.bound import Matrices
+    from worker.cuda.composed import ComplexProducts
+    from worker.cuda.memory import allocate
+    from worker.cuda.pitch import operand_layout, product_layout
+
+    compiler: Any = Compiler()
+    prepared = launch.PreparedKernels(compiler)
+    products = ComplexProducts(compiler, prepared, MagicMock(), H200.traits)
+
+    def launcher_of(choice: Choice, problem: Problem, given: Matrices) -> Callable[[], None]:
+        if isinstance(choice.kernel, ComposedKernel):
+            return products.launcher(choice, problem, given)
+        assert isinstance(choice.kernel, CudaKernel)
+        first = prepared.get(choice.kernel, choice.config, problem)
+        assert prepared.get(choice.kernel, choice.config, problem) is first
+        return partial(first.launch, *given)
+
     for line in sys.stdin:
         asked = json.loads(line)
         kernel, problem = BY_NAME[asked["kernel"]], Problem(**asked["problem"])
-        assert isinstance(kernel, CudaKernel)
         config = kernel.resolve_config(asked.get("config", {}), problem, H200.traits)
         a = (problem.k, problem.m) if problem.transpose_a else (problem.m, problem.k)
         b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
         matrices = [operand_layout(problem.dtype, shape, dense=asked.get("dense", False)) for shape in (a, b)]
         layouts = (*matrices, product_layout(problem))
-        first = prepared.get(kernel, config, problem)
-        predicted = launch.kernel_bytes(Choice(kernel, config, ""), problem, H200.traits)
+        choice = Choice(kernel, config, "")
+        launcher = partial(launcher_of, choice, problem)
+        predicted = launch.kernel_bytes(choice, problem, H200.traits)
         for _ in range(asked.get("times", 1)):
-            given = on_a, on_b, on_c = tuple(allocate(each) for each in layouts)
+            given = allocate(layouts[0]), allocate(layouts[1]), allocate(layouts[2])
             product = {"call": "product", "numbers": [each.address for each in given], "predicted": predicted}
             calls.append(product)
             begin = Memory.ends_at
-            called = functions_called(partial(first.launch, on_a, on_b, on_c))
+            called = functions_called(launcher(given))
             product["allocated"] = Memory.ends_at - begin
         calls[-1]["functions"] = called
-        assert prepared.get(kernel, config, problem) is first
         print(json.dumps(calls))
         calls.clear()
 

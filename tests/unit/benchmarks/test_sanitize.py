@@ -11,6 +11,7 @@ import pytest
 
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import CudaKernel, DeviceTraits
+from kernels.model.pairs import pair_dtypes
 from tests.gpu import sanitize
 from tests.gpu.sanitized_sweep import NORMAL, NOT_FINITE, cases, on_gpu
 
@@ -20,7 +21,8 @@ T4 = DeviceTraits("gpu", (7, 5), 64 << 10, 40, "Tesla T4")
 
 def test_every_kernel_of_ours_is_in_the_sweep_in_each_of_its_types() -> None:
     swept = list(cases(H200, BY_NAME))
-    ours = {(one.name, dtype) for one in CATALOG if isinstance(one, CudaKernel) for dtype in one.dtypes}
+    cuda = [one for one in CATALOG if isinstance(one, CudaKernel)]
+    ours = {(one.name, dtype) for one in cuda for dtype in (*one.dtypes, *pair_dtypes(one))}
     assert {(kernel.name, problem.dtype) for kernel, _, problem, _ in swept} == ours
     assert {"hopper_bf16", "hopper_fp16", "fp32_emulated"} <= {name for name, _ in ours}
     assert len(swept) < 25 * len({name for name, _ in ours}), "a tool takes its time with each launch"

@@ -15,6 +15,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTypeName, Problem
+from kernels.model.pairs import pair_dtypes
 from kernels.model.sources import SOURCE_DIR, source_files
 from tests.support.kernels.compiled import figures_of
 from tests.support.programs import (
@@ -27,6 +28,7 @@ from tests.support.programs import (
     of_fused,
     of_groups,
     of_hopper_groups,
+    of_pairs,
     of_the_check,
     of_the_fused_check,
     of_transposition,
@@ -45,6 +47,13 @@ def program(kernel: CudaKernel, dtype: DTypeName, transposes: tuple[bool, bool],
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_a_kernel_compiles_for_every_type_and_transposition(kernel: CudaKernel) -> None:
     assert len(figures_of(of_every_type(kernel))) == 2 * len(kernel.dtypes)
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if pair_dtypes(kernel)], ids=lambda each: each.name)
+def test_a_kernel_compiles_for_pairs_and_leaves_their_sums_in_registers(kernel: CudaKernel) -> None:
+    """The pass that writes remainders of both operands along memory spills two words, once for a run of steps."""
+    for figures in figures_of(of_pairs(kernel)):
+        assert figures.local_bytes <= 8 and not figures.warnings
 
 
 def test_this_compiler_knows_every_architecture() -> None:

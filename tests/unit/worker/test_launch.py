@@ -23,6 +23,11 @@ CASES: dict[str, dict[str, Any]] = {
         "kernel": "fp64_emulated",
         "problem": {"m": 1024, "n": 63, "k": 1024, "dtype": "float64"},
     },
+    "complex remainders": {
+        "kernel": "complex_as_real",
+        "problem": SQUARE | {"dtype": "complex128", "transpose_a": True, "conjugate_b": True},
+        "config": {"emulated": 1},
+    },
     "edge": {"kernel": "tensor_fp64", "problem": {"m": 4097, "n": 4096, "k": 512, "dtype": "float64"}},
     "rows out of reach": {"kernel": "hopper_bf16", "problem": {"m": 333, "n": 333, "k": 333, "dtype": "bfloat16"}},
 }
@@ -99,6 +104,24 @@ def test_float64_behind_remainders_looks_at_the_verdict(launched: dict[str, list
         assert half[-1]["numbers"][-1] == half[1]["numbers"][-1]
     alone = launched["too small for remainders"]
     assert names(alone) == ["tensor_fp64"] and not alone[0]["gated"]
+
+
+def test_complex_remainders_read_operands_as_they_lie(driver_calls: dict[str, list[dict[str, Any]]]) -> None:
+    """Their fallback multiplies a real product, whose operands are arranged where the verdict says so."""
+    product, memset, *calls = driver_calls["complex remainders"]
+    passes = ["residue_measure", "residue_judge", "residue_split", "fp64_emulated", "residue_join"]
+    assert memset["call"] == "memset"
+    assert names(calls) == [*passes, "complex_rows", "complex_blocks", "tensor_fp64"]
+    assert overlapping(calls) == passes[1:]
+    workspace = calls[0]["numbers"][-1]
+    for call in calls[:5]:
+        assert call["numbers"][:6] == [*product["numbers"], 1024, 1024, 1024] and call["numbers"][-1] == workspace
+        assert call["numbers"][6:9] == [2048, 2048, 2048]  # pitches in numbers
+    rows, blocks, behind = calls[5:]
+    assert all(call["gated"] and call["numbers"][-1] == workspace for call in (rows, blocks, behind))
+    assert [rows["numbers"][0], blocks["numbers"][0]] == product["numbers"][:2]
+    assert behind["numbers"][:3] == [rows["numbers"][1], blocks["numbers"][1], product["numbers"][2]]
+    assert behind["numbers"][3:6] == [1024, 2048, 2048]
 
 
 def test_where_the_fallback_always_multiplies_nothing_else_is_launched(

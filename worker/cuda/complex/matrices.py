@@ -64,22 +64,31 @@ class RealOperands:
             MatrixOnDevice(self._compiler, as_real(c), (real.batch, real.m, real.n)),
         )
 
-    def arrange(self) -> None:
-        """On the current stream."""
+    def arrange(self, gate: int | None = None) -> None:
+        """On the current stream. `gate`: the address of a word that says on the device whether it is wanted."""
         for how, source, made in self._arranged:
             if self._for_check:
                 _check_arranged(self._compiler, how, source, made)
             else:
-                write(self._compiler, how, source, made)
+                write(self._compiler, how, source, made, gate)
+
+    def behind(self, gate: int) -> tuple[DeviceMatrix, DeviceMatrix]:
+        """Both, arranged where a kernel before left them to the one behind it."""
+        self.arrange(gate)
+        return self.a, self.b
 
 
-def write(compiler: Compiler, how: Arrangement, source: DeviceMatrix, made: DeviceMatrix) -> None:
+def write(
+    compiler: Compiler, how: Arrangement, source: DeviceMatrix, made: DeviceMatrix, gate: int | None = None
+) -> None:
     """By the function that products go through, on the current stream."""
     if not (how.rows and how.columns):
         return
-    function = compiler.function(complex_layout_program(DTYPES[source.layout.dtype].real), how.function)
+    program = complex_layout_program(DTYPES[source.layout.dtype].real, gated=gate is not None)
+    words = () if gate is None else (np.uint64(gate),)
     addresses = np.uint64(source.address), np.uint64(made.address)
-    function(how.launch.grid, how.launch.block, (*addresses, *map(np.int64, how.numbers)))
+    function = compiler.function(program, how.function)
+    function(how.launch.grid, how.launch.block, (*addresses, *map(np.int64, how.numbers), *words))
 
 
 def _check_arranged(compiler: Compiler, how: Arrangement, source: DeviceMatrix, made: DeviceMatrix) -> None:

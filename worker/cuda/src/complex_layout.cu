@@ -7,6 +7,7 @@
 // of two rows, with the signs that conjugates of either operand give it. It is transposed in passing where it is stored
 // transposed. Compiled for the type of a part.
 #include "common.cuh"
+#include "gate.cuh"
 
 constexpr int SIDE = 32, WARPS = 8, THREADS = 32 * WARPS;
 
@@ -51,7 +52,8 @@ __device__ __forceinline__ void arrange(const Pair* __restrict__ from, Pair* __r
 extern "C" __global__ void __launch_bounds__(THREADS)
     complex_rows(const Pair* __restrict__ from, Pair* __restrict__ to, Index rows, Index columns, Index pitch_from,
                  Index pitch_to, Index stride_from, Index stride_to, Index batch, Index transposed, Index of_a,
-                 Index of_b) {
+                 Index of_b GATE) {
+    if (GATE_IS_CLOSED) return;
     arrange<false>(from, to, rows, columns, pitch_from, pitch_to, stride_from, stride_to, batch, transposed, of_a,
                    of_b);
 }
@@ -59,6 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 extern "C" __global__ void __launch_bounds__(THREADS)
     complex_blocks(const Pair* __restrict__ from, Pair* __restrict__ to, Index rows, Index columns, Index pitch_from,
                    Index pitch_to, Index stride_from, Index stride_to, Index batch, Index transposed, Index of_a,
-                   Index of_b) {
+                   Index of_b GATE) {
+    if (GATE_IS_CLOSED) return;
     arrange<true>(from, to, rows, columns, pitch_from, pitch_to, stride_from, stride_to, batch, transposed, of_a, of_b);
 }

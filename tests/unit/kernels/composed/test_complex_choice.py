@@ -10,6 +10,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import NO_CONFIG, ComposedKernel, ConfigError, DeviceTraits, Kernel, TileConfig
 from kernels.model.numerics import COMPLEX_ACCURACY, DTYPES, DTypeName, Problem
+from kernels.model.pairs import inner_problem
 from kernels.selection.choose import Choice, choose, choose_from
 from kernels.selection.composed import real_choice
 from kernels.selection.tuned import TABLES, TunedTable
@@ -40,6 +41,29 @@ def test_auto_makes_large_complex_products_of_real_ones(device: DeviceTraits) ->
     transposed = Problem(4096, 4096, 4096, "complex64", 1, True, True, conjugate_a=True)
     assert choose_from(real_tables(), transposed, "fp32", device).kernel.name == "complex_as_real"
     assert taken(4096, "complex64", device).kernel.name == "complex_as_real"  # by what was measured of complex ones
+
+
+def test_auto_weighs_three_products_where_four_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a table that has the real product, which is less than WORTH_ARRANGING times as fast as the library's."""
+    problem = Problem(8192, 4096, 4096, "complex128")
+    choice = choose_from(real_tables(), problem, "fp64", H100)
+    assert choice.kernel.name == "complex_as_real" and choice.config == {"emulated": 1}
+    assert "fp64_emulated was the fastest" in choice.why
+    inner = real_choice(choice, problem, H100)
+    assert inner.kernel.name == "fp64_emulated" and inner_problem(inner.kernel, problem) == problem
+    monkeypatch.setattr("kernels.selection.choose.FOUR_OVER_THREE", 1.0)
+    assert choose_from(real_tables(), problem, "fp64", H100).kernel.name == "cublas"
+
+
+@pytest.mark.parametrize("size", [(63, 500, 500), (500, 63, 500), (500, 500, 63)])
+def test_small_complex_products_are_real_ones(size: tuple[int, int, int]) -> None:
+    problem = Problem(*size, "complex128")
+    asked = choose("complex_as_real", {"emulated": 1}, problem, "fp64", H100)
+    inner = real_choice(asked, problem, H100)
+    assert inner_problem(inner.kernel, problem) == problem.as_real
+    of_digits = choose("complex_as_real", {"emulated": 1}, Problem(500, 500, 500, "complex64"), "fp32", H100)
+    problem = Problem(500, 500, 500, "complex64")
+    assert inner_problem(real_choice(of_digits, problem, H100).kernel, problem) == problem.as_real
 
 
 @pytest.mark.parametrize(("n", "dtype"), [(64, "complex64"), (256, "complex64"), (1024, "complex64")])

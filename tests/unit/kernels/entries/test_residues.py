@@ -260,3 +260,22 @@ def test_auto_takes_it_where_it_was_measured_to_be_worth_its_fallback() -> None:
         problem = Problem(size, size, size, "float64")
         assert choose_again(problem, "fp64", H200.traits).kernel.name != "fp64_emulated"
     assert choose("fp64_emulated", {}, Problem(512, 512, 512, "float64"), "fp64", H200.traits).config["block_n"] == 256
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.sampled_from(COUNTS))
+def test_three_products_of_remainders_tell_both_parts_of_a_complex_product(seed: int, k: int, count: int) -> None:
+    """Of lines whose norms are at the limit. Sums of an element's numbers have a bit more, and remainders of a byte."""
+    rng = np.random.default_rng(seed)
+    scale = NORMS[count] / np.sqrt(2 * k)
+    x, y, x_of_b, y_of_b = (np.array([int(value) for value in rng.uniform(-scale, scale, k)], object) for _ in range(4))
+    of_a, of_b = (x - y, x, y), (x_of_b, y_of_b - x_of_b, y_of_b + x_of_b)
+    parts: tuple[list[int], list[int]] = [], []
+    for modulus in MODULI[:count]:
+        first, second, third = (
+            int(remainders(one, modulus).astype(np.int64) @ remainders(other, modulus).astype(np.int64))
+            for one, other in zip(of_a, of_b, strict=True)
+        )
+        parts[0].append((first + third) % modulus)
+        parts[1].append((first + second) % modulus)
+    exact = x @ x_of_b + y @ y_of_b, x @ y_of_b - y @ x_of_b
+    assert tuple(from_remainders(part, count) for part in parts) == exact
