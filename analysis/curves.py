@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from analysis.measurement import Measurement
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import LibraryKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import LibraryKernel
 from kernels.model.numerics import DTypeName
 
 MAX_FORMS = 6  # of products, that have curves of their own

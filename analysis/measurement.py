@@ -10,7 +10,8 @@ from typing import Literal, NamedTuple
 
 from analysis.condition import CLEAN, Condition
 from jobs.fleet.workers import Ceilings
-from kernels.model.kernel import DeviceClass, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import DeviceClass
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.published_records import Status
 

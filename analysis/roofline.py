@@ -12,7 +12,7 @@ from typing import Literal
 from analysis.measurement import Device, Measurement
 from analysis.tiling import Tile, tiling
 from kernels.catalog import BY_NAME
-from kernels.model.arrange import tiles
+from kernels.model.groups import tiles
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
 
 ByteModel = Literal["compulsory", "tile", "measured"]

@@ -10,8 +10,9 @@ from typing import TypeVar
 from analysis.measurement import Device, Measurement
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
-from kernels.model.arrange import tiles
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.groups import tiles
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 
 SPAN = 2**14 * 3**2 * 5 * 7  # a side that every tile in use divides

@@ -19,7 +19,8 @@ from benchmarks.recorded import files
 from benchmarks.tuned_table import RESULTS, documents, tables
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import LibraryKernel
-from kernels.selection.choose import Choice, choose_from, contenders, worth_of
+from kernels.selection.candidates import Choice
+from kernels.selection.choose import choose_from, contenders, worth_of
 from kernels.selection.forecast import Forecast, SpeedPoint
 from kernels.selection.tuned import TABLES, Entry, RankedRow, Trial, TunedTable
 

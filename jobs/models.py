@@ -16,14 +16,8 @@ from jobs.formats.factors import Factor, as_number
 from jobs.kernel_choice import KernelChoice
 from jobs.random_hex import random_hex
 from jobs.requests.bounds import ErrorBound, Tolerance
-from jobs.requests.job_matrices import JobMatrices as JobMatrices
-from jobs.requests.job_matrices import StoredOperand as StoredOperand
-from jobs.requests.operands import INPUTS as INPUTS
-from jobs.requests.operands import OPERANDS as OPERANDS
-from jobs.requests.operands import Distribution as Distribution
-from jobs.requests.operands import OperandRef as OperandRef
-from jobs.requests.operands import RandomSpec as RandomSpec
-from jobs.requests.operands import are_transposes
+from jobs.requests.job_matrices import JobMatrices
+from jobs.requests.operands import INPUTS, OperandRef, are_transposes
 from jobs.states import JobState
 from jobs.timing import Timing
 from jobs.tracing.request_trace import trace_of_new_job

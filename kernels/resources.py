@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 
-from kernels.model.kernel import TileConfig
+from kernels.model.entry.config import TileConfig
 from kernels.model.numerics import DTypeName
 from kernels.strict_json import DataError, parse
 

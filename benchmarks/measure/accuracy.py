@@ -26,11 +26,12 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
 from kernels.model.accuracy import element_bound
-from kernels.model.kernel import TileConfig
+from kernels.model.entry.config import TileConfig
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.selection.choose import choose
 from worker.cpu.environment import dated_environment
-from worker.device.runner import HostOperand, Runner, gathered
+from worker.device.operands import HostOperand
+from worker.device.runner import Runner, gathered
 from worker.process.start import make_runner
 
 SIZES = (2048, 4096, 8192)

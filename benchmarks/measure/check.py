@@ -27,7 +27,8 @@ from kernels.selection.choose import choose
 from worker.check.elements import narrow
 from worker.check.verify import check
 from worker.cpu.environment import dated_environment
-from worker.device.runner import HostOperand, Runner
+from worker.device.operands import HostOperand
+from worker.device.runner import Runner
 from worker.process.start import make_runner
 
 SIZES = (1024, 2048, 4096, 8192)

@@ -23,7 +23,8 @@ from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice, choose
+from kernels.selection.candidates import Choice
+from kernels.selection.choose import choose
 from worker.cpu.environment import dated_environment
 
 if TYPE_CHECKING:

@@ -12,10 +12,12 @@ from jobs.benchmarks.spec import BenchmarkSpec, ConfigGrid, Configs, KernelAxis,
 from jobs.errors import BenchmarkTooLarge, InvalidConfig, InvalidRequest
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME, CATALOG
+from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
 from kernels.model.host_library import HostLibraryKernel
-from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, DeviceTraits, Kernel, TileConfig
+from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
-from kernels.selection.choose import NoKernelError, choose
+from kernels.selection.candidates import NoKernelError
+from kernels.selection.choose import choose
 
 SPARE_BYTES = 1 << 30  # of a device's memory left free beside operands and product: flush buffer, contexts, workspace
 MAX_NAMED = 4  # times that a spec may name each of its cases, on average; a baseline is named by each case beside it

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from jobs.ledger.codec import new_row
 from jobs.ledger.parts import error_of, outcome_of
-from jobs.models import OPERANDS, Job, NewJob
+from jobs.models import Job, NewJob
 from jobs.redis.clock import us_of
+from jobs.requests.operands import OPERANDS
 from jobs.states import JobState
 
 

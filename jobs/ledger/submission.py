@@ -9,8 +9,9 @@ from jobs.ledger.chains import sources_of, unmet_error
 from jobs.ledger.interface import Success
 from jobs.ledger.limits import Limits, Quota, cost_of, limit_arguments
 from jobs.matrices.index import MIN_CHARGE_BYTES, Bounds
-from jobs.models import OPERANDS, BenchmarkOutcome, MatmulRequest, NewJob, Outcome
+from jobs.models import BenchmarkOutcome, MatmulRequest, NewJob, Outcome
 from jobs.redis.clock import microseconds
+from jobs.requests.operands import OPERANDS
 
 BESIDE = "beside"  # a `NewJob.batch`: of products that a worker may have under way at the same time
 

@@ -19,7 +19,7 @@ from jobs.errors import InvalidMatrix, InvalidRequest
 from jobs.formats.bit_floats import held_as_bits, narrow
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.formats.parser import check_shape
-from jobs.models import Distribution, RandomSpec
+from jobs.requests.operands import Distribution, RandomSpec
 from kernels.model.numerics import DTYPES, DTypeName
 
 BLOCK_ELEMENTS = 1 << 18

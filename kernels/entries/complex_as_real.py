@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kernels.entries.fp32_emulated import FP32_EMULATED
 from kernels.entries.fp64_emulated import FP64_EMULATED
-from kernels.model.kernel import ComposedKernel, CudaKernel, Kernel, Parameter
+from kernels.model.entry.config import Parameter
+from kernels.model.kernel import ComposedKernel, CudaKernel, Kernel
 from kernels.model.numerics import COMPLEX_ACCURACY
 
 EMULATED = Parameter(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from kernels.entries.hopper import CONSUMERS, HOPPER, WARPGROUP
 from kernels.entries.tensor_fp64 import TENSOR_FP64
-from kernels.model.arrange import tiles
+from kernels.model.entry.config import Parameter, TileConfig
 from kernels.model.entry.fallback import Fallback
-from kernels.model.kernel import CudaKernel, Kernel, Parameter, TileConfig
+from kernels.model.groups import tiles
+from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.launch_plan import Launch, Pass, Workspace
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from kernels.model.arrange import tiles
 from kernels.model.edge import EDGE, core, edge_clocks
 from kernels.model.entry.boxes import Boxes
-from kernels.model.groups import Grouped, tile_count
-from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
+from kernels.model.entry.config import Constraint, Parameter, TileConfig
+from kernels.model.groups import Grouped, tile_count, tiles
+from kernels.model.kernel import CudaKernel, Default, Kernel
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
 from kernels.model.scales import SCALE_DEPTH

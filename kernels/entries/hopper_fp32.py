@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kernels.entries.hopper import BARRIER_BYTES, HOPPER, LARGEST_SHARED_BYTES, OUT_BOXES, OUT_BYTES, OUT_ROWS
-from kernels.model.arrange import tiles
 from kernels.model.edge import EDGE, MAX_EDGE, core
 from kernels.model.entry.boxes import Boxes, Thin
-from kernels.model.kernel import Constraint, CudaKernel, Default, Parameter, TileConfig
+from kernels.model.entry.config import Constraint, Parameter, TileConfig
+from kernels.model.groups import tiles
+from kernels.model.kernel import CudaKernel, Default
 from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.triangle import TriangleName, triangle_tiles

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from kernels.model.entry.config import Parameter
 from kernels.model.groups import Grouped
 from kernels.model.host_library import HostLibraryKernel
-from kernels.model.kernel import Kernel, LibraryKernel, Parameter
+from kernels.model.kernel import Kernel, LibraryKernel
 from kernels.model.numerics import COMPLEX_ACCURACY, OWN_ACCURACY, AccuracyName, DTypeName
 from kernels.model.scales import any_config
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kernels.model.arrange import tile_grid
-from kernels.model.kernel import Constraint, CudaKernel, Kernel, Parameter, TileConfig
+from kernels.model.entry.config import Constraint, Parameter, TileConfig
+from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import OWN_ACCURACY, Problem
 

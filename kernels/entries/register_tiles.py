@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kernels.model.arrange import tile_grid
 from kernels.model.buckets import SKINNY
-from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
+from kernels.model.entry.config import Constraint, Parameter, TileConfig
+from kernels.model.kernel import CudaKernel, Default, Kernel
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from kernels.entries.warp_tiles import PIPELINED
-from kernels.model.arrange import MAX_GRID_Z, tile_grid, tiles
-from kernels.model.kernel import CudaKernel, Default, Kernel, Parameter, TileConfig
+from kernels.model.arrange import MAX_GRID_Z, tile_grid
+from kernels.model.entry.config import Parameter, TileConfig
+from kernels.model.groups import tiles
+from kernels.model.kernel import CudaKernel, Default, Kernel
 from kernels.model.launch_plan import Launch, Pass, Workspace
 from kernels.model.numerics import Problem
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 
-from kernels.model.arrange import tile_grid, tiles
+from kernels.model.arrange import tile_grid
 from kernels.model.buckets import SKINNY, BucketName
 from kernels.model.edge import EDGE, core, edge_clocks
-from kernels.model.kernel import Constraint, CudaKernel, Default, Parameter, TileConfig
+from kernels.model.entry.config import Constraint, Parameter, TileConfig
+from kernels.model.groups import tiles
+from kernels.model.kernel import CudaKernel, Default
 from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import OWN_ACCURACY, DTypeName, Problem
 from kernels.model.triangle import TriangleName, triangle_tiles

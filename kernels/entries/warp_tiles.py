@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kernels.entries.register_tiles import RUN_BYTES
-from kernels.model.arrange import tile_grid, tiles
+from kernels.model.arrange import tile_grid
 from kernels.model.buckets import SKINNY
-from kernels.model.groups import Grouped
-from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
+from kernels.model.entry.config import Constraint, Parameter, TileConfig
+from kernels.model.groups import Grouped, tiles
+from kernels.model.kernel import CudaKernel, Default, Kernel
 from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kernels.model.groups import tile_rows
-from kernels.model.groups import tiles as tiles
+from kernels.model.groups import tile_rows, tiles
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import Problem
 

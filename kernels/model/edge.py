@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kernels.model.arrange import MAX_GRID_Z, tiles
-from kernels.model.kernel import Parameter, TileConfig
+from kernels.model.arrange import MAX_GRID_Z
+from kernels.model.entry.config import Parameter, TileConfig
+from kernels.model.groups import tiles
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, Problem
 

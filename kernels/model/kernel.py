@@ -13,11 +13,7 @@ from typing import Literal
 
 from kernels.model.buckets import BUCKET_NAMES, BucketName, bucket_of
 from kernels.model.entry.boxes import Boxes
-from kernels.model.entry.config import NO_CONFIG as NO_CONFIG
-from kernels.model.entry.config import ConfigError as ConfigError
-from kernels.model.entry.config import Constraint as Constraint
-from kernels.model.entry.config import Parameter as Parameter
-from kernels.model.entry.config import TileConfig as TileConfig
+from kernels.model.entry.config import NO_CONFIG, ConfigError, Constraint, Parameter, TileConfig
 from kernels.model.entry.fallback import Fallback
 from kernels.model.entry.sentences import describe_config, too_new, too_old
 from kernels.model.fused import FusedEpilogue

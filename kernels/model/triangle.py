@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from kernels.model.arrange import tiles
+from kernels.model.groups import tiles
 from kernels.model.launch_plan import Launch, Mirror
 from kernels.model.numerics import DTYPES, Problem
 

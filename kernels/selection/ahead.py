@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.buckets import EXAMPLES
-from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, DeviceTraits, TileConfig
+from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
+from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice, choose_from
+from kernels.selection.candidates import Choice
+from kernels.selection.choose import choose_from
 from kernels.selection.defaults import example
 from kernels.selection.tuned import TABLES, Entry, RankedRow, TunedTable, table_for, tables_for
 

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from kernels.catalog import CATALOG
-from kernels.model.kernel import DeviceTraits, Kernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import DeviceTraits, Kernel
 from kernels.model.numerics import AccuracyName, Problem
 
 

@@ -7,13 +7,12 @@ from dataclasses import replace
 from functools import lru_cache
 
 from kernels.catalog import BY_NAME
+from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.entry.sentences import no_groups, wrong_scales
-from kernels.model.kernel import NO_CONFIG, ComposedKernel, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
+from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceTraits, Kernel, LibraryKernel
 from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
 from kernels.model.pairs import inner_problem
-from kernels.selection.candidates import Choice as Choice
-from kernels.selection.candidates import NoKernelError as NoKernelError
-from kernels.selection.candidates import candidates as candidates
+from kernels.selection.candidates import Choice, NoKernelError, candidates
 from kernels.selection.forecast import Forecast, forecasts, promising
 from kernels.selection.grouped import choose_grouped
 from kernels.selection.nearby import Nearby, nearby

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from kernels.model.kernel import NO_CONFIG, ComposedKernel, DeviceTraits
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import ComposedKernel, DeviceTraits
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice, choose
+from kernels.selection.candidates import Choice
+from kernels.selection.choose import choose
 
 
 def real_choice(choice: Choice, problem: Problem, traits: DeviceTraits) -> Choice:

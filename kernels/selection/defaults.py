@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from kernels.model.architectures import ARCHITECTURES, Architecture
 from kernels.model.buckets import EXAMPLES, BucketName
-from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import DTypeName, Problem
 
 

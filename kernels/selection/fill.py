@@ -6,7 +6,8 @@ from functools import lru_cache
 
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
-from kernels.model.kernel import CudaKernel, DeviceTraits, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import DTypeName, Problem
 from kernels.resources import records_of
 

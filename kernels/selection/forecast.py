@@ -27,7 +27,8 @@ from math import exp, log, sqrt
 import numpy as np
 
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
+from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
+from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.model.triangle import whole
 from kernels.selection.distance import Place, place_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kernels.model.kernel import NO_CONFIG, DeviceTraits, Kernel
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import DeviceTraits, Kernel
 from kernels.model.numerics import AccuracyName, Problem
 from kernels.selection.candidates import Choice, NoKernelError, candidates
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kernels.model.kernel import NO_CONFIG, DeviceTraits
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import AccuracyName, Problem
 from kernels.selection.candidates import Choice, NoKernelError, candidates
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
 from kernels.model.numerics import Problem
 from kernels.model.triangle import MULTIPROCESSORS, mirror_clocks, whole
 

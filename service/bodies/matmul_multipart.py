@@ -12,7 +12,7 @@ from pathlib import Path
 from jobs.errors import InvalidRequest, MatmulError
 from jobs.formats.npy import NpyParser
 from jobs.formats.parser import MatrixHeader
-from jobs.models import INPUTS
+from jobs.requests.operands import INPUTS
 from service.bodies.multipart import MultipartParser, Part, boundary_of
 from service.bodies.options import MatmulOptions, parse_model
 from service.bodies.piece import Piece

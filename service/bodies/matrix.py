@@ -13,7 +13,7 @@ from jobs.formats.npy import NpyParser
 from jobs.formats.parser import MatrixHeader, MatrixParser, OctetParser, OpenSink
 from jobs.formats.safetensors import SafetensorsParser
 from jobs.matrices.random import check_random, generate_chunks
-from jobs.models import RandomSpec
+from jobs.requests.operands import RandomSpec
 from kernels.model.numerics import DTYPES, DTypeName
 from service.bodies.body import Body
 from service.bodies.nested_lists import read_lists

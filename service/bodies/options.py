@@ -13,9 +13,9 @@ from jobs.base import Strict
 from jobs.errors import InvalidRequest, MalformedBody, MatmulError, UnknownKernel, UnsupportedDType
 from jobs.formats.factors import Factor
 from jobs.kernel_choice import KernelChoice
-from jobs.models import INPUTS, RandomSpec, VerifyName
+from jobs.models import VerifyName
 from jobs.requests.bounds import Tolerance
-from jobs.requests.operands import SCALES
+from jobs.requests.operands import INPUTS, SCALES, RandomSpec
 from kernels.model.activations import ActivationName
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
 from kernels.model.outputs import multiplied_as

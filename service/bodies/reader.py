@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from jobs.errors import InvalidRequest, MalformedBody
 from jobs.formats.elements import Array
 from jobs.formats.parser import MatrixHeader
-from jobs.models import INPUTS, RandomSpec
+from jobs.requests.operands import INPUTS, RandomSpec
 from kernels.model.numerics import DTypeName
 from service.bodies.nested_lists import loads
 from service.bodies.options import JobRef, MatmulOptions, MatrixRef, RandomOperand, parse_model

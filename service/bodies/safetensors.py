@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jobs.formats.parser import MatrixHeader
 from jobs.formats.safetensors import SafetensorsParser
-from jobs.models import INPUTS
+from jobs.requests.operands import INPUTS
 from service.bodies.options import MatmulOptions, parse_model
 from service.bodies.piece import Piece
 from service.bodies.reader import NEEDED, OPTIONS, Check, MatmulInput, OpenUpload, Reader, json_options

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from jobs.errors import InvalidMatrix, InvalidRequest, MalformedBody, MatmulError
 from jobs.formats.parser import MatrixHeader, MatrixParser, check_shape
-from jobs.models import OPERANDS
+from jobs.requests.operands import OPERANDS
 from service.bodies.nested_lists import parse_shaped
 from service.bodies.options import MatmulOptions, parse_model
 from service.bodies.piece import Piece

@@ -12,9 +12,11 @@ from jobs.errors import InvalidConfig, NoWorkerForKernel
 from jobs.requests.bounds import ErrorBound
 from jobs.requests.operands import are_transposes
 from kernels.model.bounds import any_magnitudes
-from kernels.model.kernel import ConfigError, DeviceTraits, Kernel
+from kernels.model.entry.config import ConfigError
+from kernels.model.kernel import DeviceTraits, Kernel
 from kernels.model.numerics import OPERAND_FLAGS, AccuracyName
-from kernels.selection.choose import Choice, NoKernelError, choose, choose_from
+from kernels.selection.candidates import Choice, NoKernelError
+from kernels.selection.choose import choose, choose_from
 from kernels.selection.triangles import ONE_TRIANGLE, computes_triangle
 from kernels.selection.tuned import TABLES
 from service.bodies.reader import NEEDED, MatmulInput

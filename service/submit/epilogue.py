@@ -5,7 +5,7 @@ from __future__ import annotations
 from jobs.errors import InvalidRequest, ShapeMismatch, UnsupportedDType
 from kernels.model.numerics import DTYPES, Problem
 from service.bodies.options import MatmulOptions
-from service.submit.plan import OperandType
+from service.submit.operand_type import OperandType
 
 FACTORS = ("alpha", "beta")
 LOWEST, HIGHEST = -(2**31), 2**31 - 1  # of a factor of integers

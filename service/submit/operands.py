@@ -12,8 +12,8 @@ from jobs.ledger.chains import ENDS, operand_failed
 from jobs.matrices.interface import MatrixInfo
 from jobs.matrices.packed import PackedMatrix
 from jobs.matrices.random import check_random
-from jobs.models import INPUTS, OPERANDS, Job, MatmulRequest, OperandRef, RandomSpec, product_id
-from jobs.requests.operands import SCALES
+from jobs.models import Job, MatmulRequest, product_id
+from jobs.requests.operands import INPUTS, OPERANDS, SCALES, OperandRef, RandomSpec
 from jobs.states import JobState
 from kernels.model.numerics import DTypeName
 from kernels.model.scales import SCALE_DTYPE
@@ -25,7 +25,8 @@ from service.context import Context
 from service.submit.epilogue import check_epilogue
 from service.submit.groups import check_alone
 from service.submit.matrices import product_in_record
-from service.submit.plan import OperandType, ProductPlan, make_plan
+from service.submit.operand_type import OperandType
+from service.submit.plan import ProductPlan, make_plan
 from service.submit.scales import check_both
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jobs.errors import InvalidConfig, NoWorkerForKernel, NoWorkers
 from jobs.fleet.workers import WorkerInfo, why_unserved
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import ConfigError
+from kernels.model.entry.config import ConfigError
 from kernels.selection.demands import unmet
 from service.bodies.options import MatmulOptions
 from service.submit.demands import field_of

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from jobs.errors import InvalidConfig, InvalidMatrix, InvalidRequest, ShapeMismatch, UnsupportedDType
 from kernels.catalog import BY_NAME, CATALOG
+from kernels.model.entry.config import ConfigError
 from kernels.model.entry.sentences import no_groups, wrong_scales
-from kernels.model.kernel import ConfigError, Kernel
+from kernels.model.kernel import Kernel
 from kernels.model.numerics import DTYPES, OPERAND_FLAGS, AccuracyName, DTypeName, Problem, loosest
 from kernels.model.outputs import Delivered, delivered_of, multiplied_as
 from kernels.selection.demands import NOTHING, Demand
@@ -16,7 +17,7 @@ from service.bodies.options import MatmulOptions
 from service.bodies.sizes import in_units
 from service.submit.demands import demand_of, demanded, field_of
 from service.submit.groups import grouped
-from service.submit.operand_type import OperandType as OperandType
+from service.submit.operand_type import OperandType
 from service.submit.output import check_output, check_proven, not_multiplied
 from service.submit.scales import NO_SCALES, check_scales
 

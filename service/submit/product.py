@@ -14,9 +14,9 @@ from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.submission import BESIDE
 from jobs.matrices.packed import DIGEST_BYTES
-from jobs.models import INPUTS, OPERANDS, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, RandomSpec
-from jobs.requests.job_matrices import StoredOperand
-from jobs.requests.operands import SCALES
+from jobs.models import Job, MatmulRequest, NewJob
+from jobs.requests.job_matrices import JobMatrices, StoredOperand
+from jobs.requests.operands import INPUTS, OPERANDS, SCALES, OperandRef, RandomSpec
 from jobs.states import REDRIVABLE
 from kernels.model.numerics import OPERAND_FLAGS
 from kernels.model.scales import SCALE_DTYPE

@@ -12,13 +12,14 @@ from jobs.errors import OperandDamaged
 from jobs.fleet.workers import DeviceInfo
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
-from kernels.model.kernel import NO_CONFIG, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from worker.check.elements import narrow, widen
 from worker.check.verify import check
 from worker.cpu.blas import multiply
 from worker.cpu.device import cpu_info
-from worker.device.runner import HostOperand, host_operands, verify_on_host
+from worker.device.operands import HostOperand
+from worker.device.runner import host_operands, verify_on_host
 
 FLOAT32_CLASSES: tuple[AccuracyName, ...] = ("fp32", "tf32", "bf16", "fp16", "fp32_normwise")
 # Every type, and every class: where no kernel of the CPU has one, operands are rounded to it first.

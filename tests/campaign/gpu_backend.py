@@ -13,7 +13,8 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from jobs.settings import Settings
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice, choose
+from kernels.selection.candidates import Choice
+from kernels.selection.choose import choose
 from tests.campaign.backends import Backend, Made, Way, as_made
 from tests.campaign.scenes import clean, faulty
 from tests.stress.cases import Deck
@@ -25,7 +26,8 @@ from worker.cuda.check.checked import DeviceProduct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.memory import upload
 from worker.cuda.runner import CudaRunner
-from worker.device.runner import HostOperand, Product, gathered, host_operands
+from worker.device.operands import HostOperand
+from worker.device.runner import Product, gathered, host_operands
 
 
 class MadeOnGpu(Made):

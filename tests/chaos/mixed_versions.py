@@ -28,7 +28,7 @@ import httpx
 import numpy as np
 
 from jobs.matrices.random import generate
-from jobs.models import RandomSpec
+from jobs.requests.operands import RandomSpec
 from tests.chaos.network.connections import Connections
 from tests.chaos.verdict.account import unended
 from tests.support.mixed_stack import VERSIONS, MixedStack, Version

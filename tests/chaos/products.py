@@ -13,7 +13,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from jobs.matrices.random import generate
-from jobs.models import RandomSpec
+from jobs.requests.operands import RandomSpec
 
 Path = Literal[
     "inline", "in record", "stored", "large", "uploaded", "chained", "waited for", "sent thrice", "cancelled",

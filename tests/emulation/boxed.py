@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
+from kernels.model.entry.config import TileConfig
 from kernels.model.fused import FusedEpilogue
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.launch_plan import Workspace
 from kernels.model.numerics import Problem
 from tests.emulation.launches import Layout, Memory, Run

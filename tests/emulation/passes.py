@@ -11,7 +11,8 @@ import numpy as np
 
 from jobs.formats.elements import Array
 from kernels.entries.fp32_emulated import DEPTH, DIGITS, FP32_EMULATED, LINES, VERDICT_BYTES
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.launch_plan import Launch, Pass
 from kernels.model.numerics import Problem
 from tests.emulation.launches import Layout, Memory, Run, execute

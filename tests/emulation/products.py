@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import DTYPES, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute

@@ -37,7 +37,8 @@ from worker.cuda.sources import (
     complex_layout_program,
     epilogue_program,
 )
-from worker.device.runner import Epilogue, HostOperand
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue
 
 HERE: tuple[DTypeName, ...] = ("complex64", "complex128")
 OF_EPILOGUE = ("complex_epilogue", "complex_epilogue_check")

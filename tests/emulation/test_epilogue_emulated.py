@@ -23,7 +23,8 @@ from worker.cpu.epilogue import add_epilogue
 from worker.cuda.epilogue.plan import bias_steps, check_launch, epilogue_launch, sizes
 from worker.cuda.pitch import Layout
 from worker.cuda.sources import epilogue_check_program, epilogue_program
-from worker.device.runner import Epilogue, HostOperand
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue
 
 DTYPES: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64", "int32")
 FACTORS = [(1.0, 1.0), (-3.0, 0.0), (0.0, 2.0), (7.0, -5.0)]

@@ -10,7 +10,7 @@ import pytest
 
 from kernels.entries.hopper_fp32 import HOPPER_FP32
 from kernels.entries.tensor_fp64 import TENSOR_FP64
-from kernels.model.arrange import tiles
+from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import Problem

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.model.arrange import tiles
+from kernels.model.groups import tiles
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, DTypeName
 from tests.emulation.launches import Layout, Memory, Run, execute

@@ -13,7 +13,8 @@ import pytest
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
 from kernels.entries.strassen import FACTORS
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
 from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.products import Case, LayoutName, after_passes, numbers, product, run_of

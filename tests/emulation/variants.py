@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.defaults import DefaultConfig, default_configs, main_dtype
 from worker.cuda.sources import Program, kernel_program

@@ -12,12 +12,15 @@ import pytest
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.models import Measured, Verification
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice, choose
+from kernels.selection.candidates import Choice
+from kernels.selection.choose import choose
 from worker.check.verify import check
 from worker.cuda.sources import kernel_program
-from worker.device.runner import HostOperand, gathered
+from worker.device.operands import HostOperand
+from worker.device.runner import gathered
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from kernels.catalog import CATALOG
 from kernels.model.edge import MAX_EDGE
-from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.pairs import pair_dtypes
 from kernels.selection.defaults import example, main_dtype

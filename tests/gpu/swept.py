@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import cupy
 
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, Problem
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands, as_real

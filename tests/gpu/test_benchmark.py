@@ -12,7 +12,7 @@ from jobs.benchmarks.spec import DataDistribution, DataSpec
 from jobs.formats import bfloat16, float8
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG
+from kernels.model.entry.config import NO_CONFIG
 from kernels.model.numerics import DTYPES, REAL_NAMES, DTypeName, Problem
 from worker.check.verify import check
 

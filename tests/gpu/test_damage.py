@@ -14,7 +14,8 @@ from kernels.model.numerics import OWN_ACCURACY, DTypeName, Problem
 from tests.gpu.products import choice
 from tests.support.kernels.products import operands
 from worker.check.verify import check
-from worker.device.runner import HostOperand, gathered
+from worker.device.operands import HostOperand
+from worker.device.runner import gathered
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner

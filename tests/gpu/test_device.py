@@ -20,7 +20,8 @@ from tests.gpu.products import choice, multiply
 from tests.support.kernels.products import assert_right, operands
 from worker.check.verify import check
 from worker.cuda.sources import Program, kernel_program
-from worker.device.runner import HostOperand, Product, StoredOperand, gathered
+from worker.device.operands import HostOperand, StoredOperand
+from worker.device.runner import Product, gathered
 from worker.process.readiness import prove
 
 HOST_CHECK_ELEMENTS = 3 << 14  # as in worker/cuda/runner.py

@@ -11,10 +11,11 @@ import pytest
 
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, CudaKernel, LibraryKernel
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import CudaKernel, LibraryKernel
 from kernels.model.numerics import AccuracyName, Problem
 from kernels.selection.choose import choose, contenders
-from worker.device.runner import HostOperand
+from worker.device.operands import HostOperand
 from worker.process.device_loans import DeviceLoans, DeviceWanted
 from worker.product.auto import AutoChoices
 from worker.product.probe import probe_for

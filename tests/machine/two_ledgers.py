@@ -10,7 +10,8 @@ from jobs.ledger.codec import job_error
 from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.limits import ALONE, Beside
 from jobs.ledger.submission import BESIDE
-from jobs.models import Job, JobMatrices, Progress
+from jobs.models import Job, Progress
+from jobs.requests.job_matrices import JobMatrices
 from jobs.states import REDRIVABLE, TERMINAL, JobState
 from tests.machine.both_ledgers import BothLedgers
 from tests.machine.played import has_effect, state_of

@@ -22,7 +22,7 @@ from typing import Any
 from unittest import mock
 
 from jobs.settings import Settings
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from tests.stress.cases import Case, Deck, described
 from tests.stress.proof import wrong
 from tests.stress.shares import run_shares, shares

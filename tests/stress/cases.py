@@ -9,7 +9,8 @@ from random import Random
 
 from benchmarks.operand_kinds import KINDS
 from kernels.catalog import CATALOG
-from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceClass, DeviceTraits, Kernel, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.kernel import CudaKernel, DeviceClass, DeviceTraits, Kernel
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.campaign.data import INTEGERS
 

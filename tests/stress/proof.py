@@ -13,7 +13,8 @@ from tests.stress.cases import Case
 from tests.support.kernels.products import in_float64, operands, stored
 from worker.check.elements import as_exact
 from worker.check.verify import check
-from worker.device.runner import HostOperand, Runner, gathered
+from worker.device.operands import HostOperand
+from worker.device.runner import Runner, gathered
 
 
 def wrong(runner: Runner, case: Case, seed: int) -> str | None:

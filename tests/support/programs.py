@@ -10,8 +10,9 @@ from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.activations import ActivationName
 from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.buckets import BucketName
+from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.fused import FusedEpilogue
-from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from kernels.model.pairs import pair_dtypes
 from kernels.selection.defaults import example, main_dtype

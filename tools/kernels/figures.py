@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, CudaKernel
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.published import PUBLISHED
 from kernels.published_records import Publication, PublishedDevice, PublishedRecord

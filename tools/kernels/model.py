@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import prod
 
 from kernels.model.architectures import H200
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.resources import ConfigRecord, records_of
 from kernels.selection.defaults import default_config, main_dtype

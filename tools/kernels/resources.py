@@ -20,7 +20,8 @@ from pathlib import Path
 
 from kernels.catalog import CATALOG
 from kernels.model.architectures import ARCHITECTURES, H200
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.resources import COLUMNS, DIRECTORY, ConfigRecord, KernelRecords, read
 from kernels.selection.defaults import default_configs, main_dtype

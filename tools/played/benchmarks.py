@@ -11,7 +11,7 @@ from jobs.benchmarks.records import AttemptInfo, BenchmarkSummary, CaseRecord, C
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.fleet.workers import DeviceInfo
 from jobs.models import BenchmarkOutcome, Job, Progress
-from kernels.model.kernel import NO_CONFIG
+from kernels.model.entry.config import NO_CONFIG
 from kernels.model.numerics import Problem
 from kernels.published_records import Status
 from tools.played.api import Api

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from jobs.benchmarks.spec import TuneSpec
-from kernels.model.kernel import Parameter, TileConfig
+from kernels.model.entry.config import Parameter, TileConfig
 
 FINALISTS = 4
 RANDOM_SHARE = 0.5  # of the budget, before nearest configs

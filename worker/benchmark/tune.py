@@ -17,7 +17,7 @@ from jobs.errors import InvalidConfig, InvalidRequest, JobFailed
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
-from kernels.model.kernel import TileConfig
+from kernels.model.entry.config import TileConfig
 from kernels.model.numerics import Problem
 from kernels.resources import records_of
 from worker.benchmark.order import shuffled_runs

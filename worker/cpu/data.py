@@ -7,7 +7,7 @@ import numpy as np
 from jobs.benchmarks.spec import DataSpec
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.random import generate
-from jobs.models import RandomSpec
+from jobs.requests.operands import RandomSpec
 from kernels.model.numerics import DTYPES, DTypeName
 from worker.check.elements import narrow, widen
 

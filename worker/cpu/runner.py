@@ -22,7 +22,7 @@ from jobs.models import Measured
 from jobs.settings import Settings
 from kernels.model.numerics import Problem
 from kernels.model.outputs import delivered_of
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from kernels.tiles.choice import too_deep, whole_bytes, with_epilogue
 from kernels.tiles.estimate import best_plan, estimate
 from worker.cpu.bench import CpuBench
@@ -38,16 +38,9 @@ from worker.cpu.tiles import CPU_SPEEDS, CpuTiledProduct, tile_bytes
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
 from worker.device.host_turns import LongWait
-from worker.device.runner import (
-    DoesNotFit,
-    Epilogue,
-    HostOperand,
-    Product,
-    ScaledOperand,
-    operands_as_checked,
-    verify_on_host,
-    wrong_on_host,
-)
+from worker.device.operands import HostOperand
+from worker.device.runner import DoesNotFit, Epilogue, Product, operands_as_checked, verify_on_host, wrong_on_host
+from worker.device.scaled import ScaledOperand
 from worker.device.tiles import TiledProduct, TiledTask, Tiling, TilingRunner, described
 
 # Products of fewer operations take one thread: waking others costs more than they save, and keeps cores from the

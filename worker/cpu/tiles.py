@@ -20,7 +20,8 @@ from worker.check.fingerprint import fingerprint_of_items
 from worker.check.verify import NOT_CHECKED, check
 from worker.cpu.epilogue import add_epilogue
 from worker.cpu.kernels import CPU_KERNELS
-from worker.device.runner import Epilogue, HostOperand, host_operands, verify_on_host, wrong_on_host
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue, host_operands, verify_on_host, wrong_on_host
 from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, TileRecord, stored_part
 
 CPU_SPEEDS = Speeds(flops=1e11, copied_bytes=1e10, memory_bytes=1e10)  # for the choice among plans alone

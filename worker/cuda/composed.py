@@ -12,7 +12,7 @@ from functools import partial
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
 from kernels.model.numerics import DTYPES, Problem
 from kernels.model.pairs import inner_problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from kernels.selection.composed import real_choice
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands, as_real, is_finite

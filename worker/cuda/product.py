@@ -34,15 +34,8 @@ from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout
 from worker.cuda.scaled.on_device import DequantisedForCheck, dequantised_for_check
 from worker.device.cancellable_lock import LockRequest
-from worker.device.runner import (
-    Epilogue,
-    HostOperand,
-    Product,
-    gathered,
-    operands_as_checked,
-    verify_on_host,
-    wrong_on_host,
-)
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue, Product, gathered, operands_as_checked, verify_on_host, wrong_on_host
 
 DIGESTED_HERE_BYTES = 1 << 20  # of a product: in less time than the device is asked to
 OPERAND_DIGESTS = (0, 1, 3, 4)  # of A, B and what is added, among all that are taken; 2 is the product's

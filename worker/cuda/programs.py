@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceTraits, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceTraits
 from kernels.model.numerics import DTYPES, Problem
 from kernels.model.pairs import inner_problem
 from kernels.model.triangle import whole
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from kernels.selection.composed import real_choice
 from worker.cuda.sources import (
     Program,

@@ -20,7 +20,7 @@ from jobs.settings import Settings
 from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import ComposedKernel, CudaKernel, LibraryKernel
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from worker.cpu.device import usable_cores
 from worker.cuda.bench.bench import CudaBench
 from worker.cuda.bench.ceilings import CoreRoofs
@@ -53,7 +53,8 @@ from worker.cuda.tiles.gpus import Gpu, gang, gpu_indices
 from worker.cuda.tiles.tiler import Tiler
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
-from worker.device.runner import Epilogue, HostOperand, Product
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue, Product
 from worker.device.tiles import TiledProduct, TiledTask, Tiling, TilingRunner
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.

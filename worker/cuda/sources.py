@@ -13,8 +13,9 @@ from pathlib import Path
 
 from kernels.model.activations import ActivationName
 from kernels.model.edge import MAX_EDGE, is_small
+from kernels.model.entry.config import TileConfig
 from kernels.model.fused import FusedEpilogue
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.model.scales import SCALED_DTYPE
 from kernels.model.sources import source_files

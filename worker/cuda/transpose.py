@@ -7,7 +7,8 @@ from typing import Any
 import cupy
 import numpy as np
 
-from kernels.model.arrange import MAX_GRID_Z, tiles
+from kernels.model.arrange import MAX_GRID_Z
+from kernels.model.groups import tiles
 from kernels.model.numerics import DTYPES, DTypeName
 from worker.cuda.calls import Arguments, Call
 from worker.cuda.compile import Compiler

@@ -24,7 +24,7 @@ from kernels.catalog import CATALOG
 from kernels.model.activations import ActivationName
 from kernels.model.groups import groups_of
 from kernels.model.numerics import DTypeName, Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from worker.check.checked import Checkable, HostProduct
 from worker.check.elements import core
 from worker.check.epilogue import After, wrong_elements
@@ -33,10 +33,8 @@ from worker.check.host_matrix import HostMatrix
 from worker.check.views.as_real import real_matrices
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import LockRequest, go_on
-from worker.device.operands import HostOperand as HostOperand
-from worker.device.operands import StoredOperand as StoredOperand
-from worker.device.operands import WidenedOperand as WidenedOperand
-from worker.device.scaled import ScaledOperand as ScaledOperand
+from worker.device.operands import HostOperand
+from worker.device.scaled import ScaledOperand
 
 
 @dataclass(frozen=True, slots=True)

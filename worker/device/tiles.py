@@ -12,11 +12,12 @@ from jobs.formats.elements import Array
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.models import Measured, Verification
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from kernels.tiles.estimate import Estimate
 from kernels.tiles.plan import Side, Tile, TilePlan
 from worker.device.cancellable_lock import go_on
-from worker.device.runner import Epilogue, HostOperand, Runner
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue, Runner
 
 
 class TileRecord(Strict):

@@ -11,8 +11,9 @@ from jobs.errors import DeviceFault, JobFailed, MatrixNotFound, NoRoomForProduct
 from jobs.ledger.chains import Taken
 from jobs.ledger.interface import Claimed, Ledger, Success
 from jobs.matrices.interface import MatrixStore
-from jobs.models import BenchmarkOutcome, JobError, Outcome, StoredOperand, product_id
+from jobs.models import BenchmarkOutcome, JobError, Outcome, product_id
 from jobs.redis.replicas import Mark
+from jobs.requests.job_matrices import StoredOperand
 from jobs.settings import Settings
 from worker.device.host_turns import LongWait
 from worker.device.retry import pause, retry_until

@@ -11,12 +11,15 @@ from jobs.errors import MatmulError
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, DeviceTraits
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from kernels.selection.choose import Choice, choose
+from kernels.selection.candidates import Choice
+from kernels.selection.choose import choose
 from worker.check.elements import as_exact, narrow, widen
 from worker.check.verify import check
-from worker.device.runner import HostOperand, Runner, gathered
+from worker.device.operands import HostOperand
+from worker.device.runner import Runner, gathered
 
 # Rows, columns, depth: no multiples of any tile. The second is large enough for a GPU to check it itself.
 SHAPES = ((33, 17, 29), (601, 499, 60))

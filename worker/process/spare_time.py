@@ -15,10 +15,10 @@ import structlog
 from jobs.errors import DeviceFault, KernelUnavailable, StoreFull, StoreUnavailable
 from jobs.fleet.measured import MeasuredShapes
 from jobs.settings import AutoMeasures
-from kernels.model.kernel import ConfigError
+from kernels.model.entry.config import ConfigError
 from kernels.model.numerics import Problem
 from kernels.selection.ahead import likely_products
-from kernels.selection.choose import Choice, NoKernelError
+from kernels.selection.candidates import Choice, NoKernelError
 from worker.device.runner import Runner
 from worker.process.device_loans import DeviceLoans, DeviceWanted
 from worker.process.lease import EXIT_FAULT, end_process

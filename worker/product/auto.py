@@ -6,9 +6,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
-from kernels.model.kernel import NO_CONFIG, Kernel, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.kernel import Kernel
 from kernels.model.numerics import AccuracyName, Problem
-from kernels.selection.choose import Choice, choose, choose_from
+from kernels.selection.candidates import Choice
+from kernels.selection.choose import choose, choose_from
 from kernels.selection.tuned import TABLES, TunedTable
 from worker.device.runner import Runner
 from worker.product.magnitudes import MeasuredMagnitudes

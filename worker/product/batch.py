@@ -18,7 +18,8 @@ from jobs.matrices.packed import pack
 from jobs.models import MatmulRequest
 from kernels.model.numerics import Problem
 from worker.check.verify import max_direct_batch
-from worker.device.runner import HostOperand, Runner, gathered
+from worker.device.operands import HostOperand
+from worker.device.runner import Runner, gathered
 from worker.product.auto import AutoChoices
 from worker.product.multiply import CHANGED, Multiplied, choose_kernel, store_bytes, verified
 from worker.product.operands import operand

@@ -12,7 +12,8 @@ from kernels.catalog import BY_NAME
 from kernels.model.bounds import Magnitudes, any_magnitudes
 from kernels.model.kernel import Kernel, LibraryKernel
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice, choose
+from kernels.selection.candidates import Choice
+from kernels.selection.choose import choose
 from kernels.selection.demands import Demand, demand_of, may_serve, unmet
 from worker.device.runner import Runner
 from worker.product.auto import AutoChoices

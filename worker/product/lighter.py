@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from jobs.errors import OutOfDeviceMemory
 from jobs.models import MatmulRequest
-from kernels.model.kernel import NO_CONFIG, Kernel
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import Kernel
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice, candidates, preferred_of
+from kernels.selection.candidates import Choice, candidates
+from kernels.selection.choose import preferred_of
 from worker.device.runner import DoesNotFit, Runner
 
 

@@ -11,7 +11,7 @@ from jobs.formats.elements import Array
 from kernels.model.bounds import Magnitudes
 from kernels.model.numerics import DTYPES, DTypeName
 from worker.check.elements import as_float64
-from worker.device.runner import HostOperand
+from worker.device.operands import HostOperand
 
 CHUNK = 1 << 17  # elements looked at together, in a core's cache
 KEPT = 4096  # operands

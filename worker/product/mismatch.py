@@ -13,7 +13,7 @@ from typing import NamedTuple
 from jobs.errors import JobFailed, MatmulError, OperandOutOfRange, VerificationFailed
 from jobs.models import Verification
 from kernels.model.numerics import ACCURACY_RANGE, Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from worker.check.elementwise import Operands
 
 

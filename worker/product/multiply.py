@@ -24,10 +24,12 @@ from jobs.matrices.interface import MatrixStore, MatrixWriter, Place
 from jobs.matrices.packed import PackedMatrix, pack
 from jobs.models import MatmulRequest, Outcome, Verification, product_id
 from kernels.model.bounds import Magnitudes
-from kernels.model.kernel import ConfigError, Kernel
+from kernels.model.entry.config import ConfigError
+from kernels.model.kernel import Kernel
 from kernels.model.numerics import Problem
 from kernels.model.outputs import Delivered
-from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
+from kernels.selection.candidates import Choice, NoKernelError
+from kernels.selection.choose import choose, choose_again
 from kernels.selection.demands import demand_of
 from worker.check.verify import NOT_CHECKED, check
 from worker.device.host_turns import LongWait

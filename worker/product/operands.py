@@ -15,11 +15,13 @@ from jobs.matrices.indexed_store import is_address
 from jobs.matrices.interface import MatrixStore, StoredMatrix
 from jobs.matrices.packed import PackedMatrix
 from jobs.matrices.random import generate
-from jobs.models import MatmulRequest, OperandRef, job_of_product
+from jobs.models import MatmulRequest, job_of_product
+from jobs.requests.operands import OperandRef
 from kernels.model.scales import block_of, width_of
 from kernels.selection.demands import demand_of
 from worker.cpu.room import check_room
-from worker.device.runner import Epilogue, HostOperand, StoredOperand, WidenedOperand
+from worker.device.operands import HostOperand, StoredOperand, WidenedOperand
+from worker.device.runner import Epilogue
 from worker.device.scaled import ScaledOperand, check_values
 
 

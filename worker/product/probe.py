@@ -13,9 +13,11 @@ from jobs.benchmarks.records import CaseRecord
 from jobs.benchmarks.spec import BenchmarkSpec, KernelAxis, Shape, TimingSpec
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, Kernel, LibraryKernel
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import Kernel, LibraryKernel
 from kernels.model.numerics import AccuracyName, Problem
-from kernels.selection.choose import Choice, candidates, choose, contenders, preferred_of
+from kernels.selection.candidates import Choice, candidates
+from kernels.selection.choose import choose, contenders, preferred_of
 from kernels.selection.forecast import Forecast
 from kernels.selection.ranking import compared, error_ratio
 from kernels.selection.tuned import Entry, Trial, TunedTable

@@ -28,12 +28,13 @@ from kernels.catalog import BY_NAME
 from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import Kernel
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from kernels.tiles.plan import TilePlan
 from worker.check.rounding import rounding_of
 from worker.check.verify import NOT_CHECKED
 from worker.cpu.room import check_room
-from worker.device.runner import Epilogue, HostOperand, host_operands
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue, host_operands
 from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, Tiling, TilingRunner
 from worker.product.mismatch import Mismatch, failed_check, wrong_epilogue
 from worker.product.operands import epilogue_of, multiplied

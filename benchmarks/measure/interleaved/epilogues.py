@@ -21,9 +21,10 @@ from benchmarks.recorded import write_rows
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, CudaKernel
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from worker.cpu.environment import dated_environment
 from worker.device.operands import HostOperand
 

@@ -21,10 +21,12 @@ from benchmarks.recorded import write_rows
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
+from kernels.model.entry.config import TileConfig
 from kernels.model.groups import groups_of
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
-from kernels.selection.choose import Choice, choose
+from kernels.selection.candidates import Choice
+from kernels.selection.choose import choose
 from worker.cpu.environment import dated_environment
 
 if TYPE_CHECKING:

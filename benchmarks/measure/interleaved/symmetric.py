@@ -22,10 +22,11 @@ from benchmarks.recorded import write_rows
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.triangle import triangle_flops, whole
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from kernels.selection.triangles import computes_triangle
 from worker.cpu.environment import dated_environment
 

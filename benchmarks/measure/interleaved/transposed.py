@@ -22,7 +22,8 @@ from benchmarks.recorded import write_rows
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, CudaKernel
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from worker.cpu.environment import dated_environment
 

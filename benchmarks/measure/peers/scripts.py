@@ -22,22 +22,14 @@ from pydantic import SecretStr
 from benchmarks.measure.peers.server_time import SCRIPTS
 from jobs.ledger.interface import Success
 from jobs.matrices.packed import pack
-from jobs.models import (
-    ANONYMOUS,
-    JobMatrices,
-    MatmulRequest,
-    Measured,
-    NewJob,
-    OperandRef,
-    Outcome,
-    ProductInfo,
-    Verification,
-)
+from jobs.models import ANONYMOUS, MatmulRequest, Measured, NewJob, Outcome, ProductInfo, Verification
 from jobs.queue import broker_prefix, make_ledger
 from jobs.redis.acl import ROLES, Role
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from jobs.redis.line import ScriptLine
+from jobs.requests.job_matrices import JobMatrices
+from jobs.requests.operands import OperandRef
 from jobs.settings import DAY_S, Settings
 
 N, QUEUE, WORKER = 16, "cpu", "bench/cpu/1"

@@ -22,20 +22,11 @@ from pydantic import SecretStr
 
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.interface import Ledger
-from jobs.models import (
-    ANONYMOUS,
-    MatmulRequest,
-    Measured,
-    NewJob,
-    OperandRef,
-    Outcome,
-    ProductInfo,
-    RandomSpec,
-    Verification,
-)
+from jobs.models import ANONYMOUS, MatmulRequest, Measured, NewJob, Outcome, ProductInfo, Verification
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
+from jobs.requests.operands import OperandRef, RandomSpec
 from jobs.settings import Settings
 from kernels.catalog import KERNEL_NAMES
 from tools.played.api import worker_info

@@ -26,7 +26,7 @@ from benchmarks.recorded import write_rows
 from jobs.formats.elements import Array
 from jobs.settings import GIB, Settings
 from kernels.model.numerics import DTypeName, Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from worker.cpu.environment import dated_environment
 from worker.cuda.runner import CudaRunner
 from worker.cuda.tiles.gpus import Gpu

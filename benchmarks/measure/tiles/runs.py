@@ -12,16 +12,19 @@ import numpy as np
 
 from benchmarks.measure.tiles.data import CHUNK_ELEMENTS
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.model.kernel import NO_CONFIG, CudaKernel
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
-from kernels.selection.choose import Choice, choose
+from kernels.selection.candidates import Choice
+from kernels.selection.choose import choose
 from kernels.tiles.plan import slices
 from worker.cuda.library.cublas_xt import CublasXt
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.runner import CudaRunner
 from worker.cuda.tiles.gpus import Gpu
-from worker.device.runner import HostOperand, gathered
+from worker.device.operands import HostOperand
+from worker.device.runner import gathered
 from worker.device.tiles import TiledTask, TileRecord, Tiling
 
 SEED = 20_261_126

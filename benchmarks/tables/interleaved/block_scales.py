@@ -21,8 +21,8 @@ def block_scales(path: Path) -> Iterator[str]:
     yield f"## 8-bit floats with block scales, on an {record['device']}"
     yield (
         f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.interleaved.block_scales`: "
-        "TFLOP/s, by turns, cold cache. A has a scale for each row and 128 steps of k; B for each column, or for 128 of "
-        f"them. `{OURS}` gives float32, or bfloat16 from the kernel itself; so does cublasLt's own product "
+        "TFLOP/s, by turns, cold cache. A has a scale for each row and 128 steps of k; B for each column, or for 128 "
+        f"of them. `{OURS}` gives float32, or bfloat16 from the kernel itself; so does cublasLt's own product "
         f"(`{LIBRARY}`), the fastest of what it proposes."
     )
     head = ("m×n×k", "scales of B", f"`{OURS}`", "of bfloat16", "without scales", "cublasLt", "of bfloat16", "over it")

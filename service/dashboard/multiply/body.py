@@ -9,7 +9,7 @@ from jobs.errors import InvalidMatrix, InvalidRequest, MalformedBody, MatmulErro
 from jobs.formats.npy import MAGIC, NpyParser
 from jobs.formats.parser import MatrixHeader, MatrixParser
 from jobs.formats.safetensors import SafetensorsParser
-from jobs.models import OPERANDS
+from jobs.requests.operands import OPERANDS
 from service.bodies.multipart import MultipartParser, Part, boundary_of
 from service.bodies.nested_lists import Numbers, read_numbers
 from service.bodies.number_types import with_dtype

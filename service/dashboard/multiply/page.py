@@ -11,7 +11,8 @@ from starlette.responses import RedirectResponse
 
 from jobs.errors import MatmulError, StoreUnavailable
 from jobs.fleet.workers import WorkerInfo, why_unserved
-from jobs.models import Distribution, new_id
+from jobs.models import new_id
+from jobs.requests.operands import Distribution
 from kernels.catalog import CATALOG
 from kernels.model.kernel import Kernel
 from kernels.model.numerics import ACCURACY_NAMES, DTYPE_NAMES

@@ -8,8 +8,8 @@ from pydantic import Field, WithJsonSchema
 
 from jobs import errors
 from jobs.base import Strict
-from jobs.models import INPUTS, JobRecord
-from jobs.requests.operands import SCALES
+from jobs.models import JobRecord
+from jobs.requests.operands import INPUTS, SCALES
 from service import problems as edge
 from service.bodies.matmul_multipart import MULTIPART
 from service.bodies.options import NUMBER, JobRef, MatmulOptions, MatrixRef, Nested, RandomOperand

@@ -11,7 +11,8 @@ import pytest
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator

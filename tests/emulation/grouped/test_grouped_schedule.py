@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.model.arrange import tiles
+from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel
 from kernels.model.sources import include_options
 from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler

@@ -10,7 +10,8 @@ import numpy as np
 
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
 from tests.emulation.boxed import Case, map_numbers, run_of
 from tests.emulation.launches import Memory, Run, execute

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import execute

@@ -10,8 +10,9 @@ import pytest
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.catalog import BY_NAME
+from kernels.model.entry.config import TileConfig
 from kernels.model.fused import FusedEpilogue
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.emulation.boxed import Addends, Case, run_of
 from tests.emulation.launches import execute

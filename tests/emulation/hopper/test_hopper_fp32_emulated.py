@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernels.entries.hopper_fp32 import HOPPER_FP32
-from kernels.model.kernel import TileConfig
+from kernels.model.entry.config import TileConfig
 from kernels.model.numerics import Problem
 from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import execute

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator

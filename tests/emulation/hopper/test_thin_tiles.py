@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from kernels.entries.hopper_fp32 import THIN_STEPS
-from kernels.model.arrange import tiles
 from kernels.model.edge import EDGE, core
+from kernels.model.groups import tiles
 from kernels.model.numerics import Problem
 from kernels.model.sources import include_options
 from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernels.model.arrange import tiles
+from kernels.model.groups import tiles
 from kernels.model.numerics import Problem
 from kernels.model.sources import include_options
 from kernels.model.triangle import triangle_tiles

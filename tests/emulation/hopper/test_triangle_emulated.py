@@ -11,7 +11,7 @@ import pytest
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.catalog import BY_NAME
 from kernels.model import triangle
-from kernels.model.kernel import TileConfig
+from kernels.model.entry.config import TileConfig
 from kernels.model.launch_plan import Mirror
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.emulation import boxed

@@ -18,7 +18,8 @@ from kernels.entries.fp64_emulated import (
     SEGMENT,
     VERDICT_BYTES,
 )
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator

@@ -10,7 +10,7 @@ import orjson
 from safetensors.numpy import save
 
 from jobs.formats.npy import npy_header
-from jobs.models import RandomSpec
+from jobs.requests.operands import RandomSpec
 from service.bodies.json import JsonReader
 from service.bodies.matmul_multipart import MultipartReader
 from service.bodies.options import JobRef, MatmulOptions, MatrixRef

@@ -19,18 +19,9 @@ from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.fleet.workers import DeviceInfo, WorkerInfo
 from jobs.ledger.codec import row_from_hash
 from jobs.ledger.parts import REQUESTS, request_to_run
-from jobs.models import (
-    JobError,
-    JobRecord,
-    MatmulRequest,
-    Measured,
-    OperandRef,
-    Outcome,
-    ProductInfo,
-    Progress,
-    Verification,
-)
+from jobs.models import JobError, JobRecord, MatmulRequest, Measured, Outcome, ProductInfo, Progress, Verification
 from jobs.queue import make_celery, message_format
+from jobs.requests.operands import OperandRef
 from jobs.settings import Settings
 from jobs.stored import NotUnderstood, RecordUnreadable, read
 from tests.fuzz.target import Target

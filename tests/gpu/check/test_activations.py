@@ -21,7 +21,8 @@ from tests.support.kernels.products import matrix, operands, stored
 from worker.check.elements import as_float64
 from worker.check.epilogue import wrong_elements
 from worker.cpu.activations import activated
-from worker.device.runner import Epilogue, HostOperand, Product, WidenedOperand, gathered
+from worker.device.operands import HostOperand, WidenedOperand
+from worker.device.runner import Epilogue, Product, gathered
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner

@@ -12,14 +12,16 @@ import pytest
 from jobs.errors import OperandDamaged, VerificationFailed
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
-from jobs.models import MatmulRequest, OperandRef
+from jobs.models import MatmulRequest
+from jobs.requests.operands import OperandRef
 from kernels.catalog import BY_NAME
 from kernels.model.numerics import DTYPES, REAL_NAMES, DTypeName, Problem
 from tests.gpu.products import choice
 from tests.support.kernels.products import matrix, operands, stored
 from worker.check.elements import as_float64
 from worker.check.epilogue import wrong_elements
-from worker.device.runner import Epilogue, HostOperand, Product, gathered
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue, Product, gathered
 from worker.product.multiply import verified
 
 if TYPE_CHECKING:

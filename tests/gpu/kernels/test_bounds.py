@@ -13,11 +13,13 @@ import pytest
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.catalog import CATALOG
 from kernels.model.bounds import proven_bound
-from kernels.model.kernel import NO_CONFIG, Kernel
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import Kernel
 from kernels.model.numerics import DTYPES, REAL_NAMES, DTypeName, Problem
 from tests.gpu.products import choice, compile_all
 from tests.support.bounds.true_products import TrueProduct, true_products, worst_of
-from worker.device.runner import HostOperand, gathered
+from worker.device.operands import HostOperand
+from worker.device.runner import gathered
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner

@@ -19,7 +19,8 @@ from worker.check.epilogue import wrong_elements
 from worker.check.verify import check
 from worker.check.views.as_real import real_view
 from worker.cpu import blas as cpu_blas
-from worker.device.runner import Epilogue, HostOperand, gathered
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue, gathered
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner

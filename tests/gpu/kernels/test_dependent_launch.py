@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from kernels.model.kernel import NO_CONFIG, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.products import multiply
 from tests.support.kernels.products import in_float64, operands

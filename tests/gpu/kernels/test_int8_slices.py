@@ -11,7 +11,8 @@ import pytest
 from benchmarks.measure.element_errors import relative_error
 from benchmarks.operand_kinds import FAR, square
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
 from tests.gpu.products import multiply
 from tests.support.kernels.adversarial import ADVERSARIAL, DOMINANT, IN_FLOAT32, Make, worst_errors, worst_of_class

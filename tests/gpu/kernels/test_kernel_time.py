@@ -10,10 +10,10 @@ import pytest
 from jobs.benchmarks.cases import Case
 from jobs.benchmarks.spec import DataSpec
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG
+from kernels.model.entry.config import NO_CONFIG
 from kernels.model.numerics import Problem
 from kernels.selection.choose import choose
-from worker.device.runner import HostOperand
+from worker.device.operands import HostOperand
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
 from tests.gpu.products import compile_all, multiply
 from tests.support.kernels.products import Data, assert_right, in_float64, matrix, operands, stored

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import TileConfig
+from kernels.model.entry.config import TileConfig
 from kernels.model.numerics import Problem
 from tests.gpu.products import multiply
 from tests.support.kernels.adversarial import ADVERSARIAL, DOMINANT, worst_errors

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import TileConfig
+from kernels.model.entry.config import TileConfig
 from kernels.model.numerics import Problem
 from tests.gpu.products import multiply, one_of_each_edge
 from tests.support.kernels.catalogue import config_id

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import TileConfig
+from kernels.model.entry.config import TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.products import multiply
 from tests.support.kernels.catalogue import config_id

@@ -19,7 +19,8 @@ from tests.gpu.products import choice
 from tests.support.kernels.products import operands
 from tests.support.stores import StoreBench, fresh_name, make_bench
 from worker.check.verify import check
-from worker.device.runner import StoredOperand, gathered
+from worker.device.operands import StoredOperand
+from worker.device.runner import gathered
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner

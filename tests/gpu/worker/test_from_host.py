@@ -14,14 +14,15 @@ from jobs.matrices.digest import digest_of
 from jobs.settings import MIB, Settings
 from kernels.entries.libraries import CUBLASMP, FROM_HOST
 from kernels.model.numerics import DTypeName, Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from tests.gpu.products import choice
 from tests.gpu.products import multiply as computed_whole
 from tests.gpu.worker.test_tiles import computed, integers, operands
 from worker.cpu.blas import multiply
 from worker.cpu.epilogue import add_epilogue
 from worker.device.cancellable_lock import go_on
-from worker.device.runner import Epilogue, HostOperand
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner

@@ -20,7 +20,8 @@ from tests.gpu.products import choice
 from worker.check.elements import narrow
 from worker.cpu.blas import multiply
 from worker.cpu.epilogue import add_epilogue
-from worker.device.runner import Epilogue, HostOperand
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue
 from worker.device.tiles import TiledTask, TileRecord
 
 if TYPE_CHECKING:

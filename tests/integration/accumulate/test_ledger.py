@@ -6,7 +6,8 @@ import pytest
 
 from jobs.errors import OperandMissing, StoreFull
 from jobs.ledger.interface import Claimed
-from jobs.models import JobMatrices, product_id
+from jobs.models import product_id
+from jobs.requests.job_matrices import JobMatrices
 from tests.support.ledger.chained import PRODUCT, SMALL, operand, submit, succeed
 from tests.support.ledger.ledgers import Bench, outcome
 

@@ -10,8 +10,9 @@ from jobs.errors import DeviceFault, OperandFailed, OperandMissing, StoreFull
 from jobs.ledger.chains import Taken
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import Success
-from jobs.models import JobMatrices, product_id
+from jobs.models import product_id
 from jobs.redis.embedded import EmbeddedServer
+from jobs.requests.job_matrices import JobMatrices
 from jobs.states import JobState
 from tests.support.ledger.chained import PRODUCT, SMALL, error, fail, messages, operand, submit, succeed
 from tests.support.ledger.ledgers import Bench, assert_books_agree, outcome, redis_bench

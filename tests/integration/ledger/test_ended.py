@@ -14,8 +14,9 @@ from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.limits import Limits
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.index import Bounds, Claim, MatrixIndex
-from jobs.models import ANONYMOUS, JobMatrices, Progress, product_id
+from jobs.models import ANONYMOUS, Progress, product_id
 from jobs.redis.embedded import EmbeddedServer
+from jobs.requests.job_matrices import JobMatrices
 from jobs.states import JobState
 from tests.support.ledger.ledgers import assert_books_agree, new_job, outcome, redis_ledger
 

@@ -10,8 +10,9 @@ import pytest
 from jobs.errors import DeviceFault, InvalidRequest, OperandMissing
 from jobs.ledger.codec import event_place, job_error
 from jobs.ledger.ends import ends_from_answers
-from jobs.models import JobMatrices, Progress
+from jobs.models import Progress
 from jobs.redis.embedded import EmbeddedServer
+from jobs.requests.job_matrices import JobMatrices
 from tests.support.ledger.chained import PRODUCT, SMALL, fail, submit, succeed
 from tests.support.ledger.ledgers import Bench, new_job, redis_bench
 

@@ -15,11 +15,12 @@ from jobs.errors import StoreFull, StoreUnavailable
 from jobs.ledger.limits import Limits
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.index import Bounds
-from jobs.models import ANONYMOUS, JobMatrices
+from jobs.models import ANONYMOUS
 from jobs.redis import line as line_module
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.redis.line import ScriptLine
+from jobs.requests.job_matrices import JobMatrices
 from tests.chaos.network.proxy import Proxies
 from tests.support.ledger.ledgers import assert_books_agree, new_job, outcome, redis_ledger, settings_for
 

@@ -14,8 +14,10 @@ from jobs.ledger.chains import Taken
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import Ledger, Success
 from jobs.matrices.index import MIN_CHARGE_BYTES, Bounds, Claim, MatrixIndex
-from jobs.models import ANONYMOUS, JobMatrices, MatmulRequest, NewJob, OperandRef, StoredOperand, new_id
+from jobs.models import ANONYMOUS, MatmulRequest, NewJob, new_id
 from jobs.redis.embedded import EmbeddedServer
+from jobs.requests.job_matrices import JobMatrices, StoredOperand
+from jobs.requests.operands import OperandRef
 from tests.support.ledger.ledgers import CLOCK_LUA, Clock, operand_of, outcome, redis_ledger
 
 BOUNDS = Bounds(all_bytes=40_000, owner_bytes=30_000)

@@ -10,8 +10,10 @@ from jobs.errors import MatrixNotFound, OperandMissing, StoreFull
 from jobs.ledger.chains import Taken
 from jobs.ledger.interface import Success
 from jobs.matrices.index import MIN_CHARGE_BYTES
-from jobs.models import ANONYMOUS, OperandRef, StoredOperand, new_id, product_id
+from jobs.models import ANONYMOUS, new_id, product_id
 from jobs.redis.embedded import EmbeddedServer
+from jobs.requests.job_matrices import StoredOperand
+from jobs.requests.operands import OperandRef
 from jobs.states import JobState
 from tests.integration.matrices.needs import SHAPE, TTL_S, WEEK_S, Needs, needs_in
 from tests.support.ledger.ledgers import operand_of, outcome

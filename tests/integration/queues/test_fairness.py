@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from jobs.errors import DeviceFault
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import Claimed, JobFilter
-from jobs.models import ANONYMOUS, JobMatrices, new_id
+from jobs.models import ANONYMOUS, new_id
 from jobs.redis.embedded import EmbeddedServer
+from jobs.requests.job_matrices import JobMatrices
 from jobs.states import JobState
 from tests.support.ledger.ledgers import Bench, assert_books_agree, new_job, redis_bench
 

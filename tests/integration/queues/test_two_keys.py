@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jobs.models import MatmulRequest, NewJob, OperandRef, RandomSpec
+from jobs.models import MatmulRequest, NewJob
 from jobs.redis.embedded import EmbeddedServer
+from jobs.requests.operands import OperandRef, RandomSpec
 from jobs.states import JobState
 from tests.support.workers.workers import WorkerBench, until
 

@@ -15,10 +15,11 @@ from jobs.errors import WorkerLost
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import IdempotencyKey
-from jobs.models import JobMatrices, Progress
+from jobs.models import Progress
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from jobs.redis.layout import LAYOUT
+from jobs.requests.job_matrices import JobMatrices
 from tests.support.ledger.ledgers import Bench, new_job, outcome, redis_bench, settings_for
 from tools.played.api import worker_info
 

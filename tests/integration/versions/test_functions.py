@@ -16,12 +16,13 @@ from jobs.ledger.interface import JobMessage, Success
 from jobs.ledger.limits import Quota
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import bounds_of
-from jobs.models import ANONYMOUS, Job, JobMatrices, NewJob
+from jobs.models import ANONYMOUS, Job, NewJob
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from jobs.redis.functions import KEPT, LAST_LINE, Functions
 from jobs.redis.line import ScriptLine
+from jobs.requests.job_matrices import JobMatrices
 from jobs.settings import Settings
 from jobs.states import JobState
 from tests.support.ledger.ledgers import Clock, assert_books_agree, new_job, outcome

@@ -16,8 +16,9 @@ from jobs.fleet.workers import DeviceInfo, WorkerInfo
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import JobFilter
 from jobs.ledger.redis import RedisLedger
-from jobs.models import JobMatrices, MatmulRequest
+from jobs.models import MatmulRequest
 from jobs.redis.embedded import EmbeddedServer
+from jobs.requests.job_matrices import JobMatrices
 from jobs.states import JobState
 from jobs.stored import NotUnderstood, RecordUnreadable
 from service.submit.replies import record_json

@@ -11,8 +11,10 @@ import pytest
 
 from jobs.formats.elements import Array
 from jobs.matrices.packed import pack
-from jobs.models import ANONYMOUS, JobMatrices, MatmulRequest, NewJob, OperandRef, product_id
+from jobs.models import ANONYMOUS, MatmulRequest, NewJob, product_id
 from jobs.redis.embedded import EmbeddedServer
+from jobs.requests.job_matrices import JobMatrices
+from jobs.requests.operands import OperandRef
 from jobs.states import JobState
 from service.submit.product import batch_of
 from tests.support.workers import poison

@@ -19,11 +19,12 @@ from jobs.models import JobError
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from tests.support.workers.workers import WorkerBench, running_worker
 from worker.cpu.runner import CpuRunner
 from worker.device.cancellable_lock import go_on
-from worker.device.runner import Epilogue, HostOperand, Product
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue, Product
 from worker.process.child import Child
 from worker.process.lease import LeaseKeeper
 

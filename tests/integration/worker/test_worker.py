@@ -13,8 +13,9 @@ import psutil
 import pytest
 
 from jobs.errors import MatrixNotFound
-from jobs.models import ANONYMOUS, Job, OperandRef, RandomSpec, product_id
+from jobs.models import ANONYMOUS, Job, product_id
 from jobs.redis.embedded import EmbeddedServer
+from jobs.requests.operands import OperandRef, RandomSpec
 from jobs.states import JobState
 from kernels.model.numerics import DTYPE_NAMES, DTypeName, Problem
 from tests.support.kernels.products import assert_right, operands

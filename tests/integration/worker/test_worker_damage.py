@@ -14,8 +14,9 @@ import pytest
 
 from jobs.errors import MatrixNotFound
 from jobs.formats.elements import Array
-from jobs.models import ANONYMOUS, JobRecord, OperandRef, Verification, product_id
+from jobs.models import ANONYMOUS, JobRecord, Verification, product_id
 from jobs.redis.embedded import EmbeddedServer
+from jobs.requests.operands import OperandRef
 from jobs.states import JobState
 from kernels.model.numerics import Problem
 from tests.support.stores import StoreBench, StoreKind

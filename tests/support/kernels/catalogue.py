@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kernels.catalog import CATALOG
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName
 
 

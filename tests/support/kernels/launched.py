@@ -137,7 +137,7 @@ def main() -> None:
     from kernels.model.architectures import H200
     from kernels.model.kernel import ComposedKernel, CudaKernel
     from kernels.model.numerics import Problem
-    from kernels.selection.choose import Choice
+    from kernels.selection.candidates import Choice
     from worker.cuda import launch
     from worker.cuda.bound import Matrices
     from worker.cuda.composed import ComplexProducts

@@ -12,7 +12,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import ComposedKernel
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from worker.check.views.as_real import in_blocks, real_view
 
 

@@ -8,7 +8,8 @@ from jobs.errors import DeviceFault
 from jobs.ledger.chains import Taken
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import JobMessage, Success
-from jobs.models import JobMatrices, MatmulRequest
+from jobs.models import MatmulRequest
+from jobs.requests.job_matrices import JobMatrices
 from tests.support.ledger.ledgers import Bench, new_job, outcome
 
 PRODUCT = b"p" * 300

@@ -15,24 +15,13 @@ from jobs.ledger.interface import JobFilter, JobMessage, Ledger
 from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.index import Bounds
-from jobs.models import (
-    ANONYMOUS,
-    Job,
-    JobMatrices,
-    MatmulRequest,
-    Measured,
-    NewJob,
-    OperandRef,
-    Outcome,
-    ProductInfo,
-    RandomSpec,
-    Verification,
-    new_id,
-)
+from jobs.models import ANONYMOUS, Job, MatmulRequest, Measured, NewJob, Outcome, ProductInfo, Verification, new_id
 from jobs.queue import make_celery, message_format
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from jobs.redis.scripts import SERVER_CLOCK
+from jobs.requests.job_matrices import JobMatrices
+from jobs.requests.operands import OperandRef, RandomSpec
 from jobs.settings import Settings
 from jobs.states import TERMINAL, JobState
 from tests.support.ledger.memory_ledger import MemoryLedger

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from jobs.ledger.interface import JobFilter
 from jobs.ledger.limits import Beside
-from jobs.models import Job, JobMatrices
+from jobs.models import Job
+from jobs.requests.job_matrices import JobMatrices
 from jobs.states import JobState
 
 OWNERS, QUEUES, KEYS = ("alice", "bob"), ("cpu", "gpu"), ("k1", "k2")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jobs.models import ANONYMOUS, MatmulRequest, NewJob, OperandRef, RandomSpec
+from jobs.models import ANONYMOUS, MatmulRequest, NewJob
+from jobs.requests.operands import OperandRef, RandomSpec
 from tools.played.api import Api
 
 LIMIT = 100_000

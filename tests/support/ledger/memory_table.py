@@ -15,8 +15,9 @@ from jobs.ledger.limits import Beside
 from jobs.ledger.parts import NO_PROGRESS
 from jobs.ledger.submission import BESIDE
 from jobs.matrices.index import Bounds, no_room
-from jobs.models import OPERANDS, Job, JobError, JobEvent, MatmulRequest, NewJob, Outcome, label_of
+from jobs.models import Job, JobError, JobEvent, MatmulRequest, NewJob, Outcome, label_of
 from jobs.redis.clock import microseconds
+from jobs.requests.operands import OPERANDS
 from jobs.states import JobState
 from tests.support.ledger.memory_backlogs import Backlogs
 from tests.support.ledger.memory_chains import Chains, RecordMatrices, Source

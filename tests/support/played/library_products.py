@@ -14,7 +14,7 @@ from jobs.formats.elements import STORAGE_DTYPES
 from kernels.catalog import BY_NAME
 from kernels.entries.libraries import CUBLASMP
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from tests.support.played import driver as played_driver
 from tests.support.played.libraries import PlayedMp, PlayedNccl, PlayedXt, played
 from tests.support.stores import numbers

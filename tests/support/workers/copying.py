@@ -12,12 +12,13 @@ from jobs.formats.elements import Array
 from jobs.matrices.interface import MatrixWriter, Place
 from jobs.settings import Settings
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from worker.cpu.blas import multiply
 from worker.cpu.runner import CpuProduct, CpuRunner
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.device.cancellable_lock import LockRequest, go_on
-from worker.device.runner import Epilogue, HostOperand, Product
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue, Product
 
 
 def flip(array: Array, *, position: int = 0) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from jobs.fleet.workers import Telemetry
 from jobs.settings import Settings, get_settings
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from tests.support.kernels.played_complex import rows_of
 from tests.support.workers.gpu_faults import (
     ALLOCATION,

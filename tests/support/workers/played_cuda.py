@@ -32,7 +32,8 @@ from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
 from worker.check.views.as_real import real_view
 from worker.cpu.blas import multiply
 from worker.device.cancellable_lock import CancellableLock
-from worker.device.runner import Epilogue, StoredOperand
+from worker.device.operands import StoredOperand
+from worker.device.runner import Epilogue
 
 
 class Way:

@@ -27,7 +27,8 @@ from tests.support.stores import numbers
 from worker.check.fingerprint import BITS, fingerprint_of_items
 from worker.cpu.blas import multiply
 from worker.cpu.epilogue import add_epilogue
-from worker.device.runner import Epilogue, HostOperand
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue
 from worker.device.tiles import TiledTask, TileRecord
 
 SEED = 0x1234567

@@ -24,10 +24,12 @@ from jobs.ledger.submission import BESIDE
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
 from jobs.matrices.packed import DIGEST_BYTES, PackedMatrix, pack
-from jobs.models import ANONYMOUS, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, new_id, product_id
+from jobs.models import ANONYMOUS, Job, MatmulRequest, NewJob, new_id, product_id
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
+from jobs.requests.job_matrices import JobMatrices
+from jobs.requests.operands import OperandRef
 from jobs.settings import Settings
 from jobs.states import JobState
 from jobs.sweeper import Sweeper

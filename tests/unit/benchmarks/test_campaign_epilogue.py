@@ -16,7 +16,8 @@ from tests.support.kernels.products import Data, matrix
 from worker.check.elements import as_float64
 from worker.check.epilogue import wrong_elements
 from worker.cpu.epilogue import add_epilogue
-from worker.device.runner import Epilogue, HostOperand
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue
 
 BACKEND, SCENES = CpuBackend(), 60
 

@@ -14,9 +14,10 @@ from jobs.formats.elements import Array
 from jobs.formats.float8 import BLOCK_ELEMENTS, narrow, widen
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES, H200
-from kernels.model.kernel import NO_CONFIG
+from kernels.model.entry.config import NO_CONFIG
 from kernels.model.numerics import ACCURACY_NAMES, DTYPES, Problem, meets
-from kernels.selection.choose import NoKernelError, choose
+from kernels.selection.candidates import NoKernelError
+from kernels.selection.choose import choose
 from service.bodies.nested_lists import read_numbers, to_json
 from tests.support.kernels.checks import checked
 from tests.support.kernels.products import Data, operands

@@ -16,7 +16,7 @@ from jobs.formats.bfloat16 import narrow, widen
 from jobs.formats.bit_floats import widen as numbers
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.random import BLOCK_ELEMENTS, generate, generate_chunks
-from jobs.models import Distribution, RandomSpec
+from jobs.requests.operands import Distribution, RandomSpec
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName
 from worker.check.views.as_real import real_view
 

@@ -6,7 +6,8 @@ import pytest
 
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import H200
-from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import Problem
 from kernels.selection import ahead
 from kernels.selection.ahead import likely_products

@@ -9,9 +9,11 @@ import pytest
 
 from kernels.catalog import BY_NAME
 from kernels.model.buckets import BUCKET_NAMES, BucketName
-from kernels.model.kernel import NO_CONFIG, DeviceTraits, LibraryKernel
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import DeviceTraits, LibraryKernel
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
-from kernels.selection.choose import Choice, candidates, choose, choose_again, choose_from
+from kernels.selection.candidates import Choice, candidates
+from kernels.selection.choose import choose, choose_again, choose_from
 from kernels.selection.defaults import example
 from kernels.selection.tuned import TABLES, Entry, TunedTable
 from tests.support.kernels.tuned import GPU, entry, row, table, tried

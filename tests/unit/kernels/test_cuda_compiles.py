@@ -13,7 +13,8 @@ import pytest
 
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.pairs import pair_dtypes
 from kernels.model.sources import SOURCE_DIR, source_files

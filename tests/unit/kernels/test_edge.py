@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from kernels.catalog import BY_NAME
 from kernels.model.edge import MAX_EDGE, core, edge_clocks, edge_launch, is_small
-from kernels.model.kernel import CudaKernel, DeviceTraits, TileConfig
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import Problem
 
 TILE = (128, 256)

@@ -11,17 +11,8 @@ from hypothesis import strategies as st
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.arrange import tile_grid
 from kernels.model.buckets import BUCKET_NAMES, EXAMPLES, BucketName, bucket_of
-from kernels.model.kernel import (
-    ConfigError,
-    Constraint,
-    CudaKernel,
-    Default,
-    DeviceTraits,
-    Kernel,
-    LibraryKernel,
-    Parameter,
-    TileConfig,
-)
+from kernels.model.entry.config import ConfigError, Constraint, Parameter, TileConfig
+from kernels.model.kernel import CudaKernel, Default, DeviceTraits, Kernel, LibraryKernel
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
 from kernels.selection.defaults import default_configs, example
 

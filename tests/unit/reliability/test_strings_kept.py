@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from jobs.models import MatmulRequest, OperandRef, new_id
+from jobs.models import MatmulRequest, new_id
+from jobs.requests.operands import OperandRef
 from jobs.stored import read, read_known
 
 RECORDS = 2000

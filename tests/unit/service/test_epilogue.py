@@ -10,7 +10,7 @@ from jobs.errors import InvalidRequest, MatmulError, ShapeMismatch, UnsupportedD
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from service.bodies.options import MatmulOptions, parse_model_json
 from service.submit.epilogue import HIGHEST, LOWEST, beta_of, check_epilogue
-from service.submit.plan import OperandType
+from service.submit.operand_type import OperandType
 
 NO_OPTIONS = MatmulOptions()
 SIZES = st.integers(1, 5)

@@ -13,8 +13,9 @@ from kernels.catalog import CATALOG
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName
 from service.bodies.options import MatmulOptions
+from service.submit.operand_type import OperandType
 from service.submit.placement import choose_queue
-from service.submit.plan import OperandType, ProductPlan, make_plan
+from service.submit.plan import ProductPlan, make_plan
 from tests.support.kernels.catalogue import max_registers, max_shared_memory
 from tools.played.api import worker_info
 

@@ -10,7 +10,8 @@ import pytest
 
 from kernels.catalog import CATALOG
 from kernels.model.architectures import H200
-from kernels.model.kernel import Constraint, CudaKernel
+from kernels.model.entry.config import Constraint
+from kernels.model.kernel import CudaKernel
 from kernels.published import PUBLISHED
 from kernels.published_records import PublishedRecord
 from tools.docs.generate import PICTURES, surplus

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 import pytest
 
-from kernels.model.kernel import NO_CONFIG, LibraryKernel
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import LibraryKernel
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice, NoKernelError, choose
+from kernels.selection.candidates import Choice, NoKernelError
+from kernels.selection.choose import choose
 from tests.support.kernels.tuned import entry, row
 from tests.support.workers.simulated import SimulatedRunner
 from worker.product import auto

@@ -14,17 +14,20 @@ import pytest
 
 from jobs.errors import OutOfDeviceMemory, StoreFull, StoreUnavailable
 from jobs.matrices.interface import MatrixStore, Place
-from jobs.models import MatmulRequest, OperandRef, RandomSpec
+from jobs.models import MatmulRequest
+from jobs.requests.operands import OperandRef, RandomSpec
 from jobs.settings import Settings
 from kernels.model.numerics import DTYPE_NAMES, Problem
-from kernels.selection.choose import Choice, choose
+from kernels.selection.candidates import Choice
+from kernels.selection.choose import choose
 from worker.cpu import device as cpu_device
 from worker.cpu import room
 from worker.cpu.runner import CpuRunner
 from worker.device import retry
 from worker.device.cancellable_lock import go_on
+from worker.device.operands import HostOperand
 from worker.device.retry import retry_until
-from worker.device.runner import Epilogue, HostOperand, Product
+from worker.device.runner import Epilogue, Product
 from worker.process.main import main, prepare_environment
 from worker.process.readiness import NotReady, prove
 from worker.product import operands

@@ -11,9 +11,10 @@ from jobs.benchmarks.cases import Case
 from jobs.benchmarks.spec import DataSpec
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG
+from kernels.model.entry.config import NO_CONFIG
 from kernels.model.numerics import AccuracyName, Problem
-from kernels.selection.choose import Choice, choose, choose_from, contenders
+from kernels.selection.candidates import Choice
+from kernels.selection.choose import choose, choose_from, contenders
 from kernels.selection.nearby import nearby
 from kernels.selection.tuned import TABLES, Entry
 from tests.support.workers.simulated import Behaviour, SimulatedBench, SimulatedRunner, unhurried

@@ -15,7 +15,7 @@ from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import ComposedKernel, CudaKernel
 from kernels.model.numerics import DTYPES, Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from worker.check.checked import Checkable
 from worker.cuda.bench.copies import timed_copies
 from worker.cuda.bench.energy import energy_mj

@@ -16,7 +16,7 @@ from jobs.benchmarks.spec import DataSpec
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG
+from kernels.model.entry.config import NO_CONFIG
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from worker.cuda.bench.bench import CudaBench
 from worker.cuda.bench.ceilings import ceiling, collected, reasoned

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobs.benchmarks.spec import DataSpec
-from kernels.model.kernel import TileConfig
+from kernels.model.entry.config import TileConfig
 from kernels.model.numerics import Problem
 from worker.cuda.bench.operands import random_set
 from worker.cuda.compile import Compiler

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from kernels.model.arrange import MAX_GRID_Z, tiles
+from kernels.model.arrange import MAX_GRID_Z
+from kernels.model.groups import tiles
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, Problem
 from worker.check.views.as_real import signs_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernels.model.arrange import tiles
+from kernels.model.groups import tiles
 from kernels.model.launch_plan import Launch
 from worker.cuda.pitch import Layout
 

@@ -14,7 +14,8 @@ from worker.cuda.memory import DeviceMatrix
 from worker.cuda.operand_cache import OperandCache
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.scaled.arrangement import scaled_bytes
-from worker.device.runner import DoesNotFit, Epilogue, HostOperand
+from worker.device.operands import HostOperand
+from worker.device.runner import DoesNotFit, Epilogue
 
 SPARE_BYTES = 192 << 20  # left free beside the matrices: cuBLAS's workspace, the check's vectors and sums
 

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kernels.catalog import CATALOG
+from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.fused import FusedEpilogue, may_scale
-from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
+from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import DTypeName, Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from worker.cuda.check.sketch_plan import is_long
 from worker.cuda.pitch import operand_layout
 from worker.cuda.sources import Program, fused_check_program, kernel_program, sketch_program
-from worker.device.runner import Epilogue, HostOperand, WidenedOperand
+from worker.device.operands import HostOperand, WidenedOperand
+from worker.device.runner import Epilogue
 
 CHUNK_BYTES = 16  # of C that kernels copy at once: rows begin at multiples of them
 NARROW_CLASSES = ("tf32", "bf16")  # that float32 sums of products of 16-bit operands meet, as they meet their own

@@ -12,7 +12,7 @@ import structlog
 from jobs.errors import KernelUnavailable
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.compile import Compiler
 from worker.cuda.epilogue.fusable import Fusable, fusable
@@ -22,7 +22,8 @@ from worker.cuda.launch import PreparedKernel, PreparedKernels
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.scaled.on_device import ScalesOnDevice
 from worker.cuda.sources import Program
-from worker.device.runner import Epilogue, HostOperand
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue
 
 log = structlog.get_logger(__name__)
 

@@ -20,7 +20,8 @@ from worker.cuda.memory import DeviceMatrix, allocate
 from worker.cuda.pitch import operand_layout
 from worker.cuda.results import DeviceResults, float_word
 from worker.cuda.sources import epilogue_check_program, epilogue_program
-from worker.device.runner import Epilogue, HostOperand
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue
 
 
 @dataclass(frozen=True, slots=True)

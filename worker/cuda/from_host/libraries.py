@@ -12,14 +12,15 @@ import numpy as np
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.interface import Place
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from worker.cpu.epilogue import add_epilogue
 from worker.cpu.runner import CpuProduct
 from worker.cuda.from_host.mp_gang import MpGang
 from worker.cuda.from_host.together import together
 from worker.cuda.library.cublas_xt import CublasXt
 from worker.device.cancellable_lock import LockRequest
-from worker.device.runner import Epilogue, HostOperand, Product
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue, Product
 
 STUCK_S, STUCK_TIMES = 60.0, 20  # longest wait: so long, and so many times as long as it should take
 

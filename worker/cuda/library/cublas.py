@@ -14,8 +14,8 @@ import numpy as np
 from cupy_backends.cuda.libs import cublas
 
 from jobs.errors import KernelUnavailable
+from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.groups import groups_of
-from kernels.model.kernel import NO_CONFIG, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.padding import MAX_PAD
 from worker.cuda.compile import Compiler

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.model.arrange import tiles
+from kernels.model.groups import tiles
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import Problem
 from kernels.model.scales import SCALE_DEPTH

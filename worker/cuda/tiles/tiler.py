@@ -15,7 +15,7 @@ from jobs.settings import Settings
 from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import LibraryKernel
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from kernels.tiles.choice import too_deep, whole_bytes, with_epilogue
 from kernels.tiles.estimate import Speeds, best_plan, estimate
 from kernels.tiles.plan import TileBytes

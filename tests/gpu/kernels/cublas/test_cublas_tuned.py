@@ -13,7 +13,7 @@ from kernels.model.numerics import ACCURACY_UNIT_ROUNDOFF, DTypeName, Problem
 from tests.gpu.products import choice, multiply
 from tests.support.kernels.products import in_float64, operands
 from worker.check.elements import as_float64
-from worker.device.runner import HostOperand
+from worker.device.operands import HostOperand
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner

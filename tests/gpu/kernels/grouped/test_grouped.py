@@ -13,8 +13,9 @@ from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
 from kernels.model import groups as groups_model
 from kernels.model.accuracy import element_bound
+from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.groups import GroupTable, group_table, groups_of
-from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.gpu.products import choice, compile_all, multiply
 from tests.support.grouped.operands import grouped_operands, grouped_problem, true_product

@@ -12,7 +12,8 @@ import pytest
 
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.gpu.products import choice, compile_all, multiply, one_of_each_edge
 from tests.support.kernels.products import in_float64, operands, stored

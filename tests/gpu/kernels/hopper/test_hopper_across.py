@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.model.kernel import TileConfig
+from kernels.model.entry.config import TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.kernels.hopper.test_hopper import assert_exact, infinities
 from tests.gpu.products import multiply

@@ -12,7 +12,7 @@ import pytest
 
 from kernels.catalog import BY_NAME
 from kernels.model.edge import MAX_EDGE
-from kernels.model.kernel import NO_CONFIG, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.products import compile_all, multiply, one_of_each_edge
 from tests.support.kernels.catalogue import config_id

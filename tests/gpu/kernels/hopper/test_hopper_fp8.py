@@ -11,7 +11,7 @@ from jobs.formats import float8
 from jobs.formats.elements import Array
 from jobs.models import Verification
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.numerics import Problem
 from tests.gpu.products import multiply
 from tests.support.kernels.products import Data, in_float64, operands

@@ -15,7 +15,7 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.models import Verification
 from kernels.catalog import BY_NAME
 from kernels.model.accuracy import SMALLEST_POSITIVE, element_bound
-from kernels.model.kernel import NO_CONFIG, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.gpu.check.test_fused import fused
 from tests.gpu.products import choice

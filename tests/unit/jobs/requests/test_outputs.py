@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from jobs.models import MatmulRequest, OperandRef
-from jobs.requests.operands import RandomSpec
+from jobs.models import MatmulRequest
+from jobs.requests.operands import OperandRef, RandomSpec
 from kernels.model.numerics import DTypeName
 
 M, K, N = 4, 8, 16

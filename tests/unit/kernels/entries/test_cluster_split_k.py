@@ -12,7 +12,7 @@ from benchmarks.recorded import files
 from benchmarks.tuned_table import RESULTS, documents, timed
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import H200
-from kernels.model.kernel import NO_CONFIG
+from kernels.model.entry.config import NO_CONFIG
 from kernels.model.numerics import Problem
 
 KERNEL = BY_NAME["cluster_split_k"]

@@ -9,11 +9,13 @@ import pytest
 
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSORS
+from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
 from kernels.model.fused import FusedEpilogue
-from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from kernels.selection.choose import NoKernelError, candidates, choose, choose_again
+from kernels.selection.candidates import NoKernelError, candidates
+from kernels.selection.choose import choose, choose_again
 from service.catalogue import view
 from tests.support.kernels.compiled import figures_of
 from tests.support.programs import (

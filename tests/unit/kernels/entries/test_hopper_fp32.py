@@ -10,9 +10,10 @@ import pytest
 from kernels.catalog import BY_NAME
 from kernels.entries.hopper_fp32 import HOPPER_FP32
 from kernels.model.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSORS
-from kernels.model.kernel import NO_CONFIG, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.numerics import Problem
-from kernels.selection.choose import NoKernelError, choose
+from kernels.selection.candidates import NoKernelError
+from kernels.selection.choose import choose
 from tests.support.kernels.compiled import figures_of
 from tests.support.programs import on_cuda_cores
 from worker.cuda.sources import kernel_program

@@ -11,9 +11,11 @@ from jobs.fleet.workers import why_unserved
 from kernels.catalog import BY_NAME
 from kernels.entries.libraries import CUBLASMP
 from kernels.model.architectures import ARCHITECTURES
-from kernels.model.kernel import NO_CONFIG, DeviceTraits
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import Problem
-from kernels.selection.choose import NoKernelError, choose, choose_again
+from kernels.selection.candidates import NoKernelError
+from kernels.selection.choose import choose, choose_again
 from tests.unit.jobs.test_benchmark_presets import spec_of
 from tools.played.api import worker_info
 from tools.played.benchmarks import H200

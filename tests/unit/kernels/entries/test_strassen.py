@@ -11,9 +11,11 @@ from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
 from kernels.entries.strassen import FACTORS, half_of, is_direct
 from kernels.model.architectures import ARCHITECTURES, H200
-from kernels.model.kernel import NO_CONFIG, CudaKernel
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import ACCURACY_NAMES, AccuracyName, Problem, meets
-from kernels.selection.choose import NoKernelError, choose
+from kernels.selection.candidates import NoKernelError
+from kernels.selection.choose import choose
 from tests.support.kernels.checks import checked, flipped
 from tests.support.kernels.products import matrix
 from worker.check.rounding import rounding_of

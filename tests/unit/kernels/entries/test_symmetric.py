@@ -8,7 +8,8 @@ import pytest
 
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.architectures import H200
-from kernels.model.kernel import NO_CONFIG, CudaKernel
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.model.triangle import triangle_flops, triangle_tiles, whole
 from kernels.selection.choose import choose

@@ -9,9 +9,11 @@ import pytest
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.buckets import BucketName
-from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
+from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
-from kernels.selection.choose import NoKernelError, choose
+from kernels.selection.candidates import NoKernelError
+from kernels.selection.choose import choose
 from kernels.selection.defaults import example
 from tests.support.kernels.compiled import figures_of
 from tests.support.programs import TRANSPOSES, WMMA_BUCKETS, of_wmma

@@ -10,7 +10,8 @@ from kernels.catalog import BY_NAME
 from kernels.model.groups import group_table, groups_of, tile_rows, tiles
 from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import DTypeName, Problem
-from kernels.selection.choose import NoKernelError, choose, choose_again
+from kernels.selection.candidates import NoKernelError
+from kernels.selection.choose import choose, choose_again
 from tests.support.grouped.operands import grouped_problem
 from worker.cuda.pitch import stored_shapes
 from worker.cuda.sources import kernel_program

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from benchmarks.cross_validate import validated
 from benchmarks.measure.auto_sample import geometric_mean
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, LibraryKernel
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import CudaKernel, DeviceTraits, LibraryKernel
 from kernels.model.numerics import Problem
 from kernels.selection import forecast
 from kernels.selection.fill import filled

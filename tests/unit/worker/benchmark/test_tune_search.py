@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from jobs.benchmarks.spec import TuneSpec
-from kernels.model.kernel import Parameter, TileConfig
+from kernels.model.entry.config import Parameter, TileConfig
 from worker.benchmark.search import FINALISTS, Cost, halving_rounds, search
 
 TILES = Parameter("tile", (8, 16, 32, 64, 128, 256), 32, "tile")

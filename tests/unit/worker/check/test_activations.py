@@ -29,7 +29,8 @@ from worker.cpu import runner as cpu_runner
 from worker.cpu.activations import activated
 from worker.cpu.epilogue import add_epilogue
 from worker.cpu.runner import CpuRunner
-from worker.device.runner import Epilogue, HostOperand, WidenedOperand
+from worker.device.operands import HostOperand, WidenedOperand
+from worker.device.runner import Epilogue
 
 PRODUCTS: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64", "int32")
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 1e308, -1e308, 37.6, -37.6, -38.5, -745.0, -708.5]

@@ -21,7 +21,8 @@ from worker.check.host_matrix import HostMatrix
 from worker.check.views.as_real import in_blocks, real_matrices, real_view, signs_of
 from worker.cpu.blas import multiply
 from worker.cpu.epilogue import add_epilogue
-from worker.device.runner import Epilogue, HostOperand, host_operands
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue, host_operands
 
 DTYPES_HERE: tuple[DTypeName, ...] = ("complex64", "complex128")
 SIZES = st.integers(1, 24)

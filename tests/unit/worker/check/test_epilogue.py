@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from jobs.errors import OperandDamaged, VerificationFailed
 from jobs.formats.elements import Array
 from jobs.matrices.digest import digest_of
-from jobs.models import MatmulRequest, OperandRef
+from jobs.models import MatmulRequest
+from jobs.requests.operands import OperandRef
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG
+from kernels.model.entry.config import NO_CONFIG
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, AccuracyName, DTypeName, Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from tests.campaign.truth import truth_of
 from tests.support.kernels.products import matrix, operands, stored
 from worker.check.elements import as_float64
@@ -28,7 +29,8 @@ from worker.cpu import runner as cpu_runner
 from worker.cpu.blas import multiply
 from worker.cpu.epilogue import add_epilogue
 from worker.cpu.runner import CpuRunner
-from worker.device.runner import Epilogue, HostOperand, Product
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue, Product
 from worker.product.multiply import verified
 
 PRODUCTS: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64", "int32")

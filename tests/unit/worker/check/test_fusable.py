@@ -11,16 +11,18 @@ import pytest
 
 from jobs.ledger.interface import Claimed
 from jobs.matrices.interface import MatrixStore
-from jobs.models import MatmulRequest, OperandRef
-from jobs.requests.operands import RandomSpec
+from jobs.models import MatmulRequest
+from jobs.requests.operands import OperandRef, RandomSpec
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES, H200
+from kernels.model.entry.config import NO_CONFIG
 from kernels.model.fused import FusedEpilogue
-from kernels.model.kernel import NO_CONFIG, CudaKernel
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from worker.cuda.epilogue.fusable import Fusable, fusable
-from worker.device.runner import Epilogue, HostOperand, WidenedOperand
+from worker.device.operands import HostOperand, WidenedOperand
+from worker.device.runner import Epilogue
 from worker.product.operands import epilogue_of, multiplied
 
 SIZE = (1024, 1024, 512)

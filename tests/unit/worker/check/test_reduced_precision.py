@@ -9,19 +9,23 @@ import pytest
 
 from jobs.errors import JobFailed, OperandOutOfRange, VerificationFailed
 from jobs.formats.elements import Array
-from jobs.models import MatmulRequest, OperandRef
+from jobs.models import MatmulRequest
+from jobs.requests.operands import OperandRef
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.kernel import NO_CONFIG, DeviceTraits, LibraryKernel
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import DeviceTraits, LibraryKernel
 from kernels.model.numerics import ACCURACY_NAMES, DTYPES, AccuracyName, DTypeName, Problem, meets
-from kernels.selection.choose import Choice, NoKernelError, choose
+from kernels.selection.candidates import Choice, NoKernelError
+from kernels.selection.choose import choose
 from service.bodies.options import MatmulOptions
-from service.submit.plan import OperandType, make_plan
+from service.submit.operand_type import OperandType
+from service.submit.plan import make_plan
 from tests.support.kernels.checks import checked
 from tests.support.kernels.products import operands
 from worker.cpu.blas import multiply
 from worker.cpu.runner import CpuProduct
 from worker.device.cancellable_lock import CancellableLock
-from worker.device.runner import HostOperand
+from worker.device.operands import HostOperand
 from worker.product.multiply import verified
 
 MODES = {"cublas_tf32": "tf32", "cublas_bf16": "bf16", "cublas_fp16": "fp16"}

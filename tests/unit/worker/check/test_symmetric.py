@@ -9,7 +9,7 @@ import pytest
 
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG
+from kernels.model.entry.config import NO_CONFIG
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from kernels.selection.triangles import computes_triangle
 from tests.support.kernels.checks import checked

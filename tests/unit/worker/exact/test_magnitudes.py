@@ -10,7 +10,7 @@ from jobs.formats.bfloat16 import narrow
 from jobs.formats.elements import Array
 from kernels.model.bounds import Magnitudes
 from kernels.model.numerics import DTypeName
-from worker.device.runner import HostOperand
+from worker.device.operands import HostOperand
 from worker.product import magnitudes
 from worker.product.magnitudes import MeasuredMagnitudes, magnitudes_of
 

@@ -9,7 +9,8 @@ import pytest
 from jobs.errors import StaleAttempt
 from jobs.ledger.interface import Claimed
 from jobs.matrices.interface import Partial
-from jobs.models import ANONYMOUS, JobError, MatmulRequest, NewJob, OperandRef, RandomSpec
+from jobs.models import ANONYMOUS, JobError, MatmulRequest, NewJob
+from jobs.requests.operands import OperandRef, RandomSpec
 from kernels.catalog import BY_NAME
 from kernels.entries.libraries import CUBLASMP
 from kernels.model.numerics import Problem

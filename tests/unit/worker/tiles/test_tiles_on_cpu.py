@@ -13,13 +13,14 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from kernels.catalog import BY_NAME
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice
+from kernels.selection.candidates import Choice
 from kernels.tiles.plan import TilePlan, spans
 from tests.support.stores import numbers
 from worker.cpu import tiles
 from worker.cpu.blas import multiply
 from worker.cpu.epilogue import add_epilogue
-from worker.device.runner import Epilogue, HostOperand
+from worker.device.operands import HostOperand
+from worker.device.runner import Epilogue
 from worker.device.tiles import CheckedTile, TiledTask
 from worker.product.tiled import _failure
 
