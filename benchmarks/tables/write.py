@@ -20,10 +20,10 @@ from benchmarks.tables.auto import auto_choices
 from benchmarks.tables.auto_library import beside_the_best_library
 from benchmarks.tables.check import check_cost
 from benchmarks.tables.client import client
-from benchmarks.tables.contents import contents
 from benchmarks.tables.dashboard import dashboard, tasks
 from benchmarks.tables.gpu import benchmarks, cross_check
 from benchmarks.tables.headline import picture as headline_picture
+from benchmarks.tables.headline.contents import contents
 from benchmarks.tables.headline.rows import HeadlineRun, headline_of
 from benchmarks.tables.interleaved.block_scales import block_scales
 from benchmarks.tables.interleaved.epilogues import epilogues

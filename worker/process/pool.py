@@ -1,5 +1,5 @@
-"""Celery's prefork pool, but that it sees a dead child at once, sees to its jobs, and fetches messages only while there
-is a child that takes jobs.
+"""Celery's prefork pool, except that it notices a dead child at once, sees to its jobs, and fetches messages only while
+there is a child that takes jobs.
 
 Celery is woken when the child's pipe closes and asks then whether it has ended. The kernel closes the files of an
 ending process before it counts as ended, so the answer is mostly "not yet", and Celery asks again up to 5 s later.

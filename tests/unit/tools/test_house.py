@@ -47,7 +47,8 @@ FORBIDDEN = (
 
 def files(*suffixes: str) -> Iterator[Path]:
     in_folders = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))
-    for path in (*in_folders, *ROOT.glob("*")):
+    at_top = (path for path in ROOT.glob("*") if path.name != ".git")  # a file in a worktree
+    for path in (*in_folders, *at_top):
         if path.is_file() and path.suffix in suffixes and "__pycache__" not in path.parts:
             yield path
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.tables.contents import contents
+from benchmarks.tables.headline.contents import contents
 
 PARTS = (
     "## `auto` beside the library, at its best\n\ntext",

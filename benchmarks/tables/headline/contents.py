@@ -1,4 +1,4 @@
-"""Where what stands on the page of recorded results, for who comes with a question and a device."""
+"""The list of sections at the head of docs/performance.md, device by device."""
 
 from __future__ import annotations
 
