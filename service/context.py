@@ -140,7 +140,7 @@ class Context:
             await self.call(self.sync_policy.check)
         with self.breaker.watching():
             await self.line.written()
-        await self.replicas.wait(*(Mark(job.id, at_least=job.version) for job in jobs))
+        await self.replicas.wait(*(Mark(job.id, minimum=job.version) for job in jobs))
 
     async def call_anyway(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """As `call`, also while the breaker is open."""

@@ -42,10 +42,10 @@ class Mark:
 
     job_id: str
     field: str = "version"
-    at_least: int = 0
+    minimum: int = 0
 
     def is_in(self, found: bytes | None) -> bool:
-        return found is not None and int(found) >= self.at_least
+        return found is not None and int(found) >= self.minimum
 
 
 def _commands(settings: Settings, marks: Sequence[Mark]) -> list[Command]:

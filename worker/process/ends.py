@@ -102,7 +102,7 @@ class JobEnds:
         if not (operands := [operand for claimed in ended for operand in _inline(claimed)]):
             return
         try:
-            self._ledger.check_written(*(Mark(claimed.job.id, "finished", at_least=1) for claimed in ended))
+            self._ledger.check_written(*(Mark(claimed.job.id, "finished", minimum=1) for claimed in ended))
         except (StoreUnavailable, StoreFull) as error:
             log.warning("operands of jobs that are done are kept: their end may not be on the disk", reason=error.type)
             return

@@ -111,8 +111,8 @@ def test_a_primary_that_never_had_the_job_does_not_say_that_it_is_recorded(tmp_p
         promote(new)
         demote(other, new)
         with ledger_at(new, replicas=1) as ledger:
-            ledger.check_written(Mark(had, at_least=ledger.get(had).version))
-            for mark in Mark(lost), Mark(had, at_least=ledger.get(had).version + 1), Mark(had, "finished", at_least=1):
+            ledger.check_written(Mark(had, minimum=ledger.get(had).version))
+            for mark in Mark(lost), Mark(had, minimum=ledger.get(had).version + 1), Mark(had, "finished", minimum=1):
                 with pytest.raises(StoreUnavailable, match="Another server became the job store"):
                     ledger.check_written(mark)
         asyncio.run(line_tells_apart(settings_of(new, 1), had, lost))
@@ -143,7 +143,7 @@ def test_what_a_replica_refused_is_asked_of_the_primary(servers: Servers) -> Non
 
                 async def submits() -> Job:
                     job, _ = await ledger.submit_on(script_line, new_job(), max_queued=9, max_queued_per_owner=9)
-                    await replica_line.wait(Mark(job.id, at_least=job.version))
+                    await replica_line.wait(Mark(job.id, minimum=job.version))
                     return job
 
                 await submits()
