@@ -32,8 +32,9 @@ from benchmarks.measure.kernels import Kept, look
 from benchmarks.measure.presets import ENDED, POLL_S, run, service
 from benchmarks.recorded import read
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceClass, DeviceTraits
+from kernels.model.kernel import CudaKernel, DeviceClass, DeviceTraits
 from kernels.model.numerics import ACCURACY_NAMES, DTYPES, AccuracyName, DTypeName, Problem
+from kernels.model.structure.composed import ComposedKernel
 from kernels.selection.choose import choose
 
 SHAPES = 200

@@ -8,12 +8,12 @@ from functools import partial
 from kernels.model.edge import EDGE, core, edge_clocks
 from kernels.model.entry.boxes import Boxes
 from kernels.model.entry.config import Constraint, Parameter, TileConfig
-from kernels.model.groups import Grouped, tile_count, tiles
 from kernels.model.kernel import CudaKernel, Default, Kernel
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
 from kernels.model.scales import SCALE_DEPTH
-from kernels.model.triangle import TriangleName, TriangleOf, triangle_tiles
+from kernels.model.structure.groups import Grouped, tile_count, tiles
+from kernels.model.structure.triangle import TriangleName, TriangleOf, triangle_tiles
 
 HOPPER = (9, 0)
 WARPGROUP = 128  # threads
@@ -288,14 +288,11 @@ FP8: tuple[Kernel, ...] = (
     _warp_specialised(
         "hopper_fp8",
         "8-bit floats on Hopper's tensor cores: K-major operands, partial sums promoted to float32.",
-        "The source of `hopper_int8` with another instruction, and float32 sums. The tensor cores keep about 14 bits "
-        "of a sum of 8-bit products and truncate the rest, an error that grows with k. With `promote` their sums end "
-        "with each 128 steps of k, and threads add them up in float32, a part of the columns at a time, so that two "
-        "sets of partial sums fit into registers with those of the whole tile: the tensor cores fill one while the "
-        "other is added. No registers are left for an MN-major B, so MN-major operands are transposed first, within "
-        "the kernel's time. Without `promote` sums stay where they are, as in `cublas_fp8_fast`, and B needs no "
-        "transpose. Operands may have block scales, one for each row of A and 128 steps of k, and for B's columns or "
-        "128 of them: promoted sums are multiplied by both as they are added.",
+        "The source of `hopper_int8` with another instruction and float32 sums. The tensor cores keep about 14 bits of "
+        "a sum and truncate the rest, an error that grows with k. With `promote` their sums end with each 128 steps of "
+        "k, and threads add them up in float32 while the tensor cores fill the next. MN-major operands are transposed "
+        "first, within the kernel's time. Without `promote`, as in `cublas_fp8_fast`, B needs no transpose. Block "
+        "scales, for each row of A and 128 steps of k, and each column of B or 128 of them, multiply promoted sums.",
         f"{DESIGN} (fast.cu, 2024); promotion from DeepSeek-V3's technical report (2024) and DeepGEMM.",
         ("float8_e4m3", "fp8"),
         (Parameter("promote", (0, 1), 1, "1: partial sums of each 128 steps of k are added in float32"),),

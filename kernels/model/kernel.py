@@ -17,11 +17,11 @@ from kernels.model.entry.config import NO_CONFIG, ConfigError, Constraint, Param
 from kernels.model.entry.fallback import Fallback
 from kernels.model.entry.sentences import describe_config, too_new, too_old
 from kernels.model.fused import FusedEpilogue
-from kernels.model.groups import Grouped, table_of
 from kernels.model.launch_plan import Launch, LaunchPlan, Pass, Workspace
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 from kernels.model.sources import source_files
-from kernels.model.triangle import MULTIPROCESSORS, TriangleOf, mirror_of, whole
+from kernels.model.structure.groups import Grouped, table_of
+from kernels.model.structure.triangle import MULTIPROCESSORS, TriangleOf, mirror_of, whole
 
 DeviceClass = Literal["cpu", "gpu"]
 # What is known of a kernel's arithmetic, from which `kernels/model/bounds.py` proves a bound.
@@ -218,7 +218,7 @@ class CudaKernel(Kernel):
     # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.
     clocks: Callable[[Problem, TileConfig, int], float] | None = field(default=None, repr=False)
     triangle: TriangleOf | None = field(default=None, repr=False)  # of a symmetric product, computed alone
-    takes_pairs: bool = False  # compiled with COMPLEX, its elements are pairs of numbers (kernels/model/pairs.py)
+    takes_pairs: bool = False  # compiled with COMPLEX, its elements are pairs of numbers
 
     @property
     def source_path(self) -> Path:
@@ -282,20 +282,6 @@ class CudaKernel(Kernel):
 def _with_transposes(problem: Problem, wanted: tuple[bool, bool] | None) -> Problem:
     """With the transpositions that a kernel's operands need; None leaves the problem's own."""
     return problem if wanted is None else replace(problem, transpose_a=wanted[0], transpose_b=wanted[1])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComposedKernel(Kernel):
-    """A complex product as the real one that it is (`Problem.as_real`), by whichever kernel `auto` takes for that, or,
-    where its parameter `emulated` is 1, by what emulates its type of parts."""
-
-    device_class: DeviceClass = "gpu"
-    emulators: Mapping[DTypeName, CudaKernel] = field(default_factory=dict, repr=False)
-
-    def misfit(self, config: TileConfig, dtype: DTypeName, device: DeviceTraits | None = None) -> str | None:
-        if device is None or not config.get("emulated"):
-            return None
-        return self.emulators[dtype].unsupported_because(device)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

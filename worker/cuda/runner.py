@@ -18,8 +18,9 @@ from jobs.matrices.interface import Place
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
 from kernels.model.host_library import HostLibraryKernel
-from kernels.model.kernel import ComposedKernel, CudaKernel, LibraryKernel
+from kernels.model.kernel import CudaKernel, LibraryKernel
 from kernels.model.numerics import Problem
+from kernels.model.structure.composed import ComposedKernel
 from kernels.selection.candidates import Choice
 from worker.cpu.device import usable_cores
 from worker.cuda.bench.bench import CudaBench
@@ -71,18 +72,15 @@ class CudaRunner(TilingRunner):
         with device_faults():
             self.device = gang_info(gpu_indices(settings.device))
             self.compiler = Compiler(settings.kernel_cache_dir, settings.compiled_kernels_dir)
-            self._prepared = PreparedKernels(self.compiler)
-            self._cublas = Cublas(self.compiler)
+            self._prepared, self._cublas = PreparedKernels(self.compiler), Cublas(self.compiler)
             self._composed = ComplexProducts(self.compiler, self._prepared, self._cublas, self.device.traits)
             self._fusing = FusedKernels(self.compiler, self._prepared, self.device.traits)
-            self._clock = KernelClock(self.compiler)
+            self._clock, self._telemetry = KernelClock(self.compiler), GpuTelemetry(self.device.uuid)
             self._device_lock, self._of_thread = CancellableLock(), OfThread()
             self._page_locks = PageLocks(cupy.cuda.runtime)
-            device_bytes = cupy.cuda.runtime.memGetInfo()[1]
-            self.max_bytes_under_way = device_bytes // 8
+            self.max_bytes_under_way = (device_bytes := cupy.cuda.runtime.memGetInfo()[1]) // 8
             self.cache: OperandCache[DeviceMatrix] = OperandCache(int(settings.device_cache_share * device_bytes))
             self._offered = OfferedProducts(self.cache)
-            self._telemetry = GpuTelemetry(self.device.uuid)
             first = Gpu(0, self.compiler, self._prepared, self._cublas, self._composed)
             self.tiler = Tiler(settings, self.device, gang(settings, first, self.device.traits), self._page_locks)
 

@@ -135,8 +135,9 @@ def main() -> None:
     install_driver()
     from kernels.catalog import BY_NAME
     from kernels.model.architectures import H200
-    from kernels.model.kernel import ComposedKernel, CudaKernel
+    from kernels.model.kernel import CudaKernel
     from kernels.model.numerics import Problem
+    from kernels.model.structure.composed import ComposedKernel
     from kernels.selection.candidates import Choice
     from worker.cuda import launch
     from worker.cuda.bound import Matrices

@@ -13,8 +13,9 @@ from jobs.benchmarks.records import CopyFigures, LaunchFigures
 from jobs.benchmarks.spec import CacheState, DataSpec
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import ComposedKernel, CudaKernel
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, Problem
+from kernels.model.structure.composed import ComposedKernel
 from kernels.selection.candidates import Choice
 from worker.check.checked import Checkable
 from worker.cuda.bench.copies import timed_copies

@@ -9,9 +9,10 @@ import pytest
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
-from kernels.model.kernel import ComposedKernel, DeviceTraits, Kernel
+from kernels.model.kernel import DeviceTraits, Kernel
 from kernels.model.numerics import COMPLEX_ACCURACY, DTYPES, DTypeName, Problem
-from kernels.model.pairs import inner_problem
+from kernels.model.structure.composed import ComposedKernel
+from kernels.model.structure.pairs import inner_problem
 from kernels.selection.candidates import Choice
 from kernels.selection.choose import choose, choose_from
 from kernels.selection.composed import real_choice
