@@ -12,6 +12,7 @@ from kernels.model.structure.groups import Grouped
 HOPPER = (9, 0)
 FLOAT8 = (8, 9)  # the first compute capability whose tensor cores take 8-bit floats
 TUNED_TYPES: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64", "int8")
+GROUPED_TYPES: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64")  # rows begin anywhere
 PAD = Parameter(
     name="pad",
     values=(1, 8, 16, 32, 64),
@@ -59,7 +60,7 @@ CUBLAS: tuple[Kernel, ...] = (
         arithmetic={"float16": "unproven", "bfloat16": "unproven", "float64": "tensor", "float8_e4m3": "tensor"},
         dtype_compute_capability={"float8_e4m3": FLOAT8},
         scales=any_config,
-        groups=Grouped(TUNED_TYPES),
+        groups=Grouped(GROUPED_TYPES),
     ),
     LibraryKernel(
         name="cublas_tuned",

@@ -204,7 +204,7 @@ class CudaRunner(TilingRunner):
         if wiped:
             matrices[2].memory.memset_async(0, matrices[2].layout.bytes)
         after = epilogue_on_device(self.compiler, problem, epilogue, matrices[2], on_device[2:])
-        scales = scales_on_device(problem, operands, choice.kernel)
+        scales = scales_on_device(problem, operands, choice.kernel) if problem.scale_columns else None
         copies, staging = Copies(self.cache, operands, on_device), self._of_thread.staging
         elements = problem.batch * problem.m * problem.n + sum(prod(each.shape) for each in operands)
         if elements <= HOST_CHECK_ELEMENTS:

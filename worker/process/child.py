@@ -45,7 +45,7 @@ from worker.process.ends import NO_ROOM_PAUSE_S, WORK_TIMEOUT_S, End, JobEnds
 from worker.process.heartbeat import Heartbeat
 from worker.process.job_threads import JobThreads, Room
 from worker.process.lease import EXIT_NOT_READY, Hold, LeaseKeeper
-from worker.process.light_jobs import MAX_LIGHT, in_turn
+from worker.process.light_jobs import MAX_LIGHT, one_after_another
 from worker.process.readiness import NotReady, prove
 from worker.process.spare_time import SpareTime
 from worker.product.batch import is_light, is_one_launch, launches, multiply_batch
@@ -173,7 +173,7 @@ class Child:
     def _worked(self, claimed: Sequence[Claimed]) -> None:
         with self.heartbeat.busy(claimed[0].job.id):
             if not is_one_launch(claimed):
-                in_turn(claimed, self._lease, self._one_by_one, self._ends.record)
+                one_after_another(claimed, self._lease, self._one_by_one, self._ends.record)
                 return
             with self._lease.hold(claimed) as hold:
                 ends = self._together(claimed, hold) if len(claimed) > 1 else self._one_by_one(claimed, hold)

@@ -19,7 +19,7 @@ SLICE_S = 0.004  # after which the end of the first is recorded, with those that
 Ends = list[tuple[Claimed, End]]
 
 
-def in_turn(
+def one_after_another(
     claimed: Sequence[Claimed],
     lease: LeaseKeeper,
     compute: Callable[[Sequence[Claimed], Hold], Ends],

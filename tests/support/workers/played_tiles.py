@@ -110,16 +110,14 @@ def outcome(case: dict[str, Any]) -> str:
     import cupy
 
     from worker.cuda.composed import ComplexProducts
+    from worker.cuda.pitch import stored_shapes
     from worker.cuda.tiles.gpus import Gpu
     from worker.cuda.tiles.product import CudaTiledProduct
 
     runtime: Any = cupy.cuda.runtime
     runtime.bytes_up = 0
     problem = Problem(**case["problem"])
-    shape_a = (problem.k, problem.m) if problem.transpose_a else (problem.m, problem.k)
-    shape_b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
-    a = numbers((problem.batch, *shape_a) if problem.a_batched else shape_a, problem.dtype)
-    b = numbers((problem.batch, *shape_b) if problem.b_batched else shape_b, problem.dtype, 1)
+    a, b = (numbers(shape, problem.dtype, seed) for seed, shape in enumerate(stored_shapes(problem)))
     out = np.zeros((problem.batch, problem.m, problem.n), STORAGE_DTYPES[problem.product_dtype])
     plan = plan_of(case, problem)
     kernel: Any = BY_NAME[COMPLEX] if DTYPES[problem.dtype].is_complex else type("Kernel", (), PLAYED)()

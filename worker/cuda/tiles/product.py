@@ -28,7 +28,7 @@ from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, TileRecord
 
 LOOK_EVERY_S = 0.05
 STUCK_S, STUCK_TILES = 60.0, 20  # longest wait for a tile: so long, and so many times as long as one should take
-LEAST_S = 0.2  # of kernels, from which on their speed says what to expect of long products
+MIN_LEARNED_S = 0.2  # of kernels, from which on their speed says what to expect of long products
 CHANGED = "The product changed before it was stored, so it is not kept."
 
 
@@ -198,7 +198,7 @@ class CudaTiledProduct(TiledProduct):
         self._compare_operands(records)
         of_tiles_s = sum(record.kernel_ms for record in records.values()) / 1e3
         kernels_s = of_tiles_s + self._library_s * len(self._gpus)
-        self.flops_per_s = self._task.problem.flops / kernels_s if kernels_s >= LEAST_S else None
+        self.flops_per_s = self._task.problem.flops / kernels_s if kernels_s >= MIN_LEARNED_S else None
         of_product = self._rereads[-1]
         whole = sum(record.fingerprint for record in records.values()) & MASK
         if of_product.fingerprints[_whole(self._out)] != whole:
