@@ -12,8 +12,8 @@ from typing import Literal
 from analysis.measurement import Device, Measurement
 from analysis.tiling import Tile, tiling
 from kernels.catalog import BY_NAME
+from kernels.model.groups import tiles
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
-from kernels.model.structure.groups import tiles
 
 ByteModel = Literal["compulsory", "tile", "measured"]
 RoofKind = Literal["theoretical", "measured"]

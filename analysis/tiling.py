@@ -11,9 +11,9 @@ from analysis.measurement import Device, Measurement
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.entry.config import TileConfig
+from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
-from kernels.model.structure.groups import tiles
 
 SPAN = 2**14 * 3**2 * 5 * 7  # a side that every tile in use divides
 

@@ -22,10 +22,10 @@ from jobs.states import JobState
 from jobs.timing import Timing
 from jobs.tracing.request_trace import trace_of_new_job
 from kernels.model.activations import ActivationName
+from kernels.model.groups import with_groups
 from kernels.model.numerics import OPERAND_FLAGS, AccuracyName, DTypeName, Problem
 from kernels.model.outputs import Delivered, delivered_of, multiplied_as
 from kernels.model.scales import with_scales
-from kernels.model.structure.groups import with_groups
 from kernels.selection.demands import ToleranceKind
 
 ANONYMOUS = "anonymous"  # the owner of everything where keys are off

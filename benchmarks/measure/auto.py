@@ -33,8 +33,8 @@ from benchmarks.measure.presets import ENDED, POLL_S, run, service
 from benchmarks.recorded import read
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import CudaKernel, DeviceClass, DeviceTraits
+from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.numerics import ACCURACY_NAMES, DTYPES, AccuracyName, DTypeName, Problem
-from kernels.model.structure.composed import ComposedKernel
 from kernels.selection.choose import choose
 
 SHAPES = 200

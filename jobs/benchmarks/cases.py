@@ -13,8 +13,8 @@ from jobs.errors import BenchmarkTooLarge, InvalidConfig, InvalidRequest
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
-from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel
+from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from kernels.selection.candidates import NoKernelError
 from kernels.selection.choose import choose

@@ -9,10 +9,10 @@ from math import log2
 from kernels.model.arrange import MAX_GRID_Z, tile_grid
 from kernels.model.buckets import BUCKET_NAMES
 from kernels.model.entry.config import Constraint, Parameter, TileConfig
+from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel, Default, Kernel
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
-from kernels.model.structure.groups import tiles
 
 RING = 128  # steps of k in shared memory
 RUN_BYTES = 16

@@ -6,8 +6,8 @@ from kernels.entries.fp32_emulated import FP32_EMULATED
 from kernels.entries.fp64_emulated import FP64_EMULATED
 from kernels.model.entry.config import Parameter
 from kernels.model.kernel import CudaKernel, Kernel
+from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.numerics import COMPLEX_ACCURACY
-from kernels.model.structure.composed import ComposedKernel
 
 EMULATED = Parameter(
     name="emulated",

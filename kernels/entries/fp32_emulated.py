@@ -6,10 +6,10 @@ from kernels.entries.hopper import CONSUMERS, HOPPER, WARPGROUP
 from kernels.entries.hopper_fp32 import HOPPER_FP32
 from kernels.model.entry.config import Parameter, TileConfig
 from kernels.model.entry.fallback import Fallback
+from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.launch_plan import Launch, Pass, Workspace
 from kernels.model.numerics import Problem
-from kernels.model.structure.groups import tiles
 
 LINES, DEPTH, DIGITS = 128, 64, 4  # of a tile of digits: rows of A or columns of B, steps of k, bytes of an element
 SMALLEST_SIDE = 64  # a product with a shorter side is not worth its digits

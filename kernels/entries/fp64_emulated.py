@@ -6,10 +6,10 @@ from kernels.entries.hopper import CONSUMERS, HOPPER, WARPGROUP
 from kernels.entries.tensor_fp64 import TENSOR_FP64
 from kernels.model.entry.config import Parameter, TileConfig
 from kernels.model.entry.fallback import Fallback
+from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.launch_plan import Launch, Pass, Workspace
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from kernels.model.structure.groups import tiles
 
 LINES = DEPTH = 128  # of a tile of remainders: rows of A or columns of B, steps of k
 FEWEST, MOST = 14, 16  # moduli

@@ -8,12 +8,12 @@ from functools import partial
 from kernels.model.edge import EDGE, core, edge_clocks
 from kernels.model.entry.boxes import Boxes
 from kernels.model.entry.config import Constraint, Parameter, TileConfig
+from kernels.model.groups import Grouped, tile_count, tiles
 from kernels.model.kernel import CudaKernel, Default, Kernel
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
 from kernels.model.scales import SCALE_DEPTH
-from kernels.model.structure.groups import Grouped, tile_count, tiles
-from kernels.model.structure.triangle import TriangleName, TriangleOf, triangle_tiles
+from kernels.model.triangle import TriangleName, TriangleOf, triangle_tiles
 
 HOPPER = (9, 0)
 WARPGROUP = 128  # threads

@@ -6,11 +6,11 @@ from kernels.entries.hopper import BARRIER_BYTES, HOPPER, LARGEST_SHARED_BYTES, 
 from kernels.model.edge import EDGE, MAX_EDGE, core
 from kernels.model.entry.boxes import Boxes, Thin
 from kernels.model.entry.config import Constraint, Parameter, TileConfig
+from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel, Default
 from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import DTypeName, Problem
-from kernels.model.structure.groups import tiles
-from kernels.model.structure.triangle import TriangleName, triangle_tiles
+from kernels.model.triangle import TriangleName, triangle_tiles
 
 WARP = 32  # threads
 WARP_SIDE = 64  # rows and columns of a warp's tile

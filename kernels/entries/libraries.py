@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kernels.model.entry.config import Parameter
-from kernels.model.host_library import HostLibraryKernel
+from kernels.model.groups import Grouped
 from kernels.model.kernel import Kernel, LibraryKernel
+from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import COMPLEX_ACCURACY, OWN_ACCURACY, AccuracyName, DTypeName
 from kernels.model.scales import any_config
-from kernels.model.structure.groups import Grouped
 
 HOPPER = (9, 0)
 FLOAT8 = (8, 9)  # the first compute capability whose tensor cores take 8-bit floats

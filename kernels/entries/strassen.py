@@ -5,10 +5,10 @@ from __future__ import annotations
 from kernels.entries.warp_tiles import PIPELINED
 from kernels.model.arrange import MAX_GRID_Z, tile_grid
 from kernels.model.entry.config import Parameter, TileConfig
+from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel, Default, Kernel
 from kernels.model.launch_plan import Launch, Pass, Workspace
 from kernels.model.numerics import Problem
-from kernels.model.structure.groups import tiles
 
 FACTORS, QUARTER_SUMS = 7, 5  # half-size products, and sums of quarters of one operand
 GROUP, ITEM_BYTES, LINE_BYTES = 4, 4, 128  # elements of a run; bytes of an element, and of what begins a new line

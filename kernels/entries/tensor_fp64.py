@@ -9,11 +9,11 @@ from kernels.model.arrange import tile_grid
 from kernels.model.buckets import SKINNY, BucketName
 from kernels.model.edge import EDGE, core, edge_clocks
 from kernels.model.entry.config import Constraint, Parameter, TileConfig
+from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel, Default
 from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import OWN_ACCURACY, DTypeName, Problem
-from kernels.model.structure.groups import tiles
-from kernels.model.structure.triangle import TriangleName, triangle_tiles
+from kernels.model.triangle import TriangleName, triangle_tiles
 
 RESIDENT = Parameter("resident", (0, 1), 0, "1: blocks stay, and split an incomplete wave along k")
 WARP = 32  # threads

@@ -8,10 +8,10 @@ from kernels.entries.register_tiles import RUN_BYTES
 from kernels.model.arrange import tile_grid
 from kernels.model.buckets import SKINNY
 from kernels.model.entry.config import Constraint, Parameter, TileConfig
+from kernels.model.groups import Grouped, tiles
 from kernels.model.kernel import CudaKernel, Default, Kernel
 from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
-from kernels.model.structure.groups import Grouped, tiles
 
 Shape = tuple[int, int, int, int]  # rows and columns of a warp's tile, and of a thread's
 Block = tuple[int, int]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kernels.model.groups import tile_rows, tiles
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import Problem
-from kernels.model.structure.groups import tile_rows, tiles
 
 MAX_GRID_Z = 65_535  # CUDA's limit; kernels loop over the rest of the batch
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from kernels.model.arrange import MAX_GRID_Z
 from kernels.model.entry.config import Parameter, TileConfig
+from kernels.model.groups import tiles
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, Problem
-from kernels.model.structure.groups import tiles
 
 MAX_EDGE = 8  # rows, or columns
 EDGE = Parameter(

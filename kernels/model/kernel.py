@@ -17,11 +17,11 @@ from kernels.model.entry.config import NO_CONFIG, ConfigError, Constraint, Param
 from kernels.model.entry.fallback import Fallback
 from kernels.model.entry.sentences import describe_config, too_new, too_old
 from kernels.model.fused import FusedEpilogue
+from kernels.model.groups import Grouped, table_of
 from kernels.model.launch_plan import Launch, LaunchPlan, Pass, Workspace
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 from kernels.model.sources import source_files
-from kernels.model.structure.groups import Grouped, table_of
-from kernels.model.structure.triangle import MULTIPROCESSORS, TriangleOf, mirror_of, whole
+from kernels.model.triangle import MULTIPROCESSORS, TriangleOf, mirror_of, whole
 
 DeviceClass = Literal["cpu", "gpu"]
 # What is known of a kernel's arithmetic, from which `kernels/model/bounds.py` proves a bound.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernels.model.entry.boxes import Boxes
+from kernels.model.groups import GroupTable
 from kernels.model.numerics import Problem
-from kernels.model.structure.groups import GroupTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ class Problem:
 
     `m`, `n`, `k` are the sizes after transposition; `batch` is 1 for a plain product. An operand whose
     `batched` flag is off is one matrix used for every product of the batch. `symmetric`: both operands are one real
-    matrix, one of them transposed, so that C is its own transpose (`kernels/model/structure/triangle.py`).
+    matrix, one of them transposed, so that C is its own transpose (`kernels/model/triangle.py`).
     """
 
     m: int
@@ -159,7 +159,7 @@ class Problem:
     conjugate_b: bool = False
     symmetric: bool = False
     scale_columns: int = 0  # columns of B that share a scale (kernels/model/scales.py); 0 without scales
-    group_sizes: tuple[int, ...] = ()  # rows of A for each matrix of B (kernels/model/structure/groups.py); () for all
+    group_sizes: tuple[int, ...] = ()  # rows of A for each matrix of B (kernels/model/groups.py); () for all
 
     @classmethod
     def of_shapes(

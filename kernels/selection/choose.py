@@ -10,9 +10,9 @@ from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.entry.sentences import no_groups, wrong_scales
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
+from kernels.model.kinds.composed import ComposedKernel
+from kernels.model.kinds.pairs import inner_problem
 from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
-from kernels.model.structure.composed import ComposedKernel
-from kernels.model.structure.pairs import inner_problem
 from kernels.selection.candidates import Choice, NoKernelError, candidates
 from kernels.selection.forecast import Forecast, forecasts, promising
 from kernels.selection.grouped import choose_grouped

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import DeviceTraits
+from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.numerics import Problem
-from kernels.model.structure.composed import ComposedKernel
 from kernels.selection.candidates import Choice
 from kernels.selection.choose import choose
 

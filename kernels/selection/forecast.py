@@ -30,7 +30,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
-from kernels.model.structure.triangle import whole
+from kernels.model.triangle import whole
 from kernels.selection.distance import Place, place_of
 from kernels.selection.fill import filled
 from kernels.selection.triangles import triangle_gain

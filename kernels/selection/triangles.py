@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
 from kernels.model.numerics import Problem
-from kernels.model.structure.triangle import MULTIPROCESSORS, mirror_clocks, whole
+from kernels.model.triangle import MULTIPROCESSORS, mirror_clocks, whole
 
 ONE_TRIANGLE = "The product is symmetric: one triangle is computed and mirrored; gflops: n·(n+1)·k."
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jobs.errors import InvalidRequest, ShapeMismatch
+from kernels.model.groups import MAX_GROUPS, with_groups
 from kernels.model.numerics import Problem
-from kernels.model.structure.groups import MAX_GROUPS, with_groups
 from service.bodies.options import MatmulOptions
 
 # What a grouped product does not have: options, and operands beside A and B.

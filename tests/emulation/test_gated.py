@@ -10,10 +10,10 @@ import pytest
 
 from kernels.entries.hopper_fp32 import HOPPER_FP32
 from kernels.entries.tensor_fp64 import TENSOR_FP64
+from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import Problem
-from kernels.model.structure.groups import tiles
 from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.products import Case as FloatCase

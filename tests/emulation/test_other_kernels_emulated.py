@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
+from kernels.model.groups import tiles
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, DTypeName
-from kernels.model.structure.groups import tiles
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator
 from tests.support.kernels.products import matrix, stored

@@ -15,8 +15,8 @@ from kernels.catalog import CATALOG
 from kernels.model.edge import MAX_EDGE
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits
+from kernels.model.kinds.pairs import pair_dtypes
 from kernels.model.numerics import DTypeName, Problem
-from kernels.model.structure.pairs import pair_dtypes
 from kernels.selection.defaults import example, main_dtype
 
 # m, n, k, batch: parts of tiles on every side. Rows of the second begin where bulk copies do not reach.

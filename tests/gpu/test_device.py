@@ -13,8 +13,8 @@ from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.interface import StoredMatrix
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import CudaKernel
+from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.gpu.products import choice, multiply
 from tests.support.kernels.products import assert_right, operands

@@ -13,8 +13,8 @@ from kernels.model.buckets import BucketName
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel
+from kernels.model.kinds.pairs import pair_dtypes
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
-from kernels.model.structure.pairs import pair_dtypes
 from kernels.selection.defaults import example, main_dtype
 from worker.cuda.sources import (
     TRANSPOSE_TILES,

@@ -10,8 +10,8 @@ from kernels.catalog import CATALOG
 from kernels.model.architectures import H200_MULTIPROCESSORS
 from kernels.model.buckets import BUCKET_NAMES, MEANINGS
 from kernels.model.entry.sentences import describe_config
-from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import CudaKernel, Default, Kernel, LibraryKernel
+from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.sources import SOURCE_DIR
 from tools.kernels.access import Access, access_of
 from tools.kernels.figures import is_measured, measured, measured_at, published

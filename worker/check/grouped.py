@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.formats.elements import Array
-from kernels.model.structure.groups import Group
+from kernels.model.groups import Group
 from worker.check.checked import Checkable
 from worker.check.elementwise import Operands
 from worker.check.host_matrix import HostMatrix

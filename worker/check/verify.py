@@ -62,8 +62,8 @@ import numpy as np
 
 from jobs.formats.elements import Array
 from jobs.models import Verification
+from kernels.model.groups import groups_of
 from kernels.model.numerics import AccuracyName, Problem
-from kernels.model.structure.groups import groups_of
 from worker.check.checked import Checkable
 from worker.check.elementwise import Operands, worst_of_columns, worst_of_rows
 from worker.check.grouped import GroupedProduct

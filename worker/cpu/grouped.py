@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
+from kernels.model.groups import groups_of
 from kernels.model.numerics import Problem
-from kernels.model.structure.groups import groups_of
 from worker.cpu.kernels import Multiply
 
 

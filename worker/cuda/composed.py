@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
+from kernels.model.kinds.pairs import inner_problem
 from kernels.model.numerics import DTYPES, Problem
-from kernels.model.structure.pairs import inner_problem
 from kernels.selection.candidates import Choice
 from kernels.selection.composed import real_choice
 from worker.cuda.compile import Compiler

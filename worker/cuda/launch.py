@@ -15,11 +15,11 @@ from kernels.catalog import BY_NAME
 from kernels.model.entry.config import TileConfig
 from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel, DeviceTraits
+from kernels.model.kinds.composed import ComposedKernel
+from kernels.model.kinds.pairs import inner_problem
 from kernels.model.launch_plan import Launch, LaunchPlan
 from kernels.model.numerics import DTYPES, Problem
-from kernels.model.structure.composed import ComposedKernel
-from kernels.model.structure.pairs import inner_problem
-from kernels.model.structure.triangle import whole
+from kernels.model.triangle import whole
 from kernels.selection.candidates import Choice
 from kernels.selection.composed import real_choice
 from worker.cuda.bound import Addressed, Functions, Layouts, Mapped, bytes_beside

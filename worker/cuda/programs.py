@@ -8,10 +8,10 @@ from functools import lru_cache
 from kernels.catalog import BY_NAME
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits
+from kernels.model.kinds.composed import ComposedKernel
+from kernels.model.kinds.pairs import inner_problem
 from kernels.model.numerics import DTYPES, Problem
-from kernels.model.structure.composed import ComposedKernel
-from kernels.model.structure.pairs import inner_problem
-from kernels.model.structure.triangle import whole
+from kernels.model.triangle import whole
 from kernels.selection.candidates import Choice
 from kernels.selection.composed import real_choice
 from worker.cuda.sources import (

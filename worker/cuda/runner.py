@@ -17,10 +17,10 @@ from jobs.fleet.workers import Telemetry
 from jobs.matrices.interface import Place
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
-from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import CudaKernel, LibraryKernel
+from kernels.model.kinds.composed import ComposedKernel
+from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import Problem
-from kernels.model.structure.composed import ComposedKernel
 from kernels.selection.candidates import Choice
 from worker.cpu.device import usable_cores
 from worker.cuda.bench.bench import CudaBench

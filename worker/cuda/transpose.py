@@ -8,8 +8,8 @@ import cupy
 import numpy as np
 
 from kernels.model.arrange import MAX_GRID_Z
+from kernels.model.groups import tiles
 from kernels.model.numerics import DTYPES, DTypeName
-from kernels.model.structure.groups import tiles
 from worker.cuda.calls import Arguments, Call
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix

@@ -22,8 +22,8 @@ from jobs.matrices.slot_memory import SlotMemory
 from jobs.models import Measured
 from kernels.catalog import CATALOG
 from kernels.model.activations import ActivationName
+from kernels.model.groups import groups_of
 from kernels.model.numerics import DTypeName, Problem
-from kernels.model.structure.groups import groups_of
 from kernels.selection.candidates import Choice
 from worker.check.checked import Checkable, HostProduct
 from worker.check.elements import core

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jobs.models import MatmulRequest, Measured, Outcome, ProductInfo, Verification
 from kernels.model.numerics import Problem
-from kernels.model.structure.triangle import triangle_flops
+from kernels.model.triangle import triangle_flops
 from kernels.selection.candidates import Choice
 from kernels.selection.triangles import ONE_TRIANGLE, computes_triangle
 from worker.device.runner import Runner

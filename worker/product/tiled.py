@@ -25,8 +25,8 @@ from jobs.matrices.digest import as_bytes
 from jobs.matrices.interface import MatrixStore, Partial
 from jobs.models import MatmulRequest, Measured, Outcome, Verification, product_id
 from kernels.catalog import BY_NAME
-from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import Kernel
+from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice
 from kernels.tiles.plan import TilePlan

@@ -22,9 +22,9 @@ from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
 from kernels.model.entry.config import TileConfig
+from kernels.model.groups import groups_of
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
-from kernels.model.structure.groups import groups_of
 from kernels.selection.candidates import Choice
 from kernels.selection.choose import choose
 from worker.cpu.environment import dated_environment

@@ -25,7 +25,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import DTypeName, Problem
-from kernels.model.structure.triangle import triangle_flops, whole
+from kernels.model.triangle import triangle_flops, whole
 from kernels.selection.candidates import Choice
 from kernels.selection.triangles import computes_triangle
 from worker.cpu.environment import dated_environment

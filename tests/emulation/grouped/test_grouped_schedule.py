@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
+from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel
 from kernels.model.sources import include_options
-from kernels.model.structure.groups import tiles
 from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
 from tests.support.grouped.operands import grouped_problem
 

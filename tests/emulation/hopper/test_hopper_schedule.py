@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernels.model.groups import tiles
 from kernels.model.sources import include_options
-from kernels.model.structure.groups import tiles
 from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
 
 HERE = Path(__file__).parent

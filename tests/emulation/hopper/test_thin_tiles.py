@@ -14,9 +14,9 @@ import pytest
 
 from kernels.entries.hopper_fp32 import THIN_STEPS
 from kernels.model.edge import EDGE, core
+from kernels.model.groups import tiles
 from kernels.model.numerics import Problem
 from kernels.model.sources import include_options
-from kernels.model.structure.groups import tiles
 from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
 
 HERE = Path(__file__).parent

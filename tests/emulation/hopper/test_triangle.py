@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernels.model.groups import tiles
 from kernels.model.numerics import Problem
 from kernels.model.sources import include_options
-from kernels.model.structure.groups import tiles
-from kernels.model.structure.triangle import triangle_tiles
+from kernels.model.triangle import triangle_tiles
 from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
 
 SHAPES = ((128, 256, 2), (128, 192, 2), (128, 128, 2), (128, 128, 1), (128, 64, 1), (128, 192, 1), (128, 256, 1))

@@ -10,10 +10,10 @@ import pytest
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.catalog import BY_NAME
+from kernels.model import triangle
 from kernels.model.entry.config import TileConfig
 from kernels.model.launch_plan import Mirror
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from kernels.model.structure import triangle
 from tests.emulation import boxed
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator

@@ -9,10 +9,10 @@ import pytest
 
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
+from kernels.model import triangle
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
-from kernels.model.structure import triangle
 from kernels.selection.triangles import computes_triangle
 from tests.gpu.products import choice, compile_all, multiply
 from tests.support.kernels.products import assert_right, exact, matrix

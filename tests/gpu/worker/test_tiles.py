@@ -13,7 +13,7 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of, part_count, part_digests
 from jobs.settings import MIB, Settings
 from kernels.catalog import CATALOG
-from kernels.model.host_library import HostLibraryKernel
+from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import COMPLEX_ACCURACY, DTYPES, REAL_NAMES, DTypeName, Problem
 from kernels.tiles.plan import Side, Span, TilePlan, rows_of_parts, slices, spans
 from tests.gpu.products import choice

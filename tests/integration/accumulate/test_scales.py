@@ -113,9 +113,9 @@ def test_a_scale_that_is_no_number_fails_the_job_in_a_sentence(client: httpx.Cli
         ({"kernel": "cpu_exact"}, "kernel", "cpu_exact does not take operands with block scales"),
         ({"kernel": "hopper_fp8", "config": {"promote": 0}}, "config", "Block scales are for sums that are promoted"),
         (
-            {"kernel": "hopper_fp8", "config": {"block_n": 192}},
+            {"kernel": "hopper_fp8", "config": {"block_n": 192}, "scale_b": {"random": {"shape": [2, 1]}}},
             "config",
-            "block_n=192 has no registers for these scales",
+            "block_n=192 begin within a block of scales",
         ),
         ({"accuracy": "fp64"}, "accuracy", "No kernel multiplies float8_e4m3 operands to fp64"),
     ],

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from jobs.formats.elements import Array
+from kernels.model.groups import groups_of
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from kernels.model.structure.groups import groups_of
 from tests.support.kernels.products import Data, matrix
 from worker.check.elements import as_float64, core
 

@@ -136,8 +136,8 @@ def main() -> None:
     from kernels.catalog import BY_NAME
     from kernels.model.architectures import H200
     from kernels.model.kernel import CudaKernel
+    from kernels.model.kinds.composed import ComposedKernel
     from kernels.model.numerics import Problem
-    from kernels.model.structure.composed import ComposedKernel
     from kernels.selection.candidates import Choice
     from worker.cuda import launch
     from worker.cuda.bound import Matrices

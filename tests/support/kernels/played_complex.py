@@ -10,8 +10,8 @@ import numpy as np
 from jobs.formats.elements import STORAGE_DTYPES
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
+from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.numerics import Problem
-from kernels.model.structure.composed import ComposedKernel
 from kernels.selection.candidates import Choice
 from worker.check.views.as_real import in_blocks, real_view
 

@@ -11,7 +11,7 @@ import pytest
 
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import CudaKernel, DeviceTraits
-from kernels.model.structure.pairs import pair_dtypes
+from kernels.model.kinds.pairs import pair_dtypes
 from tests.gpu import sanitize
 from tests.gpu.sanitized_sweep import NORMAL, NOT_FINITE, cases, on_gpu
 

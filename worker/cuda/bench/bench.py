@@ -14,8 +14,8 @@ from jobs.benchmarks.spec import CacheState, DataSpec
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import CudaKernel
+from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.numerics import DTYPES, Problem
-from kernels.model.structure.composed import ComposedKernel
 from kernels.selection.candidates import Choice
 from worker.check.checked import Checkable
 from worker.cuda.bench.copies import timed_copies

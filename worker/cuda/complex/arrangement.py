@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from kernels.model.arrange import MAX_GRID_Z
+from kernels.model.groups import tiles
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, Problem
-from kernels.model.structure.groups import tiles
 from worker.check.views.as_real import signs_of
 from worker.cuda.pitch import Layout, operand_layout
 

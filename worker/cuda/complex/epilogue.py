@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kernels.model.groups import tiles
 from kernels.model.launch_plan import Launch
-from kernels.model.structure.groups import tiles
 from worker.cuda.pitch import Layout
 
 THREADS, BLOCKS = 256, 8192  # blocks at most

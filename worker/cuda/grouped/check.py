@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kernels.model.groups import Group, groups_of
 from kernels.model.numerics import Problem
-from kernels.model.structure.groups import Group, groups_of
 from worker.check.elementwise import Operands
 from worker.check.grouped import GroupedProduct, operands_of
 from worker.check.host_matrix import HostMatrix

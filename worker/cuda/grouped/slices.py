@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kernels.model.structure.groups import Group
+from kernels.model.groups import Group
 from worker.cuda.memory import DeviceMatrix
 
 Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]

@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.model.structure.groups import GroupTable
+from kernels.model.groups import GroupTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from cupy_backends.cuda.libs import cublas
 
 from jobs.errors import KernelUnavailable
 from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.groups import groups_of
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.padding import MAX_PAD
-from kernels.model.structure.groups import groups_of
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.arrangement import conjugate
 from worker.cuda.complex.matrices import conjugated

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from jobs.formats.elements import Array
+from kernels.model.groups import tiles
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import Problem
 from kernels.model.scales import SCALE_DEPTH
-from kernels.model.structure.groups import tiles
 from worker.cuda.pitch import Layout, in_groups, operand_layout, stored_shapes
 from worker.device.scaled import ScaledOperand, scales_by_stage
 

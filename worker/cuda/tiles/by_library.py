@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 
-from kernels.model.host_library import HostLibraryKernel
+from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import Problem
 from kernels.tiles.choice import too_deep
 from kernels.tiles.estimate import Estimate, Speeds, best_plan, estimate

@@ -11,8 +11,8 @@ import cupy
 import numpy as np
 
 from jobs.models import Verification
-from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import CudaKernel
+from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import DTYPES, NORMWISE, Problem
 from kernels.tiles.plan import PLACES, Side, Span, Tile
 from worker.check.verify import NOT_CHECKED, check, wraps

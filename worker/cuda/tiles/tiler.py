@@ -12,8 +12,8 @@ from jobs.fleet.workers import DeviceInfo
 from jobs.formats.elements import Array
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
-from kernels.model.host_library import HostLibraryKernel
 from kernels.model.kernel import LibraryKernel
+from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.selection.candidates import Choice
 from kernels.tiles.choice import too_deep, whole_bytes, with_epilogue

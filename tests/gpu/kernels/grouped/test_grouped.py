@@ -11,12 +11,12 @@ import pytest
 
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
+from kernels.model import groups as groups_model
 from kernels.model.accuracy import element_bound
 from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.groups import GroupTable, group_table, groups_of
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from kernels.model.structure import groups as groups_model
-from kernels.model.structure.groups import GroupTable, group_table, groups_of
 from tests.gpu.products import choice, compile_all, multiply
 from tests.support.grouped.operands import grouped_operands, grouped_problem, true_product
 from worker.check.elements import as_float64, core

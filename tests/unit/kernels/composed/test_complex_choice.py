@@ -10,9 +10,9 @@ from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
 from kernels.model.kernel import DeviceTraits, Kernel
+from kernels.model.kinds.composed import ComposedKernel
+from kernels.model.kinds.pairs import inner_problem
 from kernels.model.numerics import COMPLEX_ACCURACY, DTYPES, DTypeName, Problem
-from kernels.model.structure.composed import ComposedKernel
-from kernels.model.structure.pairs import inner_problem
 from kernels.selection.candidates import Choice
 from kernels.selection.choose import choose, choose_from
 from kernels.selection.composed import real_choice

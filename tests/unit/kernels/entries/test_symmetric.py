@@ -11,7 +11,7 @@ from kernels.model.architectures import H200
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
-from kernels.model.structure.triangle import triangle_flops, triangle_tiles, whole
+from kernels.model.triangle import triangle_flops, triangle_tiles, whole
 from kernels.selection.choose import choose
 from kernels.selection.triangles import computes_triangle
 from kernels.selection.tuned import TABLES, TunedTable

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.catalog import BY_NAME
+from kernels.model.groups import group_table, groups_of, tile_rows, tiles
 from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import DTypeName, Problem
-from kernels.model.structure.groups import group_table, groups_of, tile_rows, tiles
 from kernels.selection.candidates import NoKernelError
 from kernels.selection.choose import choose, choose_again
 from tests.support.grouped.operands import grouped_problem

@@ -8,7 +8,7 @@ import pytest
 
 from kernels.catalog import BY_NAME
 from kernels.entries.libraries import CUBLASMP
-from kernels.model.host_library import HostLibraryKernel
+from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import DTYPES, Problem
 from kernels.tiles.estimate import Speeds
 from kernels.tiles.plan import TileBytes

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal
 
+from kernels.model.groups import tiles
 from kernels.model.launch_plan import Launch, Mirror
 from kernels.model.numerics import DTYPES, Problem
-from kernels.model.structure.groups import tiles
 
 # Which of C's triangles the computed tiles cover: kernels that compute Cᵀ leave the upper one.
 TriangleName = Literal["lower", "upper"]
