@@ -16,18 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.measure.interleaved.timing import Put, median_ms, sampler_of
-from benchmarks.recorded import write_rows
+from benchmarks.measure.interleaved.timing import Put, cuda_kernel, median_ms, record, sampler_of
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.fused import FusedEpilogue
-from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.scales import SCALE_WIDTHS, block_of, scale_shape
 from kernels.selection.candidates import Choice
-from worker.cpu.environment import dated_environment
 from worker.device.operands import HostOperand
 from worker.device.scaled import ScaledOperand
 
@@ -42,7 +39,6 @@ SAMPLES = 11
 DTYPE: DTypeName = "float8_e4m3"
 NARROW: DTypeName = "bfloat16"
 OURS, LIBRARY = "hopper_fp8", "cublas_fp8_blocks"
-PACKAGES = ("cupy-cuda13x", "numpy")
 
 
 def problem_of(shape: tuple[int, int, int], width: int) -> Problem:
@@ -87,7 +83,7 @@ def ours(runner: CudaRunner, problem: Problem) -> dict[str, Put]:
     from worker.cuda.pitch import operand_layout
     from worker.cuda.scaled.on_device import scales_on_device
 
-    kernel, prepared = _kernel(), PreparedKernels(runner.compiler)
+    kernel, prepared = cuda_kernel(OURS), PreparedKernels(runner.compiler)
     config, pair = kernel.resolve_config(NO_CONFIG, problem, runner.device.traits), operands(problem)
     narrow = FusedEpilogue(NARROW)
     scales = scales_on_device(problem, pair, kernel) if problem.scale_columns else None
@@ -135,7 +131,7 @@ def compile_all(runner: CudaRunner, shapes: Sequence[tuple[int, int, int]]) -> N
     """By all cores."""
     from worker.cuda.sources import kernel_program
 
-    kernel, wanted = _kernel(), []
+    kernel, wanted = cuda_kernel(OURS), []
     for shape in shapes:
         for width in (0, *SCALE_WIDTHS):
             problem = problem_of(shape, width)
@@ -143,12 +139,6 @@ def compile_all(runner: CudaRunner, shapes: Sequence[tuple[int, int, int]]) -> N
             wanted.append((Choice(kernel, config, ""), problem))
             runner.compiler.binary(kernel_program(kernel, config, problem, fused=FusedEpilogue(NARROW)))
     runner.compile_ahead(wanted)
-
-
-def _kernel() -> CudaKernel:
-    kernel = BY_NAME[OURS]
-    assert isinstance(kernel, CudaKernel)
-    return kernel
 
 
 def main() -> None:
@@ -160,11 +150,7 @@ def main() -> None:
     asked = parser.parse_args()
     runner, shapes = CudaRunner(Settings(device="gpu:0")), SHAPES[: asked.shapes]
     compile_all(runner, shapes)
-    rows = []
-    for row in measured(runner, shapes):
-        rows.append(row)
-        print(row, flush=True)
-    write_rows(asked.out, {"environment": dated_environment(*PACKAGES), "device": runner.device.name}, rows)
+    record(asked.out, runner.device.name, measured(runner, shapes))
 
 
 if __name__ == "__main__":

@@ -16,16 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.measure.interleaved.timing import Put, median_ms, sampler_of
-from benchmarks.recorded import write_rows
+from benchmarks.measure.interleaved.timing import Put, cuda_kernel, median_ms, record, sampler_of
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
-from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.candidates import Choice
-from worker.cpu.environment import dated_environment
 from worker.device.operands import HostOperand
 
 if TYPE_CHECKING:
@@ -43,7 +40,6 @@ KERNELS: tuple[tuple[str, DTypeName, str], ...] = (
 )
 ADDED = ((False, True), (True, False), (True, True))  # C, and a bias
 ALPHA, BETA = 0.5, -0.25
-PACKAGES = ("cupy-cuda13x", "numpy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +85,7 @@ def puts(
     from worker.cuda.epilogue.on_device import EpilogueOnDevice
     from worker.cuda.launch import PreparedKernels
 
-    kernel, prepared = _kernel(names[0]), PreparedKernels(runner.compiler)
+    kernel, prepared = cuda_kernel(names[0]), PreparedKernels(runner.compiler)
     plain = prepared.get(kernel, kernel.resolve_config(NO_CONFIG, problem, runner.device.traits), problem)
 
     def of(has_c: bool, has_bias: bool) -> dict[str, Put]:
@@ -133,19 +129,13 @@ def compile_all(runner: CudaRunner, sizes: Sequence[int]) -> None:
     """By all cores, as far as they are kernels alone."""
     wanted = []
     for name, dtype, _ in KERNELS:
-        kernel = _kernel(name)
+        kernel = cuda_kernel(name)
         for n in sizes:
             problem = Problem(n, n, n, dtype)
             wanted.append(
                 (Choice(kernel, kernel.resolve_config(NO_CONFIG, problem, runner.device.traits), ""), problem)
             )
     runner.compile_ahead(wanted)
-
-
-def _kernel(name: str) -> CudaKernel:
-    kernel = BY_NAME[name]
-    assert isinstance(kernel, CudaKernel)
-    return kernel
 
 
 def main() -> None:
@@ -157,11 +147,7 @@ def main() -> None:
     asked = parser.parse_args()
     runner = CudaRunner(Settings(device="gpu:0"))
     compile_all(runner, asked.sizes)
-    rows = []
-    for row in measured(runner, asked.sizes):
-        rows.append(row)
-        print(row, flush=True)
-    write_rows(asked.out, {"environment": dated_environment(*PACKAGES), "device": runner.device.name}, rows)
+    record(asked.out, runner.device.name, measured(runner, asked.sizes))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.measure.interleaved.timing import Put, median_ms, sampler_of
-from benchmarks.recorded import write_rows
+from benchmarks.measure.interleaved.timing import Put, median_ms, record, sampler_of
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
@@ -27,7 +26,6 @@ from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.candidates import Choice
 from kernels.selection.choose import choose
-from worker.cpu.environment import dated_environment
 
 if TYPE_CHECKING:
     from worker.cuda.bench.operands import OperandSet
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
 
 SEED, SAMPLES = 24, 9
-PACKAGES = ("cupy-cuda13x", "numpy")
 LIBRARY = "cublas"
 PUBLISHED = "cublasGemmGroupedBatchedEx"
 MAX_ONE_CALL_GROUPS = 16  # that cuBLAS's one call is measured with: of 64 a run did not come back
@@ -169,11 +166,7 @@ def main() -> None:
     runner = CudaRunner(Settings(device="gpu:0"))
     shapes = [shape for shape in SHAPES if shape.dtype in asked.dtypes]
     runner.compile_ahead((choice, shape.problem) for shape in shapes for choice in configs(runner, shape.problem))
-    rows, about = [], {"environment": dated_environment(*PACKAGES), "device": runner.device.name}
-    for row in measured(runner, shapes, asked.one_call_groups):
-        rows.append(row)
-        print(row, flush=True)
-        write_rows(asked.out, about, rows)  # what there is of a run that is cut off
+    record(asked.out, runner.device.name, measured(runner, shapes, asked.one_call_groups))
 
 
 if __name__ == "__main__":

@@ -17,18 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.measure.interleaved.timing import Put, median_ms, sampler_of
-from benchmarks.recorded import write_rows
+from benchmarks.measure.interleaved.timing import Put, cuda_kernel, median_ms, record, sampler_of
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
-from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.triangle import triangle_flops, whole
 from kernels.selection.candidates import Choice
 from kernels.selection.triangles import computes_triangle
-from worker.cpu.environment import dated_environment
 
 if TYPE_CHECKING:
     from worker.cuda.bench.operands import OperandSet
@@ -47,7 +44,6 @@ KERNELS: tuple[tuple[str, DTypeName, str], ...] = (
 IN_EVERY_CONFIG = "hopper_bf16"
 SYRK = {"float32": "ssyrk", "float64": "dsyrk"}
 TRANSPOSED, LOWER = 1, 0  # cuBLAS's numbers
-PACKAGES = ("cupy-cuda13x", "numpy")
 
 
 def configs(kernel: CudaKernel, problem: Problem, device: DeviceTraits) -> Iterator[TileConfig]:
@@ -85,10 +81,10 @@ def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, librar
     from worker.cuda.launch import prepare
 
     def ours(asked: Problem, config: TileConfig) -> Put:
-        prepared = prepare(runner.compiler, _kernel(name), config, asked)
+        prepared = prepare(runner.compiler, cuda_kernel(name), config, asked)
         return lambda at: prepared.launch(at.a, at.a, at.c)
 
-    kernel, all_of_it, traits = _kernel(name), whole(problem), runner.device.traits
+    kernel, all_of_it, traits = cuda_kernel(name), whole(problem), runner.device.traits
     found = {_named(each): ours(problem, each) for each in configs(kernel, problem, traits)}
     found["whole"] = ours(all_of_it, kernel.resolve_config(NO_CONFIG, all_of_it, traits))
     found[library] = lambda at: cublas.multiply(library, all_of_it, at.a, at.a, at.c)
@@ -123,19 +119,13 @@ def compile_all(runner: CudaRunner, sizes: Sequence[int]) -> None:
     """By all cores."""
     wanted, traits = [], runner.device.traits
     for name, dtype, _ in KERNELS:
-        kernel = _kernel(name)
+        kernel = cuda_kernel(name)
         for n in sizes:
             problem = Problem(n, n, n, dtype, transpose_b=True, symmetric=True)
             wanted += [(Choice(kernel, each, ""), problem) for each in configs(kernel, problem, traits)]
             usual = kernel.resolve_config(NO_CONFIG, whole(problem), traits)
             wanted.append((Choice(kernel, usual, ""), whole(problem)))
     runner.compile_ahead(wanted)
-
-
-def _kernel(name: str) -> CudaKernel:
-    kernel = BY_NAME[name]
-    assert isinstance(kernel, CudaKernel)
-    return kernel
 
 
 def main() -> None:
@@ -147,11 +137,7 @@ def main() -> None:
     asked = parser.parse_args()
     runner = CudaRunner(Settings(device="gpu:0"))
     compile_all(runner, asked.sizes)
-    rows = []
-    for row in measured(runner, asked.sizes):
-        rows.append(row)
-        print(row, flush=True)
-    write_rows(asked.out, {"environment": dated_environment(*PACKAGES), "device": runner.device.name}, rows)
+    record(asked.out, runner.device.name, measured(runner, asked.sizes))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.recorded import write_rows
+from kernels.catalog import BY_NAME
+from kernels.model.kernel import CudaKernel
+from worker.cpu.environment import dated_environment
 
 if TYPE_CHECKING:
     from worker.cuda.bench.operands import OperandSet
@@ -12,6 +18,24 @@ if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
 
 Put = Callable[["OperandSet"], None]  # puts a product on the current stream
+
+
+PACKAGES = ("cupy-cuda13x", "numpy")
+
+
+def cuda_kernel(name: str) -> CudaKernel:
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    return kernel
+
+
+def record(out: Path, device: str, measured: Iterable[Mapping[str, Any]]) -> None:
+    """Writes the rows as they come: a run that is cut off leaves what it has."""
+    about, rows = {"environment": dated_environment(*PACKAGES), "device": device}, []
+    for row in measured:
+        rows.append(row)
+        print(row, flush=True)
+        write_rows(out, about, rows)
 
 
 def sampler_of(runner: CudaRunner) -> Sampler:

@@ -17,15 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.measure.interleaved.timing import Put, median_ms, sampler_of
-from benchmarks.recorded import write_rows
+from benchmarks.measure.interleaved.timing import Put, median_ms, record, sampler_of
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
-from worker.cpu.environment import dated_environment
 
 if TYPE_CHECKING:
     from worker.cuda.bench.operands import OperandSet
@@ -38,7 +36,6 @@ KERNELS: tuple[tuple[str, DTypeName, Sequence[str]], ...] = (  # ours, and the l
     ("hopper_fp8", "float8_e4m3", ("cublas",)),
     ("hopper_bf16", "bfloat16", ("cublas", "cublas_tuned")),
 )
-PACKAGES = ("cupy-cuda13x", "numpy")
 
 
 def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, libraries: Sequence[str]) -> dict[str, Put]:
@@ -82,12 +79,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
     asked = parser.parse_args()
-    runner, rows = CudaRunner(Settings(device="gpu:0")), []
-    about = {"environment": dated_environment(*PACKAGES), "device": runner.device.name}
-    for row in measured(runner, asked.sizes):
-        rows.append(row)
-        print(row, flush=True)
-        write_rows(asked.out, about, rows)
+    runner = CudaRunner(Settings(device="gpu:0"))
+    record(asked.out, runner.device.name, measured(runner, asked.sizes))
 
 
 if __name__ == "__main__":
