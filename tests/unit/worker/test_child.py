@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from jobs.matrices.interface import MatrixStore, Place
 from jobs.models import MatmulRequest
 from jobs.requests.operands import OperandRef, RandomSpec
 from jobs.settings import Settings
+from kernels.catalog import BY_NAME, CATALOG
+from kernels.model.architectures import ARCHITECTURES
 from kernels.model.numerics import DTYPE_NAMES, Problem
 from kernels.selection.candidates import Choice
 from kernels.selection.choose import choose
@@ -28,8 +31,9 @@ from worker.device.cancellable_lock import go_on
 from worker.device.operands import HostOperand
 from worker.device.retry import retry_until
 from worker.device.runner import Epilogue, Product
+from worker.process import readiness
 from worker.process.main import main, prepare_environment
-from worker.process.readiness import NotReady, prove
+from worker.process.readiness import NotReady, prove, small_products
 from worker.product import operands
 
 RNG = np.random.default_rng(0)
@@ -40,6 +44,37 @@ def test_a_cpu_that_multiplies_right_is_ready() -> None:
     assert runner.kernels == ("cpu_blas", "cpu_float64", "cpu_exact")
     assert prove(runner, RNG) == 2 * (len(DTYPE_NAMES) + 4 + 5)
     assert runner.device.name and runner.device.cores == 1
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_there_are_small_products_for_whatever_a_device_runs(arch: str) -> None:
+    traits, offered = ARCHITECTURES[arch].traits, [each for each in CATALOG if each.device_class == "gpu"]
+    products = small_products([each.name for each in offered], traits)
+    run = {
+        (each.name, dtype) for each in offered for dtype in each.dtypes if not each.unsupported_because(traits, dtype)
+    }
+    assert {(choice.kernel.name, problem.dtype) for choice, problem in products} == run
+    assert len(products) == 2 * len(run)
+
+
+def test_a_kernel_of_block_scales_is_proved_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = replace(BY_NAME["cpu_blas"], needs_scales=True, accuracy={"float8_e4m3": "fp32"})
+    monkeypatch.setattr(readiness, "BY_NAME", {"cpu_blas": kernel})
+    monkeypatch.setattr(CpuRunner, "kernels", ("cpu_blas",))
+    assert prove(CpuRunner(Settings(cpu_threads=1)), RNG) == 2
+    with pytest.raises(NotReady, match="cpu_blas multiplies float8_e4m3 wrongly"):
+        prove(WithoutScales(Settings(cpu_threads=1)), RNG)
+
+
+class WithoutScales(CpuRunner):
+    """It multiplies the elements alone."""
+
+    @contextmanager
+    def compute(self, problem: Problem, choice: Choice, *operands: Any, **more: Any) -> Iterator[Product]:
+        with super().compute(
+            replace(problem, scale_columns=0), choice, *(each.stored for each in operands), **more
+        ) as product:
+            yield product
 
 
 class WrongInOneElement(CpuRunner):
