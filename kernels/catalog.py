@@ -56,6 +56,7 @@ CATALOG: tuple[Kernel, ...] = (
     *complex_as_real.COMPLEX,
     *libraries.CUBLAS,
     *libraries.FROM_HOST,
+    libraries.CUBLASMP,
     *libraries.MORE_EXACT,
 )
 

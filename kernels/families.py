@@ -78,9 +78,9 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "from_host",
-        "Libraries in the host's memory",
+        "Libraries on several GPUs",
         "Products of matrices in the host's memory, by one call of a library, on all GPUs of a worker.",
-        ("cublas_xt",),
+        ("cublas_xt", "cublasmp"),
     ),
     Family(
         "exact",
