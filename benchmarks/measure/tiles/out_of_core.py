@@ -43,8 +43,8 @@ class Case(NamedTuple):
 H100_BYTES = 70 * GIB  # nine tenths of its memory
 CASES = (
     Case("float32", "cublas", 1.0, H100_BYTES),
-    Case("bfloat16", "cublas", 1.0, 24 * GIB),
     Case("bfloat16", "hopper_bf16", 1.0, 24 * GIB),
+    Case("bfloat16", "cublas", 1.0, 24 * GIB),
     Case("float64", "cublas", 62 / 90, H100_BYTES),
     Case("float32", "fp32_emulated", 0.7, 24 * GIB),
     Case("int8", "hopper_int8", 0.7, 16 * GIB),
