@@ -56,10 +56,11 @@ def tiles(bench: WorkerBench, job_id: str) -> list[str]:
 
 
 def assert_rows_right(a: Array, b: Array, product: Array) -> None:
-    """Some of them, in float64."""
+    """Some of them, against float64. Sums of 9000 float32 products are off by up to 0.002, by the order of adding; a
+    product in a wrong place is off by about 100."""
     rows = np.random.default_rng().integers(0, N, 16)
     exact = a[rows].astype(np.float64) @ b.astype(np.float64)
-    np.testing.assert_allclose(product[rows], exact, rtol=0, atol=1e-3)
+    np.testing.assert_allclose(product[rows], exact, rtol=0, atol=0.02)
 
 
 def skip_without_cublasmp() -> None:
