@@ -199,11 +199,11 @@ FROM_HOST: tuple[Kernel, ...] = (
 CUBLASMP = HostLibraryKernel(
     name="cublasmp",
     summary="NVIDIA's library for matrices that lie in parts on several GPUs.",
-    idea="Each GPU of the worker has some rows of A, and some columns of B and of C. cuBLASMp gathers A on each of "
-    "them over NVLink, by NCCL, and multiplies with all of it. So parts, and A as a whole, must fit. Sizes are "
-    "rounded up with zeros to equal parts. The library multiplies in one call, which cannot be stopped, and a GPU "
-    "that fails in it ends them all. After it the worker checks the product in tiles on all GPUs. It is never "
-    "chosen, but for who names it.",
+    idea="Each GPU of the worker holds some rows of A and some columns of B and of C. cuBLASMp gathers all of A on "
+    "each GPU over NVLink, by NCCL, and multiplies. So its parts and the whole of A must fit on each GPU. Sizes are "
+    "padded with zeros to equal parts. The product is one library call, which cannot be cancelled; if one GPU fails "
+    "in it, the worker's child ends and the job is queued again. Afterwards the worker checks the product in tiles, "
+    "on all its GPUs. `auto` never takes it: a caller asks for it by name.",
     origin="cuBLASMp by ctypes; a thread for each GPU of one process.",
     device_class="gpu",
     library="cuBLASMp",
