@@ -61,6 +61,12 @@ class RequestTimedOut(EdgeError):
     type = "request_timeout"
 
 
+class PreconditionFailed(EdgeError):
+    """What is there is not the version that the request names; fetch it again, or leave the condition out."""
+
+    type = "precondition_failed"
+
+
 class PayloadTooLarge(EdgeError, errors.BodyTooLarge):
     """The body is larger than this server takes."""
 
@@ -151,6 +157,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.StaleAttempt: 409,
     JobCancelled: 409,
     errors.ProductExpired: 410,
+    PreconditionFailed: 412,
     errors.BodyTooLarge: 413,
     PayloadTooLarge: 413,
     UnsupportedMediaType: 415,
