@@ -156,7 +156,7 @@ RESULTS: Piece = {
     "tags": TAGS,
     "operation_id": "get_results",
     "summary": "Read what a benchmark has found",
-    "description": "JSON, or a table with one row a case: CSV, or Parquet where the server has the extra `parquet`. "
+    "description": "JSON, or a table with one row a case: CSV, or Parquet. "
     "Rounds are pooled. Also while it runs, and after it was cancelled or failed: then `complete` is false, and what "
     "was measured is there.\n\n"
     "`?compare=<id>` holds it against another benchmark, case by case: faster, slower, same or ambiguous, with what "

@@ -104,8 +104,8 @@ PUT: Piece = {
     "operation_id": "put_matrix",
     "summary": "Store a matrix under the id it must have",
     "description": "As POST, but the contents are refused where their id is another: sha256 of "
-    "`<dtype>:<size>x<size>\\n` and the elements, little-endian and row-major. With `If-None-Match: *` a matrix that is "
-    "there is refused (412), before its body is read.",
+    "`<dtype>:<size>x<size>\\n` and the elements, little-endian and row-major. With `If-None-Match: *` a matrix that "
+    "is there is refused (412), before its body is read.",
     "status_code": 201,
     "responses": {**STORED, **problems(*UPLOAD_ERRORS, errors.DigestMismatch, errors.MatrixNotFound, *CONDITIONAL)},
     "openapi_extra": {"requestBody": BODY, "parameters": OCTET_PARAMETERS},
