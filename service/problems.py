@@ -211,6 +211,22 @@ def job_failure(error_type: str, detail: str) -> MatmulError:
     return BY_TYPE.get(error_type, errors.JobFailed)(detail)
 
 
+# What is to blame where an error does not say itself: a header, or a part of the path.
+FIELDS: Mapping[type[MatmulError], str] = {
+    errors.IdempotencyKeyInUse: "Idempotency-Key",
+    errors.IdempotencyKeyReused: "Idempotency-Key",
+    errors.JobNotFound: "job_id",
+    errors.MatrixNotFound: "matrix_id",
+    errors.DigestMismatch: "matrix_id",
+}
+
+
+def _field(error: MatmulError, scope: Scope) -> str | None:
+    usual = FIELDS.get(type(error))
+    is_there = usual == "Idempotency-Key" or usual in scope.get("path_params", {})
+    return error.field or (usual if is_there else None)
+
+
 def problem_document(error: MatmulError, scope: Scope) -> dict[str, Any]:
     """The members of the problem document for `error`, met while answering the request of `scope`."""
     cls = type(error)
@@ -224,8 +240,8 @@ def problem_document(error: MatmulError, scope: Scope) -> dict[str, Any]:
     }
     if scope["path"].startswith(INFERENCE):
         document["error"] = error.detail
-    if error.field is not None:
-        document["field"] = error.field
+    if (field := _field(error, scope)) is not None:
+        document["field"] = field
     if error.retry_after_s is not None:
         document["retry_after_s"] = error.retry_after_s
     return document | getattr(error, "members", {})

@@ -18,7 +18,7 @@ from service.bodies.uploads import Upload, UploadOwner, UploadSet
 from service.context import context_of, owner_of
 from service.http.conditions import check_change, check_match, is_conditional
 from service.http.idempotency import holding_key, once
-from service.http.listed import listed
+from service.http.listed import listed, sole
 from service.http.negotiation import FILE_OFFERS, JSON, choose_type, offers_for
 from service.http.representations import Conditions, StoredElements, etag_of, represent, send
 from service.openapi.manual import matrices as manual
@@ -56,7 +56,7 @@ def _etags(request: Request, matrix_id: str) -> tuple[str, ...]:
 async def _upload(request: Request, expected_id: str | None, key: str | None) -> Response:
     context, owner = context_of(request), owner_of(request)
     settings, ttl_s = context.settings, float(context.settings.matrix_ttl_s)
-    media_type = media_type_of(request.headers.get("content-type"))
+    media_type = media_type_of(sole(request, "Content-Type"))
     if media_type not in ACCEPTED_TYPES:
         raise unsupported(media_type, ACCEPTED_TYPES)
     limit_bytes = settings.max_json_bytes if media_type == JSON else settings.max_body_bytes

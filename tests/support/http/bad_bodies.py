@@ -37,8 +37,8 @@ MEDIA = [
     Case(
         "gzip", 415, "unsupported_media_type", "gzip", "Content-Encoding", json=OK, headers={"content-encoding": "gzip"}
     ),
-    Case("accept", 406, "not_acceptable", "application/x-npy", json=OK, headers={"accept": "text/html"}),
-    Case("accept with weight 0", 406, "not_acceptable", "Accept", json=OK, headers={"accept": "*/*;q=0"}),
+    Case("accept", 406, "not_acceptable", "application/x-npy", "Accept", json=OK, headers={"accept": "text/html"}),
+    Case("accept with weight 0", 406, "not_acceptable", "Accept", "Accept", json=OK, headers={"accept": "*/*;q=0"}),
     Case(
         "no boundary",
         400,

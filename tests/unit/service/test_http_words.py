@@ -48,7 +48,7 @@ def test_accept(accept: str | None, chosen: str) -> None:
 def test_nothing_acceptable(accept: str) -> None:
     with pytest.raises(NotAcceptable, match="application/x-safetensors") as refused:
         choose_type(accept, PRODUCT_OFFERS)
-    assert refused.value.members == {"offers": list(PRODUCT_OFFERS)}
+    assert (refused.value.field, refused.value.members) == ("Accept", {"offers": list(PRODUCT_OFFERS)})
 
 
 @given(st.text(max_size=60))
