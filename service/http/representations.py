@@ -139,6 +139,11 @@ class Conditions:
             request.scope["state"]["head"],
         )
 
+    @property
+    def may_read_nothing(self) -> bool:
+        """Whether the answer may be made without a look at the elements."""
+        return self.is_head or (self.if_match, self.if_none_match, self.byte_range) != (None, None, None)
+
 
 UNCONDITIONAL = Conditions()
 

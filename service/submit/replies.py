@@ -60,6 +60,8 @@ def product_reply(
         if media_type == JSON:
             check_match(asked.if_match)  # this form has no ETag
             return Response(_json_reply(context, record, product), 200, {**headers, "vary": "accept"}, JSON)
+        if asked.may_read_nothing and not job.product_in_record:
+            context.store.info(product.id, owner=job.owner)  # what is gone has no version and no range
         return send(context, represent(product, media_type), asked, headers)
 
 

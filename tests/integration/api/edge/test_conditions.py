@@ -37,6 +37,20 @@ def test_a_product_that_if_match_does_not_name(api: Api, quiet: httpx.Client) ->
     assert quiet.get(path, headers={"if-match": "*", "accept": "application/json"}).status_code == 200
 
 
+@pytest.mark.parametrize("shape", [PRODUCT.shape, (300, 300)], ids=["in its record", "stored"])
+def test_what_has_expired_has_no_version(api: Api, quiet: httpx.Client, shape: tuple[int, int]) -> None:
+    asked = {name: {"random": {"shape": list(shape)}} for name in ("a", "b")} | {"transpose_b": True}
+    product = np.ones((shape[0], shape[0]), np.float32)
+    reply = quiet.post("/v1/matmul", json=asked, headers={"prefer": "respond-async"})
+    path = f"{reply.headers['location']}/product"
+    api.succeed(reply.json()["job"]["id"], product)
+    etag = quiet.head(path).headers["etag"]
+    assert quiet.delete(f"/v1/matrices/{etag.strip(chr(34)).partition('.')[0]}").status_code == 204
+    for headers in ({}, {"if-none-match": etag}, {"if-match": '"other"'}, {"range": "bytes=99999999-"}):
+        problem(quiet.get(path, headers=headers), 410, "product_expired")
+    assert quiet.head(path).status_code == 410
+
+
 def test_another_record_than_if_match_names(api: Api, quiet: httpx.Client) -> None:
     path = f"/v1/jobs/{submit(quiet)}"
     queued = {"if-match": quiet.get(path).headers["etag"]}
