@@ -65,6 +65,15 @@ MEDIA = [
         headers={"content-type": "multipart/form-data; boundary=x"},
     ),
     Case(
+        "text for a file",
+        422,
+        "invalid_matrix",
+        "not an .npy file",
+        "a",
+        content=b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n[[1,2]]\r\n--x--\r\n',
+        headers={"content-type": "multipart/form-data; boundary=x"},
+    ),
+    Case(
         "empty multipart",
         422,
         "invalid_request",
