@@ -117,7 +117,7 @@ recorded: env-dev ## write what ships of benchmarks/results/: kernels/tuned/, wh
 
 # In this order each file agrees with the one before: what a GPU needs decides, and tests run on what is shipped.
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
-LOCK = $(COMPILE) pyproject.toml --extra embedded --extra report --extra pdf --extra s3 --extra tracing
+LOCK = $(COMPILE) pyproject.toml --extra embedded --extra report --extra pdf --extra s3 --extra tracing --extra parquet
 LOCK_CLIENT = $(COMPILE) client/pyproject.toml
 constraints: env-dev ## lock the newest versions that pyproject.toml and client/pyproject.toml allow, with hashes
 	$(LOCK) --extra cuda13 --group build -o constraints/cuda13.txt

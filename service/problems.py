@@ -61,6 +61,12 @@ class RequestTimedOut(EdgeError):
     type = "request_timeout"
 
 
+class PreconditionFailed(EdgeError):
+    """What is there is not the version that the request names; fetch it again, or leave the condition out."""
+
+    type = "precondition_failed"
+
+
 class PayloadTooLarge(EdgeError, errors.BodyTooLarge):
     """The body is larger than this server takes."""
 
@@ -151,6 +157,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.StaleAttempt: 409,
     JobCancelled: 409,
     errors.ProductExpired: 410,
+    PreconditionFailed: 412,
     errors.BodyTooLarge: 413,
     PayloadTooLarge: 413,
     UnsupportedMediaType: 415,
@@ -204,6 +211,22 @@ def job_failure(error_type: str, detail: str) -> MatmulError:
     return BY_TYPE.get(error_type, errors.JobFailed)(detail)
 
 
+# What is to blame where an error does not say itself: a header, or a part of the path.
+FIELDS: Mapping[type[MatmulError], str] = {
+    errors.IdempotencyKeyInUse: "Idempotency-Key",
+    errors.IdempotencyKeyReused: "Idempotency-Key",
+    errors.JobNotFound: "job_id",
+    errors.MatrixNotFound: "matrix_id",
+    errors.DigestMismatch: "matrix_id",
+}
+
+
+def _field(error: MatmulError, scope: Scope) -> str | None:
+    usual = FIELDS.get(type(error))
+    is_there = usual == "Idempotency-Key" or usual in scope.get("path_params", {})
+    return error.field or (usual if is_there else None)
+
+
 def problem_document(error: MatmulError, scope: Scope) -> dict[str, Any]:
     """The members of the problem document for `error`, met while answering the request of `scope`."""
     cls = type(error)
@@ -217,8 +240,8 @@ def problem_document(error: MatmulError, scope: Scope) -> dict[str, Any]:
     }
     if scope["path"].startswith(INFERENCE):
         document["error"] = error.detail
-    if error.field is not None:
-        document["field"] = error.field
+    if (field := _field(error, scope)) is not None:
+        document["field"] = field
     if error.retry_after_s is not None:
         document["retry_after_s"] = error.retry_after_s
     return document | getattr(error, "members", {})

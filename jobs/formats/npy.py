@@ -16,6 +16,7 @@ from jobs.formats.parser import MatrixHeader, MatrixParser, check_shape, excerpt
 from kernels.model.numerics import DTypeName
 
 MAGIC = b"\x93NUMPY"
+NOT_NPY = "The body is not an .npy file of version 1, 2 or 3; write one with numpy.save."
 MAX_HEADER_BYTES = 64 << 10
 ALIGNMENT_BYTES = 64  # of the elements, so that they can be mapped
 _VERSIONS = {(1, 0): 2, (2, 0): 4, (3, 0): 4}  # bytes of the header's length
@@ -151,13 +152,18 @@ def _element_type(descr: str) -> tuple[DTypeName, bool]:
 class NpyParser(MatrixParser):
     """One matrix in an .npy body, versions 1 to 3, either element order, either byte order."""
 
+    def finish(self) -> None:
+        if not MAGIC.startswith(self._head[: len(MAGIC)]):  # it may be shorter than a header: text, say
+            raise InvalidMatrix(NOT_NPY)
+        super().finish()
+
     def _header_bytes(self, head: bytearray) -> int:
         prefix_bytes = len(MAGIC) + 2
         if len(head) < prefix_bytes:
             return prefix_bytes
         version = (head[6], head[7])
         if not head.startswith(MAGIC) or version not in _VERSIONS:
-            raise InvalidMatrix("The body is not an .npy file of version 1, 2 or 3; write one with numpy.save.")
+            raise InvalidMatrix(NOT_NPY)
         prefix_bytes += _VERSIONS[version]
         if len(head) < prefix_bytes:
             return prefix_bytes

@@ -17,7 +17,7 @@ from jobs.errors import InvalidRequest, NotFound
 from jobs.models import Job
 from service.benchmarks.comparison import comparison
 from service.context import Context, context_of, owner_of
-from service.http.conditions import none_match
+from service.http.conditions import is_not_modified
 from service.http.listed import listed
 from service.http.negotiation import JSON, choose_type
 
@@ -68,7 +68,7 @@ async def results_reply(
     context = context_of(request)
     job = await context.call(find_benchmark, context, job_id, owner_of(request))
     headers = _headers(f"{job.version}.{what}.{name}.{request.app.version}", forms[name].media_type)
-    if none_match(listed(request, "if-none-match"), headers["etag"]):
+    if is_not_modified(request, headers["etag"]):
         return Response(None, 304, headers)
     make = partial(_made, context, job, forms[name])
     body = await context.renders.body((job.id, job.version, what, name), make)
@@ -82,7 +82,7 @@ async def compared(request: Request, job_id: str, other_id: str) -> Response:
     job = await context.call(find_benchmark, context, job_id, owner)
     other = await context.call(find_benchmark, context, other_id, owner, "compare")
     headers = _headers(f"{job.version}.{other.id}.{other.version}.{request.app.version}", JSON)
-    if none_match(listed(request, "if-none-match"), headers["etag"]):
+    if is_not_modified(request, headers["etag"]):
         return Response(None, 304, headers)
 
     def make() -> bytes:

@@ -21,7 +21,7 @@ from jobs.models import Job
 from kernels.published import PUBLISHED
 from service.benchmarks.replies import HTML, MARKDOWN, POLICY, find_benchmark, results_of
 from service.context import Context, context_of, owner_of
-from service.http.conditions import none_match
+from service.http.conditions import is_not_modified
 from service.http.listed import listed
 from service.http.negotiation import choose_type
 from service.published import find
@@ -149,7 +149,7 @@ async def _reply(
         "content-disposition": f'{form.disposition}; filename="{kept.file_name}.{form.suffix}"',
         **form.headers,
     }
-    if none_match(listed(request, "if-none-match"), headers["etag"]):
+    if is_not_modified(request, headers["etag"]):
         return Response(None, 304, headers)
     key = (*kept.version, "report", name, digest)
     body = await context_of(request).renders.body(key, lambda: form.make(subject(), options, kept.plots_at))

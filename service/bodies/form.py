@@ -9,6 +9,7 @@ from starlette.requests import Request
 from jobs.errors import MalformedBody
 from service.bodies.body import Body
 from service.bodies.reader import media_type_of, unsupported
+from service.http.listed import sole
 
 URLENCODED = "application/x-www-form-urlencoded"
 MAX_FIELDS = 1000
@@ -16,7 +17,7 @@ MAX_FIELDS = 1000
 
 async def read_form(request: Request, *, limit_bytes: int) -> dict[str, list[str]]:
     """Values by the name of their field. Raises UnsupportedMediaType, PayloadTooLarge, MalformedBody."""
-    media_type = media_type_of(request.headers.get("content-type"))
+    media_type = media_type_of(sole(request, "Content-Type"))
     if media_type != URLENCODED:
         raise unsupported(media_type, (URLENCODED,))
     body = await Body(request.scope, request.receive, limit_bytes=limit_bytes).read()

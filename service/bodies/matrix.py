@@ -23,6 +23,7 @@ from service.bodies.piece import Piece
 from service.bodies.reader import OpenUpload, Reader, filled, json_object
 from service.bodies.uploads import Upload
 from service.context import Context
+from service.http.listed import sole
 from service.http.negotiation import JSON, NPY, OCTETS, SAFETENSORS
 
 ACCEPTED_TYPES = (NPY, SAFETENSORS, OCTETS, JSON)
@@ -124,8 +125,8 @@ def _parser(request: Request, media_type: str, body: Body, open_sink: OpenSink, 
 
 def _octet_header(request: Request) -> MatrixHeader:
     """Elements alone say nothing of themselves: headers or the query do."""
-    dtype = request.headers.get("x-matmul-dtype") or request.query_params.get("dtype", "")
-    shape = request.headers.get("x-matmul-shape") or request.query_params.get("shape", "")
+    dtype = sole(request, "X-Matmul-Dtype") or request.query_params.get("dtype", "")
+    shape = sole(request, "X-Matmul-Shape") or request.query_params.get("shape", "")
     if dtype not in DTYPES:
         raise UnsupportedDType(
             f"X-Matmul-Dtype (or the query's dtype) must be one of {', '.join(DTYPES)}.", field="X-Matmul-Dtype"

@@ -262,6 +262,8 @@ def _check_numbers(numbers: Sequence[Any], name: str, shape: tuple[int, ...], hi
         return
     index = next(i for i, x in enumerate(numbers) if type(x) not in (int, float))
     where = _position(name, shape, index)
+    if isinstance(numbers[index], NotJson) and numbers[index][-1].isdigit():  # no bare NaN
+        _refuse(f"{where} is {numbers[index]:.40}, which is too large for any element type.", where)
     _refuse(f"{where} is {_word(numbers[index])}; a JSON number belongs there, {hint}.", where)
 
 

@@ -25,6 +25,7 @@ from kernels.selection.demands import ToleranceKind
 M = TypeVar("M", bound=BaseModel)
 KERNEL_FIELDS = frozenset({"kernel", "kernels", "baseline"})
 DTYPE_FIELDS = frozenset({"dtype", "dtypes"})
+MAX_INTEGER = 2.0**63  # larger ones come as floats out of JSON
 
 NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}
 _ROWS: dict[str, Any] = {"type": "array", "items": {"type": "array", "items": NUMBER}}
@@ -195,7 +196,7 @@ def options_error(
 ) -> MatmulError:
     """One of pydantic's complaints as one of our errors: of a field that there is not, which may be why another is
     missing, or the first."""
-    complaints = error.errors(include_url=False, include_input=False)
+    complaints = error.errors(include_url=False)
     unknown = (each for each in complaints if each["type"] == "extra_forbidden" and len(each["loc"]) == 1)
     first = next(unknown, complaints[0])
     place = _place(first["loc"], kinds)
@@ -230,6 +231,8 @@ def _sentence(complaint: ErrorDetails, field: str, model: type[BaseModel]) -> st
             return f"{field}: {context['error']}." if field else _capitalised(f"{context['error']}.")
         case "too_short":
             return f"{field} must have at least {context['min_length']} of them, not {context['actual_length']}."
+        case "int_type" if type(complaint["input"]) is float and abs(complaint["input"]) >= MAX_INTEGER:
+            return f"{field} is {complaint['input']:g}, which is too large."
         case "json_invalid":
             return f"{field or 'The options'} is not JSON: {context['error']}."
     return f"{field or 'The value'}: {complaint['msg'][0].lower()}{complaint['msg'][1:]}."

@@ -8,8 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from jobs.errors import NotFound
 from service.dashboard.render import STATIC_DIR, STATIC_PATH, static
-from service.http.conditions import none_match
-from service.http.listed import listed
+from service.http.conditions import is_not_modified
 
 TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 FOR_EVER = "public, max-age=31536000, immutable"
@@ -29,7 +28,7 @@ async def static_file(request: Request, name: str) -> Response:
         raise NotFound("There is no such file.")
     digest = static(name).rpartition("=")[2]
     headers = {"etag": f'"{digest}"', "cache-control": FOR_EVER if request.query_params.get("v") else "no-cache"}
-    if none_match(listed(request, "if-none-match"), headers["etag"]):
+    if is_not_modified(request, headers["etag"]):
         return Response(None, 304, headers)
     path = STATIC_DIR / name
     return Response(path.read_bytes(), 200, headers, TYPES[path.suffix])

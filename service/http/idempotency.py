@@ -15,6 +15,7 @@ from starlette.responses import Response
 from jobs.errors import IdempotencyKeyInUse, StoreUnavailable
 from jobs.ledger.interface import IdempotencyKey
 from service.context import Context, context_of, owner_of
+from service.http.listed import sole
 from service.problems import InvalidHeader
 
 HOLD_S = 6.0  # how long a key stays taken after the process that held it died
@@ -24,7 +25,7 @@ MAX_LENGTH = 255
 
 def key_of(request: Request) -> str | None:
     """The header's value; None without one. Raises InvalidHeader."""
-    key = request.headers.get("idempotency-key")
+    key = sole(request, "Idempotency-Key")
     if key is None:
         return None
     if not (0 < len(key) <= MAX_LENGTH and key.isascii() and key.isprintable()):

@@ -1,11 +1,22 @@
-"""Headers whose value is a list: several lines of one are one list (RFC 9110, section 5.3)."""
+"""Headers in several lines: those whose value is a list are one list (RFC 9110, section 5.3), others must agree."""
 
 from __future__ import annotations
 
 from starlette.requests import Request
+
+from service.problems import InvalidHeader
 
 
 def listed(request: Request, name: str) -> str | None:
     """The value of all its lines together; None where there is none."""
     lines = request.headers.getlist(name)
     return ", ".join(lines) if lines else None
+
+
+def sole(request: Request, name: str) -> str | None:
+    """The one value of a header that is no list; None where there is none. Raises InvalidHeader for two that differ:
+    what is in front of this server may have gone by the other."""
+    lines = request.headers.getlist(name)
+    if len(set(lines)) > 1:
+        raise InvalidHeader(f"{name} comes with {len(lines)} values that differ; send one.", field=name)
+    return lines[0] if lines else None

@@ -36,7 +36,9 @@ def choose_type(accept: str | None, offers: Sequence[str]) -> str:
     if not ranges or _quality(best, ranges) > 0:
         return best
     raise NotAcceptable(
-        f"This path can answer with {', '.join(offers)}; none of them is in Accept.", members={"offers": list(offers)}
+        f"This path can answer with {', '.join(offers)}; none of them is in Accept.",
+        field="Accept",
+        members={"offers": list(offers)},
     )
 
 

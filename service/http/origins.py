@@ -80,14 +80,15 @@ class HostWall:
         self._allowed = frozenset(place for text in allowed if (place := place_of(text)) is not None)
 
     def check(self, method: str, headers: Headers) -> None:
-        """Raises Forbidden."""
-        host = place_of(_sole(headers, "host") or "")
-        if host is None or not self._allowed & {host, Place(host.name, None)}:
+        """A request without a Host is HTTP/1.0's: no browser's, but a load balancer's probe. Raises Forbidden."""
+        named = _sole(headers, "host")
+        host = place_of(named or "")
+        if named is not None and (host is None or not self._allowed & {host, Place(host.name, None)}):
             raise Forbidden("This server does not answer to that Host; see MATMUL_ALLOWED_HOSTS.", field="Host")
         origin = _sole(headers, "origin")
         if origin is not None:
-            named = origin_of(origin)
-            if not _is_same(named, host) and not self._is_named(named):
+            place = origin_of(origin)
+            if not _is_same(place, host) and not self._is_named(place):
                 raise Forbidden("This server does not answer requests from that Origin.", field="Origin")
         elif method not in SAFE_METHODS:
             check_origin(headers)

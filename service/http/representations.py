@@ -23,7 +23,7 @@ from jobs.formats.safetensors import safetensors_header
 from jobs.matrices.packed import PackedMatrix
 from kernels.model.numerics import DTypeName
 from service.context import Context
-from service.http.conditions import none_match, range_applies
+from service.http.conditions import check_match, none_match, range_applies
 from service.http.damage import damage_reported
 from service.http.listed import listed
 from service.http.negotiation import NPY, OCTETS, SAFETENSORS
@@ -32,6 +32,11 @@ from service.process.in_thread import in_thread
 
 WHOLE_BYTES = 1 << 20  # a representation up to this size is sent in one piece
 CHECKED_BYTES = 4 << 20  # of a larger one, that are held against their digests before the answer begins
+
+
+def etag_of(matrix_id: str, media_type: str) -> str:
+    """Strong: the contents of an id never change."""
+    return f'"{matrix_id}.{media_type.rpartition("/")[2]}"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +88,7 @@ class Representation:
 
     @property
     def etag(self) -> str:
-        """Strong: the contents of an id never change."""
-        return f'"{self.matrix.id}.{self.media_type.rpartition("/")[2]}"'
+        return etag_of(self.matrix.id, self.media_type)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -118,6 +122,7 @@ def represent(matrix: StoredElements, media_type: str, *, tensor: str = "c") -> 
 class Conditions:
     """What a GET or HEAD makes its answer depend on; other methods have none."""
 
+    if_match: str | None = None
     if_none_match: str | None = None
     byte_range: str | None = None
     if_range: str | None = None
@@ -127,11 +132,17 @@ class Conditions:
     def of(cls, request: Request) -> Conditions:
         headers = request.headers
         return cls(
+            listed(request, "if-match"),
             listed(request, "if-none-match"),
             headers.get("range"),
             headers.get("if-range"),
             request.scope["state"]["head"],
         )
+
+    @property
+    def may_read_nothing(self) -> bool:
+        """Whether the answer may be made without a look at the elements."""
+        return self.is_head or (self.if_match, self.if_none_match, self.byte_range) != (None, None, None)
 
 
 UNCONDITIONAL = Conditions()
@@ -172,10 +183,11 @@ class _PiecewiseResponse(StreamingResponse):
 def send(context: Context, shown: Representation, asked: Conditions, headers: Mapping[str, str]) -> Response:
     """200, 206 or 304. To be called in a worker thread.
 
-    Raises MatrixNotFound, MatrixDamaged, RangeNotSatisfiable. Where damage lies further on in a large matrix, what
-    comes before it has been sent by then: the connection is cut off, short of its Content-Length.
+    Raises PreconditionFailed, MatrixNotFound, MatrixDamaged, RangeNotSatisfiable. Where damage lies further on in a
+    large matrix, what comes before it has been sent by then: the connection is cut off, short of its Content-Length.
     """
     all_headers = {**shown.headers, **headers, "etag": shown.etag, "accept-ranges": "bytes", "vary": "accept"}
+    check_match(asked.if_match, shown.etag)
     if none_match(asked.if_none_match, shown.etag):
         return Response(None, 304, all_headers)
     status, start, stop = 200, 0, shown.total_bytes

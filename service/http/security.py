@@ -86,7 +86,10 @@ class Gate:
     async def _admit(self, scope: Scope, headers: Headers) -> None:
         """Says in the request's state who owns what it makes, and which role it has. Raises Unauthenticated, Forbidden,
         TooManyAttempts, InvalidHeader, StoreUnavailable."""
-        if scope["http_version"] == "1.1" and "host" not in headers:
+        names = headers.getlist("host")
+        if len(names) > 1:
+            raise InvalidHeader("Host comes twice; send the name that you reached this server by, once.", field="Host")
+        if not names and scope["http_version"] == "1.1":
             raise InvalidHeader("Host is missing; send the name that you reached this server by.", field="Host")
         if (origin := headers.get("origin")) is not None and origin != "null" and origin_of(origin) is None:
             raise Forbidden("This Origin is no web page's; leave the header out.", field="Origin")

@@ -16,6 +16,7 @@ from service.bodies.body import Body
 from service.bodies.reader import media_type_of, unsupported
 from service.context import context_of, owner_of
 from service.http.idempotency import holding_key, key_of
+from service.http.listed import sole
 from service.http.negotiation import JSON
 from service.openapi.manual import benchmarks as manual
 from service.openapi.manual.parts import JOB_ID
@@ -75,7 +76,7 @@ async def submit_benchmark(request: Request, query: Annotated[NewBenchmarkQuery,
 
 async def _body(request: Request) -> bytes:
     """Raises UnsupportedMediaType, PayloadTooLarge."""
-    media_type = media_type_of(request.headers.get("content-type"))
+    media_type = media_type_of(sole(request, "Content-Type"))
     if media_type != JSON:
         raise unsupported(media_type, (JSON,))
     limit_bytes = min(SPEC_BYTES, context_of(request).settings.max_json_bytes)

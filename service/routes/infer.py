@@ -17,6 +17,7 @@ from service.bodies.uploads import UploadOwner, UploadSet
 from service.changes import Watch
 from service.context import Context, context_of, owner_of
 from service.http.idempotency import holding_key
+from service.http.listed import sole
 from service.http.preferences import Wait
 from service.inference.body import InRegion
 from service.inference.models import model_of
@@ -73,7 +74,7 @@ class InferCall:
     async def submit(self, job_id: str, key: str | None) -> Receipt:
         """Reads the body and records a job for it."""
         context, request, settings = self.context, self._request, self.context.settings
-        length = header_length(request.headers.get(LENGTH_HEADER))
+        length = header_length(sole(request, LENGTH_HEADER))
         limit_bytes = settings.max_json_bytes if length is None else settings.max_body_bytes
         body = Body(request.scope, request.receive, limit_bytes=limit_bytes, memory=context.bodies, inflates=True)
         uploads = UploadSet(

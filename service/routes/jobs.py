@@ -19,7 +19,7 @@ from jobs.models import Job, JobKind, JobRecord
 from jobs.states import JobState
 from service.context import Context, context_of, owner_of
 from service.http.access import check_role, role_of, whose_jobs
-from service.http.conditions import none_match
+from service.http.conditions import check_change, check_match, is_conditional, none_match
 from service.http.idempotency import as_replay, bound_as, holding_key, once
 from service.http.listed import listed
 from service.http.negotiation import FILE_OFFERS, JSON
@@ -88,6 +88,7 @@ async def get_job(request: Request, job_id: manual.JobId) -> Response:
 
     with context.hub.watch(job_id) as watch:
         job = await context.call(read)
+        check_match(listed(request, "if-match"), _etag(job))
         if wait.seconds and not _is_news(job, known):
             reply = await first_reply(context, watch, wait.seconds, look)
             return reply or _record_reply(await context.call(read), known, applied(wait))
@@ -170,5 +171,11 @@ async def retry_job(request: Request, job_id: manual.JobId) -> Response:
 @router.delete("/{job_id}", **manual.DELETE)
 async def delete_job(request: Request, job_id: manual.JobId) -> Response:
     context, owner = context_of(request), owner_of(request)
-    await context.call(forget_job, context, job_id, owner)
+
+    def forget() -> None:
+        if is_conditional(request):
+            check_change(request, _etag(context.ledger.get(job_id, owner=owner)))
+        forget_job(context, job_id, owner)
+
+    await context.call(forget)
     return Response(None, 204)

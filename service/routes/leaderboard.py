@@ -8,8 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from service.benchmarks.leaderboard import Leaderboard, LeaderboardQuery, selected
-from service.http.conditions import none_match
-from service.http.listed import listed
+from service.http.conditions import is_not_modified
 from service.http.negotiation import JSON
 from service.openapi.manual import leaderboard as manual
 
@@ -20,6 +19,6 @@ router = APIRouter(prefix="/v1/leaderboard")
 async def get_leaderboard(request: Request, asked: Annotated[LeaderboardQuery, Query()]) -> Response:
     body = Leaderboard(boards=tuple(selected(asked))).model_dump_json().encode()
     headers = {"etag": f'"{hashlib.sha256(body).hexdigest()[:32]}"', "cache-control": "no-cache"}
-    if none_match(listed(request, "if-none-match"), headers["etag"]):
+    if is_not_modified(request, headers["etag"]):
         return Response(None, 304, headers)
     return Response(body, 200, headers, JSON)

@@ -22,7 +22,7 @@ from service.bodies.uploads import UploadOwner, UploadSet
 from service.changes import Watch
 from service.context import Context, context_of, owner_of
 from service.http.idempotency import holding_key, key_of
-from service.http.listed import listed
+from service.http.listed import listed, sole
 from service.http.negotiation import JSON, PRODUCT_OFFERS, SAFETENSORS, choose_type
 from service.http.preferences import Wait
 from service.http.waiting import applied, first_reply, wait_of
@@ -106,7 +106,7 @@ class _Incoming:
 def _incoming(request: Request, context: Context, *, fingerprinted: bool) -> _Incoming:
     """Raises UnsupportedMediaType."""
     owner, settings = owner_of(request), context.settings
-    media_type = media_type_of(request.headers.get("content-type"))
+    media_type = media_type_of(sole(request, "Content-Type"))
     if media_type not in ACCEPTED_TYPES:
         raise unsupported(media_type, ACCEPTED_TYPES)
     limit_bytes = settings.max_json_bytes if media_type == JSON else settings.max_body_bytes

@@ -16,10 +16,11 @@ from service.bodies.reader import media_type_of, unsupported
 from service.bodies.receive import receive
 from service.bodies.uploads import Upload, UploadOwner, UploadSet
 from service.context import context_of, owner_of
+from service.http.conditions import check_change, check_match, is_conditional
 from service.http.idempotency import holding_key, once
-from service.http.listed import listed
+from service.http.listed import listed, sole
 from service.http.negotiation import FILE_OFFERS, JSON, choose_type, offers_for
-from service.http.representations import Conditions, StoredElements, represent, send
+from service.http.representations import Conditions, StoredElements, etag_of, represent, send
 from service.openapi.manual import matrices as manual
 from service.submit.matrices import delete_matrix, find_matrix
 
@@ -38,13 +39,24 @@ async def upload_matrix(request: Request) -> Response:
 async def put_matrix(request: Request, matrix_id: manual.MatrixId) -> Response:
     if not is_address(matrix_id):
         raise MatrixNotFound("A matrix can be put under the sha256 of its dtype, shape and contents only.")
+    if is_conditional(request):
+        check_change(request, *await context_of(request).call(_etags, request, matrix_id))
     return await _upload(request, matrix_id, None)
+
+
+def _etags(request: Request, matrix_id: str) -> tuple[str, ...]:
+    """Of the matrix in each media type; none where there is no such matrix."""
+    try:
+        find_matrix(context_of(request), matrix_id, owner=owner_of(request))
+    except MatrixNotFound:
+        return ()
+    return tuple(etag_of(matrix_id, media_type) for media_type in FILE_OFFERS)
 
 
 async def _upload(request: Request, expected_id: str | None, key: str | None) -> Response:
     context, owner = context_of(request), owner_of(request)
     settings, ttl_s = context.settings, float(context.settings.matrix_ttl_s)
-    media_type = media_type_of(request.headers.get("content-type"))
+    media_type = media_type_of(sole(request, "Content-Type"))
     if media_type not in ACCEPTED_TYPES:
         raise unsupported(media_type, ACCEPTED_TYPES)
     limit_bytes = settings.max_json_bytes if media_type == JSON else settings.max_body_bytes
@@ -99,6 +111,7 @@ async def get_matrix(request: Request, matrix_id: manual.MatrixId) -> Response:
         info, packed = find_matrix(context, matrix_id, owner=owner)
         media_type = choose_type(listed(request, "accept"), offers_for(info.dtype, FILE_OFFERS))
         if media_type == JSON:
+            check_match(listed(request, "if-match"))  # this form has no ETag
             return Response(info_json(info), 200, {"cache-control": "no-cache", "vary": "accept"}, JSON)
         shown = represent(StoredElements(info.id, info.dtype, info.shape, packed), media_type, tensor="matrix")
         return send(context, shown, Conditions.of(request), {})
@@ -109,5 +122,7 @@ async def get_matrix(request: Request, matrix_id: manual.MatrixId) -> Response:
 @router.delete("/{matrix_id}", **manual.DELETE)
 async def delete_one(request: Request, matrix_id: manual.MatrixId) -> Response:
     context = context_of(request)
+    if is_conditional(request) and (etags := await context.call(_etags, request, matrix_id)):
+        check_change(request, *etags)
     await context.call(delete_matrix, context, matrix_id, owner=owner_of(request))
     return Response(None, 204)

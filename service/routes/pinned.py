@@ -12,6 +12,7 @@ from service.bodies.body import Body
 from service.bodies.reader import media_type_of, unsupported
 from service.context import Context, context_of, owner_of
 from service.http.idempotency import holding_key, once
+from service.http.listed import sole
 from service.http.negotiation import JSON
 from service.openapi.manual import pinned as manual
 from service.openapi.manual.jobs import JobId
@@ -32,7 +33,7 @@ async def list_pinned(request: Request) -> Response:
 
 @router.post("/import", **manual.IMPORT)
 async def import_results(request: Request) -> Response:
-    media_type = media_type_of(request.headers.get("content-type"))
+    media_type = media_type_of(sole(request, "Content-Type"))
     if media_type != JSON:
         raise unsupported(media_type, (JSON,))
     context, owner = context_of(request), owner_of(request)

@@ -9,8 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from service import published
 from service.benchmarks.report import ReportQuery, published_report
-from service.http.conditions import none_match
-from service.http.listed import listed
+from service.http.conditions import is_not_modified
 from service.http.negotiation import JSON
 from service.openapi.manual import published as manual
 
@@ -36,6 +35,6 @@ async def get_published_report(
 
 def _reply(request: Request, document: published.Document) -> Response:
     headers = {"etag": document.etag, "cache-control": "no-cache"}
-    if none_match(listed(request, "if-none-match"), document.etag):
+    if is_not_modified(request, document.etag):
         return Response(None, 304, headers)
     return Response(document.body, 200, headers, JSON)

@@ -16,6 +16,7 @@ from service.bodies.receive import receive
 from service.bodies.uploads import UploadOwner, UploadSet
 from service.context import context_of, owner_of
 from service.http.idempotency import holding_key, once
+from service.http.listed import sole
 from service.http.negotiation import JSON, OCTETS
 from service.openapi.manual import uploads as manual
 from service.routes.matrices import info_json
@@ -40,7 +41,7 @@ router = APIRouter(prefix="/v1")
 @router.post("/uploads", **manual.OPEN)
 async def open_one(request: Request) -> Response:
     context, owner = context_of(request), owner_of(request)
-    if (media_type := media_type_of(request.headers.get("content-type"))) != JSON:
+    if (media_type := media_type_of(sole(request, "Content-Type"))) != JSON:
         raise unsupported(media_type, (JSON,))
     async with holding_key(request) as key:
         text = await Body(request.scope, request.receive, limit_bytes=REQUEST_BYTES).read()
@@ -83,9 +84,9 @@ class RangeReader(Reader[None]):
 @router.put("/uploads/{upload}", **manual.SEND)
 async def put_range(request: Request, upload: manual.UploadId) -> Response:
     context, owner = context_of(request), owner_of(request)
-    if (media_type := media_type_of(request.headers.get("content-type"))) not in ("", OCTETS):
+    if (media_type := media_type_of(sole(request, "Content-Type"))) not in ("", OCTETS):
         raise unsupported(media_type, (OCTETS,))
-    said = request.headers.get("content-range")
+    said = sole(request, "Content-Range")
     writer = await context.call(range_writer, context, upload, said, owner=owner)
     try:
         body = Body(request.scope, request.receive, limit_bytes=writer.left_bytes, memory=context.bodies)

@@ -24,19 +24,19 @@ from service.problems import (
     problem_response,
 )
 from service.process.share import ALONE, Share
-from service.server.large_bodies import LargeBodyProtocol
+from service.server.lingering import LingeringProtocol
 from service.server.sending import Unsent
 
 MAX_HEAD_BYTES = 64 << 10  # request line and headers
 MAX_HEADERS = 200
 MIN_BYTES = 1 << 10  # of a body within one receive timeout; more where its length says that it would take too long
 FREE_CHUNKS, CHUNK_MEAN_BYTES = 16_384, 512  # chunks of a body, beyond which their mean size must not be smaller
-DISCARD_BYTES = 16 << 20  # of a body that was answered before its end; more is cut off
+DISCARD_BYTES = 128 << 20  # of a body that was answered before its end; more is cut off
 BUFFER_BYTES, MAX_BUFFERS = 1 << 20, 32  # that large bodies come through; where all are in use, they are copied
 MAX_CONNECTIONS = 4096  # over all API processes
 
 
-class LimitedProtocol(LargeBodyProtocol):
+class LimitedProtocol(LingeringProtocol):
     """uvicorn's httptools protocol with limits."""
 
     receive_timeout_s: ClassVar[float]  # see `protocol_class`
@@ -131,6 +131,7 @@ class LimitedProtocol(LargeBodyProtocol):
     def _count_body(self, size: int) -> None:
         self._body_bytes += size
         if self.cycle.response_complete:
+            self._unset_keepalive_if_required()  # the client is not idle
             self._discarded_bytes += size
             if self._discarded_bytes > DISCARD_BYTES:
                 self.transport.close()
@@ -167,7 +168,7 @@ class LimitedProtocol(LargeBodyProtocol):
             self._look_again_in(min(lefts, default=min(self.receive_timeout_s, self.send_timeout_s)))
 
     def _give_up(self) -> None:
-        if self._stage == "idle":
+        if self._stage == "idle" or (self._stage == "body" and self.cycle.response_complete):
             self.transport.close()
         else:
             self._refuse(RequestTimedOut(f"The request's {self._stage} did not arrive in time; send it again."))

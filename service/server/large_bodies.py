@@ -58,6 +58,8 @@ class LargeBodyProtocol(SendingProtocol, Connection):
         if self.transport.is_closing():
             return
         self.on_message_complete()
+        if self.transport.is_closing():
+            return
         self._take_new_parser()
         self._read_by(self)
 

@@ -18,6 +18,7 @@ from jobs.states import JobState
 from jobs.stored import RecordUnreadable
 from service.bodies.nested_lists import to_json
 from service.context import Context
+from service.http.conditions import check_match
 from service.http.listed import listed
 from service.http.negotiation import JSON, PRODUCT_OFFERS, choose_type, offers_for
 from service.http.representations import UNCONDITIONAL, WHOLE_BYTES, Conditions, StoredElements, represent, send
@@ -50,14 +51,17 @@ def product_reply(
 ) -> Response:
     """The product of a succeeded job, which was read with its product.
 
-    Raises ProductExpired, MatrixDamaged, RangeNotSatisfiable.
+    Raises ProductExpired, MatrixDamaged, PreconditionFailed, RangeNotSatisfiable.
     """
     record = job.record
     headers = {**job_location(record.id), "server-timing": server_timing(record), **extra}
     with sending_product():
         product = product_elements(job)
         if media_type == JSON:
+            check_match(asked.if_match)  # this form has no ETag
             return Response(_json_reply(context, record, product), 200, {**headers, "vary": "accept"}, JSON)
+        if asked.may_read_nothing and not job.product_in_record:
+            context.store.info(product.id, owner=job.owner)  # what is gone has no version and no range
         return send(context, represent(product, media_type), asked, headers)
 
 

@@ -177,6 +177,9 @@ def give_up(store: FileMatrixStore, name: str, *, owner: str) -> None:
     """Raises MatrixNotFound, StoreUnavailable."""
     if _UPLOAD.fullmatch(name) is None:
         raise gone()
-    orphan = store.index.release(name, owner)
+    try:
+        orphan = store.index.release(name, owner)
+    except MatrixNotFound:
+        raise gone() from None
     if orphan is not None:
         store.remove(orphan)

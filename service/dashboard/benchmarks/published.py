@@ -25,8 +25,7 @@ from service.dashboard.charts.rows import published_rows, to_csv
 from service.dashboard.charts.selection import Charts, ChartView, Text, charts
 from service.dashboard.render import page
 from service.dashboard.words import UNKNOWN
-from service.http.conditions import none_match
-from service.http.listed import listed
+from service.http.conditions import is_not_modified
 from service.published import find
 
 FIRST = ("h200_vs_cublas", "h200_ladder", "h200_grade", "h200_twenty_sizes", "h200_roofline", "h100_grade")
@@ -124,7 +123,7 @@ def _charts(found: Publication, view: ChartView) -> Charts:
 async def published_csv(request: Request, name: str) -> Response:
     """Its figures with the columns of a benchmark's CSV. Raises NotFound."""
     etag = find(name).etag
-    if none_match(listed(request, "if-none-match"), etag):
+    if is_not_modified(request, etag):
         return Response(None, 304, {"etag": etag})
     key = ("published", name, "csv")
     body = await context_of(request).renders.body(key, lambda: to_csv(published_rows(measured(PUBLISHED[name]))))

@@ -20,8 +20,9 @@ from service.benchmarks.views import DryRun, PresetList
 from service.http.negotiation import JSON
 from service.openapi.manual.matmul import JobReply
 from service.openapi.manual.parts import (
+    CONDITIONAL,
+    CONDITIONS,
     IDEMPOTENCY_KEY,
-    IF_NONE_MATCH,
     JOB_ID,
     Piece,
     accept,
@@ -127,7 +128,7 @@ SUBMIT: Piece = {
     "openapi_extra": {"requestBody": BODY, "parameters": [IDEMPOTENCY_KEY]},
 }
 NOT_MODIFIED = no_answer("They are still those that If-None-Match names.", "ETag")
-READ_ERRORS = (errors.JobNotFound, errors.NotFound, edge.NotAcceptable, errors.InvalidRequest)
+READ_ERRORS = (errors.JobNotFound, errors.NotFound, edge.NotAcceptable, errors.InvalidRequest, *CONDITIONAL)
 
 
 def _answer(description: str, content: Piece) -> Piece:
@@ -155,7 +156,7 @@ RESULTS: Piece = {
     "tags": TAGS,
     "operation_id": "get_results",
     "summary": "Read what a benchmark has found",
-    "description": "JSON, or a table with one row a case: CSV, or Parquet where the server has the extra `parquet`. "
+    "description": "JSON, or a table with one row a case: CSV, or Parquet. "
     "Rounds are pooled. Also while it runs, and after it was cancelled or failed: then `complete` is false, and what "
     "was measured is there.\n\n"
     "`?compare=<id>` holds it against another benchmark, case by case: faster, slower, same or ambiguous, with what "
@@ -172,7 +173,7 @@ RESULTS: Piece = {
         304: NOT_MODIFIED,
         **problems(*READ_ERRORS, errors.ExtraMissing),
     },
-    "openapi_extra": {"parameters": [accept((JSON, CSV, PARQUET)), IF_NONE_MATCH]},
+    "openapi_extra": {"parameters": [accept((JSON, CSV, PARQUET)), *CONDITIONS]},
 }
 REPORT: Piece = {
     "tags": TAGS,
@@ -180,7 +181,7 @@ REPORT: Piece = {
     "summary": "Read a benchmark's report",
     "description": f"{REPORT_WORDS} Of a benchmark that is under way, what there is.",
     "responses": REPORT_ANSWERS | {304: NOT_MODIFIED} | problems(*READ_ERRORS, errors.ExtraMissing),
-    "openapi_extra": {"parameters": [accept(MEDIA_TYPES), IF_NONE_MATCH]},
+    "openapi_extra": {"parameters": [accept(MEDIA_TYPES), *CONDITIONS]},
 }
 PLOT: Piece = {
     "tags": TAGS,
@@ -193,5 +194,5 @@ PLOT: Piece = {
         304: NOT_MODIFIED,
         **problems(*READ_ERRORS, errors.ExtraMissing),
     },
-    "openapi_extra": {"parameters": [accept((SVG, PNG)), IF_NONE_MATCH]},
+    "openapi_extra": {"parameters": [accept((SVG, PNG)), *CONDITIONS]},
 }

@@ -14,8 +14,9 @@ from service import problems as edge
 from service.http.negotiation import FILE_OFFERS, JSON
 from service.openapi.manual.matmul import JobReply, MatmulReply
 from service.openapi.manual.parts import (
+    CONDITIONAL,
+    CONDITIONS,
     IDEMPOTENCY_KEY,
-    IF_NONE_MATCH,
     IF_RANGE,
     JOB_ID,
     PREFER,
@@ -58,9 +59,9 @@ GET: Piece = {
     "responses": {
         200: json_answer(JobRecord, "The record.", "ETag", "Preference-Applied"),
         304: no_answer("The record is still the one that If-None-Match names.", "ETag", "Preference-Applied"),
-        **problems(errors.JobNotFound, errors.InvalidRequest),
+        **problems(errors.JobNotFound, errors.InvalidRequest, *CONDITIONAL),
     },
-    "openapi_extra": {"parameters": [PREFER, IF_NONE_MATCH]},
+    "openapi_extra": {"parameters": [PREFER, *CONDITIONS]},
 }
 FILE_HEADERS = ("ETag", "Accept-Ranges", "X-Matmul-Dtype", "X-Matmul-Shape")
 PRODUCT_HEADERS = ("Location", "Server-Timing", *FILE_HEADERS)
@@ -91,11 +92,12 @@ PRODUCT: Piece = {
             errors.ProductExpired,
             errors.MatrixDamaged,
             edge.NotAcceptable,
+            *CONDITIONAL,
             edge.RangeNotSatisfiable,
             errors.InvalidRequest,
         ),
     },
-    "openapi_extra": {"parameters": [accept(FILE_OFFERS), RANGE, IF_RANGE, IF_NONE_MATCH]},
+    "openapi_extra": {"parameters": [accept(FILE_OFFERS), RANGE, IF_RANGE, *CONDITIONS]},
 }
 EVENTS: Piece = {
     "tags": TAGS,
@@ -168,6 +170,7 @@ DELETE: Piece = {
     "status_code": 204,
     "responses": {
         204: no_answer("It is gone."),
-        **problems(errors.JobNotFound, errors.WrongState, errors.InvalidRequest),
+        **problems(errors.JobNotFound, errors.WrongState, errors.InvalidRequest, *CONDITIONAL),
     },
+    "openapi_extra": {"parameters": [*CONDITIONS]},
 }

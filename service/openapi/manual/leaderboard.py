@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobs import errors
 from service.benchmarks.leaderboard import Leaderboard
-from service.openapi.manual.parts import IF_NONE_MATCH, Piece, json_answer, no_answer, problems
+from service.openapi.manual.parts import CONDITIONAL, CONDITIONS, Piece, json_answer, no_answer, problems
 
 GET: Piece = {
     "tags": ["published"],
@@ -16,7 +16,7 @@ GET: Piece = {
     "responses": {
         200: json_answer(Leaderboard, "The boards; none where nothing was measured of what is asked for.", "ETag"),
         304: no_answer("It is still the one that If-None-Match names.", "ETag"),
-        **problems(errors.InvalidRequest, reads_store=False),
+        **problems(errors.InvalidRequest, *CONDITIONAL, reads_store=False),
     },
-    "openapi_extra": {"parameters": [IF_NONE_MATCH]},
+    "openapi_extra": {"parameters": [*CONDITIONS]},
 }

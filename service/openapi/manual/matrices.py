@@ -15,8 +15,9 @@ from service import problems as edge
 from service.bodies.matrix import MatrixUpload
 from service.http.negotiation import FILE_OFFERS, JSON, NPY, OCTETS, SAFETENSORS
 from service.openapi.manual.parts import (
+    CONDITIONAL,
+    CONDITIONS,
     IDEMPOTENCY_KEY,
-    IF_NONE_MATCH,
     IF_RANGE,
     MATRIX_ID,
     RANGE,
@@ -103,9 +104,10 @@ PUT: Piece = {
     "operation_id": "put_matrix",
     "summary": "Store a matrix under the id it must have",
     "description": "As POST, but the contents are refused where their id is another: sha256 of "
-    "`<dtype>:<size>x<size>\\n` and the elements, little-endian and row-major.",
+    "`<dtype>:<size>x<size>\\n` and the elements, little-endian and row-major. With `If-None-Match: *` a matrix that "
+    "is there is refused (412), before its body is read.",
     "status_code": 201,
-    "responses": {**STORED, **problems(*UPLOAD_ERRORS, errors.DigestMismatch, errors.MatrixNotFound)},
+    "responses": {**STORED, **problems(*UPLOAD_ERRORS, errors.DigestMismatch, errors.MatrixNotFound, *CONDITIONAL)},
     "openapi_extra": {"requestBody": BODY, "parameters": OCTET_PARAMETERS},
 }
 FILES = binary(offer for offer in FILE_OFFERS if offer != JSON)
@@ -133,11 +135,12 @@ GET: Piece = {
             errors.MatrixNotFound,
             errors.MatrixDamaged,
             edge.NotAcceptable,
+            *CONDITIONAL,
             edge.RangeNotSatisfiable,
             errors.InvalidRequest,
         ),
     },
-    "openapi_extra": {"parameters": [accept(FILE_OFFERS), RANGE, IF_RANGE, IF_NONE_MATCH]},
+    "openapi_extra": {"parameters": [accept(FILE_OFFERS), RANGE, IF_RANGE, *CONDITIONS]},
 }
 DELETE: Piece = {
     "tags": TAGS,
@@ -145,5 +148,9 @@ DELETE: Piece = {
     "summary": "Give a matrix up",
     "description": "Jobs that wait or run with it keep it: its bytes stay, and are charged, until the last has ended.",
     "status_code": 204,
-    "responses": {204: no_answer("It is gone."), **problems(errors.MatrixNotFound, errors.InvalidRequest)},
+    "responses": {
+        204: no_answer("It is gone."),
+        **problems(errors.MatrixNotFound, errors.InvalidRequest, *CONDITIONAL),
+    },
+    "openapi_extra": {"parameters": [*CONDITIONS]},
 }

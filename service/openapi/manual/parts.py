@@ -16,7 +16,15 @@ from jobs.errors import (
     Unauthenticated,
 )
 from service.http.negotiation import JSON
-from service.problems import PROBLEM_JSON, STATUS, InvalidHeader, NotAcceptable, TooManyAttempts, title_of
+from service.problems import (
+    PROBLEM_JSON,
+    STATUS,
+    InvalidHeader,
+    NotAcceptable,
+    PreconditionFailed,
+    TooManyAttempts,
+    title_of,
+)
 
 Piece = dict[str, Any]
 
@@ -113,7 +121,9 @@ IDEMPOTENCY_KEY = header_in(
     maxLength=255,
     pattern="^[ -~]+$",
 )
+IF_MATCH = header_in("If-Match", "ETags, one of which there must be still: 412 where there is another.", '"3"')
 IF_NONE_MATCH = header_in("If-None-Match", "ETag of what the caller has: 304 while it is still that.", '"3"')
+CONDITIONS = (IF_MATCH, IF_NONE_MATCH)
 RANGE = header_in("Range", "One range of bytes; several are answered with the whole.", "bytes=0-1023")
 IF_RANGE = header_in("If-Range", "ETag: the Range counts only while it is still that.", '"c_01.x-npy"')
 
@@ -181,4 +191,5 @@ def _example(cls: type[MatmulError]) -> Piece:
 
 
 NEGOTIATED = (NotAcceptable,)
+CONDITIONAL = (PreconditionFailed,)
 KEYS = (InvalidHeader, IdempotencyKeyInUse, IdempotencyKeyReused)  # where a request may have an Idempotency-Key

@@ -11,7 +11,7 @@ from kernels.published_records import Publication
 from service import problems as edge
 from service.benchmarks.report import MEDIA_TYPES
 from service.openapi.manual.benchmarks import REPORT_ANSWERS, REPORT_WORDS
-from service.openapi.manual.parts import IF_NONE_MATCH, Piece, accept, json_answer, no_answer, problems
+from service.openapi.manual.parts import CONDITIONAL, CONDITIONS, Piece, accept, json_answer, no_answer, problems
 from service.published import PublishedList
 
 TAGS = ["published"]
@@ -27,9 +27,9 @@ LIST: Piece = {
     "responses": {
         200: json_answer(PublishedList, "The list.", "ETag"),
         304: NOT_MODIFIED,
-        **problems(reads_store=False),
+        **problems(*CONDITIONAL, reads_store=False),
     },
-    "openapi_extra": {"parameters": [IF_NONE_MATCH]},
+    "openapi_extra": {"parameters": [*CONDITIONS]},
 }
 GET: Piece = {
     "tags": TAGS,
@@ -41,9 +41,9 @@ GET: Piece = {
     "responses": {
         200: json_answer(Publication, "The results.", "ETag"),
         304: NOT_MODIFIED,
-        **problems(errors.NotFound, errors.InvalidRequest, reads_store=False),
+        **problems(errors.NotFound, errors.InvalidRequest, *CONDITIONAL, reads_store=False),
     },
-    "openapi_extra": {"parameters": [IF_NONE_MATCH]},
+    "openapi_extra": {"parameters": [*CONDITIONS]},
 }
 REPORT: Piece = {
     "tags": TAGS,
@@ -52,6 +52,8 @@ REPORT: Piece = {
     "description": f"{REPORT_WORDS} What the source does not say is left out.",
     "responses": REPORT_ANSWERS
     | {304: NOT_MODIFIED}
-    | problems(errors.NotFound, edge.NotAcceptable, errors.InvalidRequest, errors.ExtraMissing, reads_store=False),
-    "openapi_extra": {"parameters": [accept(MEDIA_TYPES), IF_NONE_MATCH]},
+    | problems(
+        errors.NotFound, edge.NotAcceptable, errors.InvalidRequest, errors.ExtraMissing, *CONDITIONAL, reads_store=False
+    ),
+    "openapi_extra": {"parameters": [accept(MEDIA_TYPES), *CONDITIONS]},
 }

@@ -7,7 +7,6 @@ import io
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +112,7 @@ def test_parquet_without_pyarrow(quiet: httpx.Client, finished: str, monkeypatch
     assert "parquet" in problem(reply, 501, "extra_missing")["detail"]
 
 
-@pytest.mark.skipif(find_spec("pyarrow") is None, reason="pyarrow, an extra, is not installed")
-def test_parquet_with_pyarrow(quiet: httpx.Client, finished: str) -> None:
+def test_parquet(quiet: httpx.Client, finished: str) -> None:
     reply = quiet.get(f"/v1/benchmarks/{finished}/results?format=parquet")
     assert (reply.status_code, reply.headers["content-type"]) == (200, benchmarks_replies.PARQUET)
     assert reply.content[:4] == b"PAR1"

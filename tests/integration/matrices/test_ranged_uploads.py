@@ -179,6 +179,7 @@ def test_what_else_is_refused(quiet: httpx.Client) -> None:
     problem(quiet.put(url, content=raw, headers={"content-type": "text/plain"}), 415, "unsupported_media_type")
     assert quiet.get(url).json()["received"] == []
     assert quiet.delete(url).status_code == 204
+    assert "no upload with that id" in problem(quiet.delete(url), 404, "matrix_not_found")["detail"]
     problem(quiet.put(url, content=raw), 404, "matrix_not_found")
     problem(quiet.put("/v1/uploads/up_x", content=raw), 404, "matrix_not_found")
     problem(quiet.post("/v1/uploads", json={"id": "x", "dtype": "float32", "shape": [2, 2]}), 422, "invalid_request")

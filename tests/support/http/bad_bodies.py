@@ -37,8 +37,8 @@ MEDIA = [
     Case(
         "gzip", 415, "unsupported_media_type", "gzip", "Content-Encoding", json=OK, headers={"content-encoding": "gzip"}
     ),
-    Case("accept", 406, "not_acceptable", "application/x-npy", json=OK, headers={"accept": "text/html"}),
-    Case("accept with weight 0", 406, "not_acceptable", "Accept", json=OK, headers={"accept": "*/*;q=0"}),
+    Case("accept", 406, "not_acceptable", "application/x-npy", "Accept", json=OK, headers={"accept": "text/html"}),
+    Case("accept with weight 0", 406, "not_acceptable", "Accept", "Accept", json=OK, headers={"accept": "*/*;q=0"}),
     Case(
         "no boundary",
         400,
@@ -62,6 +62,15 @@ MEDIA = [
         "malformed_body",
         "closing boundary",
         content=b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nabc',
+        headers={"content-type": "multipart/form-data; boundary=x"},
+    ),
+    Case(
+        "text for a file",
+        422,
+        "invalid_matrix",
+        "not an .npy file",
+        "a",
+        content=b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n[[1,2]]\r\n--x--\r\n',
         headers={"content-type": "multipart/form-data; boundary=x"},
     ),
     Case(

@@ -79,6 +79,14 @@ SHAPES = [
         "mismatch transposed", 422, "shape_mismatch", "b transposed is 1×2", "b", **lists(ROW, COLUMN, transpose_b=True)
     ),
     Case("1-D", 422, "invalid_matrix", "a is 1-D", "a", **lists([1, 2], COLUMN)),
+    Case(
+        "integer past 64 bits",
+        422,
+        "invalid_request",
+        "a.random.seed is 1e+30, which is too large",
+        "a.random.seed",
+        **lists({"random": {"shape": [1, 2], "seed": 10**30}}, COLUMN),
+    ),
     Case("4-D", 422, "invalid_matrix", "too deep", "b", **lists(ROW, [[[[1]]]])),
     Case("empty list", 422, "invalid_matrix", "b is 1-D", "b", **lists(ROW, [])),
     Case("1-D file", 422, "invalid_matrix", "2 axes", "a", **one_file(npy(np.ones(3, F32)))),

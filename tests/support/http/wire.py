@@ -47,15 +47,15 @@ class Wire(asyncio.Transport):
         self.protocol = protocol
 
     def receive(self, data: bytes) -> None:
-        """As transports do it: a protocol that has buffers is asked for one for each read."""
-        while data and isinstance(self.protocol, asyncio.BufferedProtocol):
+        """As transports do it: a protocol that has buffers is asked for one for each read, until it closes."""
+        while data and not self.is_closed and isinstance(self.protocol, asyncio.BufferedProtocol):
             buffer = memoryview(self.protocol.get_buffer(-1))
             size = min(len(buffer), len(data))
             buffer[:size] = data[:size]
             del buffer
             self.protocol.buffer_updated(size)
             data = data[size:]
-        if data:
+        if data and not self.is_closed:
             assert isinstance(self.protocol, asyncio.Protocol)
             self.protocol.data_received(data)
 
@@ -91,6 +91,7 @@ class Connection:
         self.loop, self.wire = loop, Wire()
         self.received: list[bytes] = []  # bodies
         self.taken_bytes = 0
+        self.answers_at_once = False  # before the body
         config = Config(self._application, interface="asgi3", lifespan="off")
         config.load()
         protocol = protocol_class(Settings(receive_timeout_s=TIMEOUT_S, send_timeout_s=TIMEOUT_S))
@@ -106,7 +107,7 @@ class Connection:
 
     async def _application(self, scope: Any, receive: Any, send: Any) -> None:
         body = b""
-        while (message := await receive())["type"] == "http.request":
+        while not self.answers_at_once and (message := await receive())["type"] == "http.request":
             body += message["body"]
             self.taken_bytes += len(message["body"])
             if not message["more_body"]:

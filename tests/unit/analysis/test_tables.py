@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from importlib.util import find_spec
 
 import pytest
 
@@ -54,7 +53,6 @@ def test_parquet_without_pyarrow_names_the_extra(results: Results, monkeypatch: 
         to_parquet(results)
 
 
-@pytest.mark.skipif(find_spec("pyarrow") is None, reason="pyarrow, an extra, is not installed")
 def test_parquet_has_the_same_rows_typed(results: Results) -> None:
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""What callers say in headers: Accept, Prefer, Range, If-None-Match."""
+"""What callers say in headers: Accept, Prefer, Range, If-Match, If-None-Match."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.http.conditions import none_match, range_applies
+from service.http.conditions import check_match, none_match, range_applies
 from service.http.negotiation import (
     FILE_OFFERS,
     JSON,
@@ -19,7 +19,7 @@ from service.http.negotiation import (
 )
 from service.http.preferences import Wait, parse_wait
 from service.http.ranges import parse_range
-from service.problems import NotAcceptable, RangeNotSatisfiable
+from service.problems import NotAcceptable, PreconditionFailed, RangeNotSatisfiable
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_accept(accept: str | None, chosen: str) -> None:
 def test_nothing_acceptable(accept: str) -> None:
     with pytest.raises(NotAcceptable, match="application/x-safetensors") as refused:
         choose_type(accept, PRODUCT_OFFERS)
-    assert refused.value.members == {"offers": list(PRODUCT_OFFERS)}
+    assert (refused.value.field, refused.value.members) == ("Accept", {"offers": list(PRODUCT_OFFERS)})
 
 
 @given(st.text(max_size=60))
@@ -140,6 +140,18 @@ def test_any_range_lies_inside(header: str, total: int) -> None:
 )
 def test_if_none_match(header: str | None, matches: bool) -> None:
     assert none_match(header, '"3"') is matches
+
+
+@pytest.mark.parametrize("header", [None, "*", " * ", '"3"', '"2", "3"', 'W/"2","3"'])
+def test_if_match(header: str | None) -> None:
+    check_match(header, '"3"')
+
+
+@pytest.mark.parametrize("header", ["", "3", '"33"', '"2", "4"', 'W/"3"', "**"])
+def test_if_match_names_another_version(header: str) -> None:
+    with pytest.raises(PreconditionFailed) as refused:
+        check_match(header, '"3"')
+    assert refused.value.field == "If-Match"
 
 
 def test_if_range() -> None:

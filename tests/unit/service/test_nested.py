@@ -128,10 +128,16 @@ def test_any_bytes_are_json_or_a_sentence(body: bytes) -> None:
         assert "JSON" in error.detail
 
 
-@pytest.mark.parametrize("token", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1" * 400])
-def test_what_is_no_json_number_is_named(token: str) -> None:
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [
+        *((token, f"the bare token {token};") for token in ("NaN", "Infinity", "-Infinity")),
+        *((token, f"{token:.40}, which is too large") for token in ("1e999", "-1e999", "1" * 400)),
+    ],
+)
+def test_what_is_no_json_number_is_named(token: str, words: str) -> None:
     document = loads(f'{{"a": [[1, {token}]]}}'.encode())
-    with pytest.raises(InvalidMatrix, match=r"a\[0\]\[1\] is the bare token") as refused:
+    with pytest.raises(InvalidMatrix, match=rf"a\[0\]\[1\] is {words}") as refused:
         read_numbers(document["a"], "a").stored("float64")
     assert refused.value.field == "a[0][1]"
 

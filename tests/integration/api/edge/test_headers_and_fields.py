@@ -37,12 +37,54 @@ def test_accept_and_if_none_match_in_two_lines_are_one(api: Api, quiet: httpx.Cl
     assert (shown.json()["c"], shown.headers["vary"]) == (PRODUCT.tolist(), "accept")
 
 
-def test_a_request_without_host_is_malformed(quiet: httpx.Client) -> None:
+@pytest.mark.parametrize(
+    ("head", "status", "words"),
+    [
+        (b"GET /livez HTTP/1.1\r\nConnection: close", 400, b"Host is missing"),
+        (b"GET /livez HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\nHost: localhost", 400, b"Host comes twice"),
+        (b"GET /livez HTTP/1.0", 200, b"ok"),  # as load balancers ask
+        (b"GET /livez HTTP/1.0\r\nHost: other.example", 403, b"does not answer to that Host"),
+        (b"GET /livez HTTP/1.0\r\nOrigin: http://localhost", 403, b"from that Origin"),
+    ],
+)
+def test_a_host_is_named_once(quiet: httpx.Client, head: bytes, status: int, words: bytes) -> None:
     place = urlsplit(str(quiet.base_url))
     with socket.create_connection((place.hostname, place.port), timeout=20) as connection:
-        connection.sendall(b"GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n")
+        connection.sendall(head + b"\r\n\r\n")
         reply = connection.makefile("rb").read()
-    assert reply.startswith(b"HTTP/1.1 400 ") and b"Host is missing" in reply
+    assert reply.startswith(b"HTTP/1.1 %d " % status) and words in reply
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "values"),
+    [
+        ("/v1/matmul", "Idempotency-Key", ("one", "two")),
+        ("/v1/matmul", "Content-Type", ("application/json", "text/plain")),
+        ("/v1/benchmarks", "Content-Type", ("application/json", "text/plain")),
+        ("/v1/matrices", "X-Matmul-Shape", ("2,3", "3,2")),
+        ("/v2/models/matmul/infer", "Inference-Header-Content-Length", ("2", "3")),
+    ],
+)
+def test_a_header_with_two_values_is_refused(
+    quiet: httpx.Client, path: str, name: str, values: tuple[str, str]
+) -> None:
+    """Those that are lists are taken together; of others a proxy may have gone by either."""
+    octets = [("Content-Type", "application/octet-stream"), ("X-Matmul-Dtype", "float32")]
+    lines = [*(octets if name.startswith("X-") else []), *((name, value) for value in values)]
+    document = problem(quiet.post(path, content=b"{}", headers=lines), 400, "invalid_header")
+    assert document["field"] == name and "values that differ" in document["detail"]
+
+
+def test_what_is_not_there_is_named(quiet: httpx.Client) -> None:
+    assert problem(quiet.get("/v1/jobs/job_0"), 404, "job_not_found")["field"] == "job_id"
+    assert problem(quiet.get("/v1/matrices/0"), 404, "matrix_not_found")["field"] == "matrix_id"
+    headers = {"content-type": "application/x-npy"}
+    other = quiet.put(f"/v1/matrices/{'0' * 64}", content=npy(ONE), headers=headers)
+    assert problem(other, 409, "digest_mismatch")["field"] == "matrix_id"
+    keyed = {"idempotency-key": "named", "prefer": "respond-async"}
+    assert quiet.post("/v1/matmul", json=SEEDED, headers=keyed).status_code == 202
+    reused = quiet.post("/v1/matmul", json=SEEDED | {"alpha": 2}, headers=keyed)
+    assert problem(reused, 422, "idempotency_key_reused")["field"] == "Idempotency-Key"
 
 
 @pytest.mark.parametrize("path", ["/v1/matmul?dryrun=true", "/v1/matmul?dry_run=true&wait=1", "/v1/benchmarks?dry=1"])
