@@ -23,7 +23,9 @@ QueueWithoutWorkers = Literal["asked", "always", "never"]
 
 
 class Settings(ObjectStoreSettings, CellSettings):
-    """Where a value is bytes or seconds its name says so. Raises InvalidSettings where some do not go together."""
+    """All settings. Names of values in bytes or seconds end in `_bytes` or `_s`. Raises InvalidSettings for
+    inconsistent values.
+    """
 
     model_config = SettingsConfigDict(env_prefix="MATMUL_", frozen=True, extra="ignore")
 

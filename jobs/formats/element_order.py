@@ -42,7 +42,9 @@ class _Stage(Sink, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reordered:
-    """A chain of stages before a sink: `entry` takes elements as they arrive, and the sink gets them in storage order."""
+    """A chain of stages before a sink: `entry` takes elements as they arrive, and the sink gets them in storage
+    order.
+    """
 
     entry: Sink
     stages: tuple[_Stage, ...]  # in the order in which elements pass them

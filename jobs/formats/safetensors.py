@@ -98,7 +98,9 @@ def _tensor(name: str, value: object) -> _Tensor:
 
 
 def _tiled(tensors: list[_Tensor]) -> list[_Tensor]:
-    """Sorts the tensors by offset, and checks that they are contiguous and that each is as long as its shape requires."""
+    """Sorts the tensors by offset, and checks that they are contiguous and that each is as long as its shape
+    requires.
+    """
     tensors.sort(key=lambda tensor: (tensor.begin, tensor.end))
     end = 0
     for tensor in tensors:

@@ -262,16 +262,17 @@ class Ledger(FairQueues, GivesBack):
     @abstractmethod
     def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:
         """Queued jobs whose message must have been lost, found without reading the other jobs; at most some hundreds at
-        a time. A queue is first in, first out, so a queued job whose message was sent before that of a job already
-        started has lost it; so has any queued job while the broker's queue is empty. Since a worker holds a message for
-        a moment before it claims the job, "before" means by more than `grace_s`, or by more than MAY_SWAP messages.
-        Messages sent less than `grace_s` ago are not considered. Each is returned with its present number; `republish`
-        gives it a new one.
+        a time. A queue is first in, first out, so a queued job whose message was sent before that of a started job has
+        lost it; so has any queued job while the broker's queue is empty. Workers hold messages for a moment before they
+        claim, so "before" means by more than `grace_s` or MAY_SWAP messages, and messages younger than `grace_s` are
+        skipped. Each is returned with its present number; `republish` gives it a new one.
         """
 
     @abstractmethod
     def republish(self, message: JobMessage) -> JobMessage | None:
-        """Sends a new message, with a new number, for a job that is still queued under the given one; otherwise None."""
+        """Sends a new message, with a new number, for a job that is still queued under the given one; otherwise
+        None.
+        """
 
     @abstractmethod
     def expired_leases(self, *, limit: int = 100) -> Sequence[tuple[str, int]]:

@@ -1,4 +1,6 @@
-"""Reads script replies about jobs that another version may have recorded; an unreadable job must not block the others."""
+"""Reads script replies about jobs that another version may have recorded; an unreadable job must not block the
+others.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ log = structlog.get_logger(__name__)
 
 
 def requeued(reply: Sequence[Any]) -> Requeued | None:
-    """As `Ledger.fail`. Only fields that the script itself writes are read, because nothing may fail after the change."""
+    """As `Ledger.fail`. Only fields that the script itself writes are read, because nothing may fail after the
+    change.
+    """
     if reply[0] == b"stale":
         return None
     fields = dict(zip(reply[1][::2], reply[1][1::2], strict=True))

@@ -285,7 +285,9 @@ class FileWriter(IndexedWriter):
             self._files.sync(kept_data)
 
     def _drop(self) -> None:
-        """A file that was already renamed is left to the sweep, because the name may belong to another attempt by now."""
+        """A file that was already renamed is left to the sweep, because the name may belong to another attempt by
+        now.
+        """
         file, self._file = self._file, None
         if file is not None:
             with suppress(OSError):

@@ -11,7 +11,7 @@ MAX_URL_TTL_S = 7 * 86_400  # S3 signs for no longer
 
 
 class ObjectStoreSettings(BaseSettings):
-    """All have no effect but with MATMUL_STORE=s3."""
+    """These settings have an effect only with MATMUL_STORE=s3."""
 
     store_copies_bytes: int | None = Field(
         None,
