@@ -56,9 +56,7 @@ async def receive(
     except BaseException:
         if writing is not None:
             with suppress(Exception, asyncio.CancelledError):
-                await (
-                    writing
-                )  # it uses the reader, so wait for it; it may have been cancelled with this task
+                await writing  # it uses the reader, so wait for it; it may have been cancelled with this task
         if uploads.is_open:
             await anyio.to_thread.run_sync(uploads.abort)
         raise
