@@ -59,7 +59,7 @@ async def list_presets(request: Request) -> Response:
 async def submit_benchmark(request: Request, query: Annotated[NewBenchmarkQuery, Query()]) -> Response:
     context = context_of(request)
     if query.dry_run:
-        key_of(request)  # makes no job, so it is bound to none; but no request may come with a wrong one
+        key_of(request)  # a dry run makes no job, so the key is not bound, but an invalid one is still refused
         body = await _body(request)
         async with context.plans:
             told = await context.call(dry_run, context, body)
