@@ -45,10 +45,8 @@ class LimitedProtocol(LargeBodyProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._stage: Literal["idle", "head", "body"] = "idle"
-        self._stage_at = self._heard_at = self._window_at = (
-            self.loop.time()
-        )  # start of the stage; last bytes received; …
-        self._window_bytes = 0  # … start of the counting window
+        self._stage_at = self._heard_at = self._window_at = self.loop.time()  # stage began; bytes last received; …
+        self._window_bytes = 0  # … bytes received since then
         self._head_bytes = self._parsed_head_bytes = 0  # in pieces of nothing but head; as counted from the parser
         self._heads = 0  # heads begun on this connection
         self._body_bytes = self._chunks = self._discarded_bytes = 0
