@@ -18,7 +18,6 @@ from worker.device.roof import roof_of
 
 MIN_SAMPLES = 3  # needed when a case runs out of time: a median of fewer means nothing
 ROOF_SLACK = 1.02  # a speed above this multiple of the peak means that the clock or the count is wrong
-)
 
 
 def measure(bench: Bench, case_run: CaseRun, check: Check) -> Result:

@@ -22,7 +22,6 @@ from worker.benchmark.case_run import CaseRun, Check, Result
 from worker.device.retry import retry_until
 
 KEEP_TIMEOUT_S = 60.0  # wait for an unavailable or full Redis: the measurement would be lost with the attempt
-)
 NO_ROOM = "The job store has no room for what is measured; delete finished jobs and retry this one."
 MAX_STARTS = 2  # attempts that may die while a case runs, before the case is given up
 
