@@ -1,4 +1,4 @@
-"""What a device can do at all, by its attributes: a measurement above it is a mistake."""
+"""A device's theoretical peak from its attributes; a measurement above it is an error."""
 
 from __future__ import annotations
 

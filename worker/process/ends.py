@@ -1,4 +1,4 @@
-"""Records how jobs ended, and clears up after them."""
+"""Records the ends of jobs and cleans up after them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from worker.product.mismatch import Mismatch
 from worker.product.multiply import Multiplied
 from worker.tracing.launches import Launches
 
-WORK_TIMEOUT_S = 60.0  # for what is lost with the attempt: operands to be read, a product to be stored or recorded
+WORK_TIMEOUT_S = 60.0  # retry time of steps whose failure would waste the attempt
 NO_ROOM_PAUSE_S = 0.5  # before a job that found no room goes back into its queue, and maybe comes again at once
 
 TRUSTED_BELOW = 2  # mismatches
@@ -134,7 +134,7 @@ class JobEnds:
             self._lease.end_child(EXIT_FAULT, "its device faulted")
 
     def _makes_too_many(self, claimed: Claimed, failure: Mismatch) -> bool:
-        """Whether the device is not to be trusted any more."""
+        """Whether the device has produced too many wrong products to be trusted."""
         what = failure.kernel or f"{claimed.job.id}.{claimed.attempt}"
         known = retry_until(lambda: self._heartbeat.count_mismatch(what), timeout_s=WORK_TIMEOUT_S)
         log.error("a product was wrong", job=claimed.job.id, repeated_by=failure.kernel, mismatches=known)

@@ -1,5 +1,5 @@
-"""Celery's prefork pool, except that it notices a dead child at once, sees to its jobs, and fetches messages only while
-there is a child that takes jobs.
+"""Celery's prefork pool, except that it notices a dead child at once, requeues its jobs, and fetches messages only
+while there is a child that takes jobs.
 
 Celery is woken when the child's pipe closes and asks then whether it has ended. The kernel closes the files of an
 ending process before it counts as ended, so the answer is mostly "not yet", and Celery asks again up to 5 s later.
@@ -105,7 +105,7 @@ def _registry() -> WorkerRegistry:
 
 
 def look_whether_drained() -> None:
-    """What an operator said of this worker. While Redis is away it stays as it is."""
+    """Checks whether an operator drained this worker. While Redis is unavailable the state does not change."""
     with suppress(MatmulError):
         consuming.drain(_registry().is_drained(worker_id(get_settings().device, os.getpid())))
 

@@ -1,4 +1,4 @@
-"""Arrays in and out: numpy, whatever has `__dlpack__`, and the types of ml_dtypes.
+"""Converts arrays: numpy, anything with `__dlpack__`, and the types of ml_dtypes.
 
 The service names element types as numpy and ml_dtypes do, but for `float8_e4m3`, which is ml_dtypes' `float8_e4m3fn`.
 """

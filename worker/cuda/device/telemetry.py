@@ -1,4 +1,4 @@
-"""The state of a GPU now, as NVML tells it. Whatever NVML does not tell is unknown, and never a reason to fail."""
+"""The state of a GPU now, as NVML tells it. What NVML does not report is unknown, never an error."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ CHANGED = "The product changed before it was stored, so it is not kept."
 
 
 class Stopped(Exception):
-    """Another device's thread failed, or the job was called off."""
+    """Another device's thread failed, or the job was cancelled."""
 
 
 class CudaTiledProduct(TiledProduct):
