@@ -1,5 +1,6 @@
-"""What a caller demands of a product beside its class: an error within a tolerance, or the same bits everywhere; and
-which kernels are proven to meet it."""
+"""Demands on a product besides its class (an error within a tolerance, or the same bits everywhere), and the kernels
+that are proven to meet them.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ def demand_of(request: Demanding) -> Demand:
 
 
 def may_serve(request: Demanding) -> tuple[Kernel, ...]:
-    """Kernels that may compute it, on operands that are benign to them."""
+    """The kernels that may compute it, for benign operands."""
     kernels = CATALOG if request.kernel == AUTO else (BY_NAME[request.kernel],)
     demand, problem = demand_of(request), request.problem
     return tuple(

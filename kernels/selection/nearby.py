@@ -1,4 +1,4 @@
-"""Which measured shapes say something of a product: those near to it, of the table that knows most."""
+"""The measured shapes that are relevant to a product: those near it, from the best table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plans of a product that a device has room for, of which an estimate takes one."""
+"""The possible plans of a product that fit on a device."""
 
 from __future__ import annotations
 

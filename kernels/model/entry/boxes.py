@@ -1,4 +1,4 @@
-"""What kernels that read and write matrices by bulk tensor copies say about these."""
+"""How kernels that use bulk tensor copies (TMA) describe their boxes."""
 
 from __future__ import annotations
 

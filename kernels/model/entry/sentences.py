@@ -1,4 +1,4 @@
-"""What a caller reads where a kernel does not run, or a config does not fit."""
+"""Messages for callers when a kernel cannot run or a config does not fit."""
 
 from __future__ import annotations
 
