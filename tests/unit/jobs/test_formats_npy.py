@@ -53,7 +53,7 @@ def test_numpy_reads_what_is_written(dtype: DTypeName, shape: tuple[int, ...]) -
     np.testing.assert_array_equal(read, expected)
 
 
-def test_what_numpy_has_not_is_not_written() -> None:
+def test_a_type_that_numpy_lacks_is_not_written() -> None:
     with pytest.raises(UnsupportedDType, match="application/x-safetensors"):
         npy_header("bfloat16", (2, 2))
 
