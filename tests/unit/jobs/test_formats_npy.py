@@ -151,7 +151,9 @@ def test_too_few_and_too_many_bytes(order: str) -> None:
 
 
 def test_python_2_and_other_spellings() -> None:
-    """What other programs write, and numpy reads: long integers, double quotes, any spacing, any order of keys."""
+    """Variants that other programs write and numpy reads: long integers, double quotes, any spacing, any order of
+    keys.
+    """
     text = "{ \"shape\":(2L,3L),\n'fortran_order' : False ,\"descr\":'|i1'}  \n"
     ((header, sink),) = parse(NpyParser, npy(text, b"abcdef")).opened
     assert header == MatrixHeader("int8", (2, 3))

@@ -1,4 +1,4 @@
-"""Which rows and columns of a product are left to a function apart, and when that is worth it."""
+"""Which rows and columns of a product are left to a separate edge function, and when that is worthwhile."""
 
 from __future__ import annotations
 
