@@ -66,7 +66,7 @@ class KernelRecords:
     records: tuple[ConfigRecord, ...]  # in the order of `CudaKernel.configs`
 
     def find(self, config: TileConfig, dtype: DTypeName) -> ConfigRecord | None:
-        """That of a full config."""
+        """The record of a full config."""
         alike = (record for record in self.records if record.config.items() <= config.items())
         return next((record for record in alike if record.dtype == dtype), None)
 

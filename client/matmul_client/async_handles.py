@@ -133,7 +133,7 @@ class AsyncBenchmark(AsyncJob):
         return await self._client._run(call, catalogue.benchmark_result(call, self.id))
 
     async def so_far(self) -> BenchmarkResult:
-        """What has been measured by now."""
+        """The measurements so far."""
         call = self._client._call(None)
         return await self._client._run(call, catalogue.results(call, self.id))
 

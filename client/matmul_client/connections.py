@@ -117,7 +117,7 @@ class Opened:
         return {name.lower(): value for name, value in self.response.headers.items()}
 
     def pieces(self, deadline: float) -> Iterator[bytes]:
-        """As they come. Raises OSError, HTTPException."""
+        """Yields the body in pieces as they arrive. Raises OSError, HTTPException."""
         self.wait_at_most(deadline)
         while piece := self.response.read1(LARGE_BYTES):
             yield piece

@@ -1,4 +1,4 @@
-"""What a `Client` hands out: stored matrices, products yet to come, jobs and benchmarks."""
+"""The objects returned by a `Client`: stored matrices, pending products, jobs and benchmarks."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Benchmark(Job):
         return self._client._run(call, catalogue.benchmark_result(call, self.id))
 
     def so_far(self) -> BenchmarkResult:
-        """What has been measured by now."""
+        """The measurements so far."""
         call = self._client._call(None)
         return self._client._run(call, catalogue.results(call, self.id))
 

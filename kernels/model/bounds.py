@@ -54,7 +54,7 @@ class Magnitudes:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Of each kind. None where nothing is proven."""
+    """A bound of each kind; None if nothing is proven."""
 
     componentwise: float | None
     normwise: float | None

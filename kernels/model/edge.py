@@ -30,8 +30,9 @@ BYTES_A_CLOCK = 1_500  # of operands, which it reads once
 
 
 def core(problem: Problem, config: TileConfig, tile: tuple[int, int]) -> Problem:
-    """What is left for the kernel, whose thread blocks have tiles of (rows, columns): of a symmetric product, whose
-    tiles are computed once where their mirror images are not, all."""
+    """The part left for the kernel, whose thread blocks have tiles of (rows, columns). For a symmetric product of which
+    one triangle is computed, that is all of it.
+    """
     if problem.symmetric:
         return problem
     limit = config.get("edge", 0)  # not every kernel that shares its arithmetic may leave one

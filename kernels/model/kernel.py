@@ -53,7 +53,7 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTraits:
-    """What decides whether a kernel runs on a device."""
+    """The traits of a device that decide whether a kernel can run on it."""
 
     device_class: DeviceClass
     compute_capability: tuple[int, int] = (0, 0)  # (0, 0) on a CPU

@@ -34,7 +34,7 @@ def whole(problem: Problem) -> Problem:
 
 
 def triangle_flops(problem: Problem) -> int:
-    """As BLAS counts them: of the elements on and below the diagonal."""
+    """The operations as BLAS counts them: for the elements on and below the diagonal."""
     return problem.n * (problem.n + 1) * problem.k
 
 

@@ -130,8 +130,8 @@ def preferred_of(fit: Iterable[Kernel]) -> Kernel | None:
 
 
 def choose_again(problem: Problem, accuracy: AccuracyName, device: DeviceTraits) -> Choice:
-    """What `auto` takes for another attempt at a product that failed: a kernel of ours, as a library would fail the
-    same way again; a library's where we have none. Raises NoKernelError, ConfigError.
+    """What `auto` takes for another attempt at a product that failed: one of this project's kernels, because a library
+    would fail in the same way again; a library's only if there is no other. Raises NoKernelError, ConfigError.
 
     cuBLAS adds up parts of k in 16 bits at some shapes, whatever its math mode says, and its product is then outside of
     its class.
@@ -147,8 +147,9 @@ def choose_again(problem: Problem, accuracy: AccuracyName, device: DeviceTraits)
 def contenders(
     problem: Problem, accuracy: AccuracyName, device: DeviceTraits, tables: Iterable[TunedTable] = TABLES
 ) -> tuple[Forecast, ...]:
-    """What is worth measuring before `auto` takes something. Nothing where the product's very shape was measured, or
-    none within PROBE_REACH of it."""
+    """What is worth measuring before `auto` takes something. Empty if exactly this shape was measured, or no shape
+    within PROBE_REACH of it.
+    """
     near = nearby(problem, accuracy, device, tables, PROBE_REACH)
     if near is None or near.entries[0].is_of(problem):
         return ()
@@ -220,7 +221,7 @@ def _of_three(forecast: Forecast, problem: Problem) -> Forecast:
 
 
 def _winner(rivals: Sequence[Forecast], dtype: DTypeName) -> tuple[Forecast, Forecast]:
-    """Who is taken, and who is the fastest."""
+    """The chosen kernel, and the fastest one."""
     rivals = list(_without_outdone(rivals))
     fastest = max(rivals, key=lambda contender: contender.cautious)
     as_fast = [one for one in rivals if one.cautious >= AS_FAST * fastest.cautious]

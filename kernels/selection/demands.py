@@ -21,8 +21,9 @@ SHORT_ROUNDOFF = 2.0**-24  # 16-bit types are rounded by way of float32
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What is asked of every element. With an epilogue, of alpha·A·B + beta·C, and errors are in proportion to
-    |alpha|·|A|·|B| + |beta|·|C|, or to the same of norms."""
+    """The demand on every element. With an epilogue it applies to alpha·A·B + beta·C, and errors are relative to
+    |alpha|·|A|·|B| + |beta|·|C|, or to the same with norms.
+    """
 
     tolerance: float | None = None
     kind: ToleranceKind = "componentwise"
@@ -33,7 +34,7 @@ class Demand:
         return self.tolerance is not None or self.reproducible
 
     def bound(self, kernel: Kernel, problem: Problem, a: Magnitudes = BENIGN, b: Magnitudes = BENIGN) -> float | None:
-        """Of the kind asked for; None where nothing is proven."""
+        """The bound of the requested kind; None if nothing is proven."""
         proven = proven_bound(kernel, problem, a, b)
         bound = proven.componentwise if self.kind == "componentwise" else proven.normwise
         if bound is None or not self.has_epilogue or DTYPES[problem.dtype].is_integer:

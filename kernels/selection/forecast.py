@@ -70,7 +70,7 @@ _Together = dict[_Key, list[SpeedPoint]]
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a kernel should reach. `point` is the nearest shape that says so."""
+    """The expected speed of a kernel. `point` is the nearest shape on which it is based."""
 
     point: SpeedPoint
     speed: float  # over the fastest library's
@@ -202,7 +202,7 @@ def _suited(
 
 @lru_cache(maxsize=16_384)
 def _own(name: str, problem: Problem, device: DeviceTraits) -> TileConfig | None:
-    """What the kernel takes where none is asked for."""
+    """The config that the kernel uses if none is requested."""
     return _resolved(BY_NAME[name], NO_CONFIG, problem, device)
 
 

@@ -25,13 +25,13 @@ router = APIRouter(prefix="/v1/benchmarks")
 
 
 class NewBenchmarkQuery(Strict):
-    """Of POST /v1/benchmarks."""
+    """Query parameters of POST /v1/benchmarks."""
 
     dry_run: bool = Field(False, description="Answer what the benchmark would be, and make no job.")
 
 
 class ResultsQuery(Strict):
-    """Of results."""
+    """Query parameters of results."""
 
     format: Literal["json", "csv", "parquet"] | None = Field(None, description="In place of Accept.")
     compare: str | None = Field(
@@ -40,7 +40,7 @@ class ResultsQuery(Strict):
 
 
 class PlotQuery(Strict):
-    """Of a plot."""
+    """Query parameters of a plot."""
 
     format: Literal["svg", "png"] | None = Field(None, description="In place of Accept.")
     v: str | None = Field(

@@ -168,8 +168,9 @@ class Block:
 
 
 class FusedBlock(Block):
-    """Of alpha·A·B + beta·C + bias, rounded once (docs/decisions/0064): A·B's terms and what is added are those of one
-    longer sum, and D's own rounding is in proportion to D. Never of float64, nor of a class that is normwise."""
+    """A block of D = alpha·A·B + beta·C + bias, rounded once (docs/decisions/0064): the terms of A·B and the added
+    terms form one longer sum, and D's own rounding is relative to D. Never float64, nor a normwise class.
+    """
 
     def __init__(self, a: Array, b: Array, given: Array, rounding: Rounding, alpha: float, terms: list[Array]) -> None:
         """`terms`: the matrices added to alpha·A·B, (rows, columns) each."""
@@ -197,8 +198,9 @@ class FusedBlock(Block):
             return self._explained(ratios, given)
 
     def _may_leave_the_range(self, true: Array, bound: Array, size: Array) -> Array:
-        """Where D holds an infinity that its type's range explains, or is not finite since float32's range, in which
-        all but the last rounding is done, explains that."""
+        """Mask of elements where D is infinite because of its type's range, or not finite because of the range of
+        float32, in which everything before the last rounding is computed.
+        """
         largest = self._rounding.largest_output * (1.0 + self._rounding.output / 2)
         up, down = np.isposinf(self._given), np.isneginf(self._given)
         may: Array = (up & (true + bound >= largest)) | (down & (bound - true >= largest))
@@ -248,7 +250,7 @@ def as_significant(values: Array, rounding: Rounding, to_whole: Callable[[Array]
 
 
 def _exponents(values: Array, axis: int) -> Array:
-    """Of the largest finite magnitude along an axis, which is kept."""
+    """Exponents of the largest finite magnitude along an axis, which is kept as a dimension."""
     finite = np.where(np.isfinite(values), np.abs(values), 0.0)
     exponents: Array = np.frexp(finite.max(axis=axis, keepdims=True, initial=0.0))[1].astype(np.int64)
     return exponents

@@ -50,7 +50,7 @@ def as_float64(elements: Array, dtype: DTypeName) -> Array:
 
 
 def as_exact(elements: Array, dtype: DTypeName) -> Array:
-    """As `as_float64`, and of complex elements a complex128 copy."""
+    """As `as_float64`; complex elements become a complex128 copy."""
     return elements.astype(np.complex128) if DTYPES[dtype].is_complex else as_float64(elements, dtype)
 
 

@@ -18,7 +18,7 @@ CGROUP = Path("/sys/fs/cgroup")  # cpu.max there is "<microseconds> <period>", o
 
 
 def cpu_info(threads: int) -> DeviceInfo:
-    """What `/v1/devices` shows of this host's CPU, used with so many BLAS threads."""
+    """The description of this host's CPU for `/v1/devices`, used with `threads` BLAS threads."""
     return DeviceInfo(
         name=model_name(),
         device_class="cpu",

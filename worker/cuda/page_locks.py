@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 
 class Registrar(Protocol):
-    """What is used of `cupy.cuda.runtime`."""
+    """The part of `cupy.cuda.runtime` that is used here."""
 
     @property
     def CUDARuntimeError(self) -> type[Exception]: ...

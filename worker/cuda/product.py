@@ -81,7 +81,7 @@ class CudaProduct(Product):
         self._copies.drop()
 
     def offer(self, matrix_id: str) -> None:
-        """Where its rows lie as an operand's do."""
+        """Offers the product as a future operand, if its layout is that of an operand."""
         if self._c.layout == self._as_operand:
             self._offered.offer(matrix_id, self._c, self.digest)
 

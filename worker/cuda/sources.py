@@ -243,7 +243,7 @@ def edge_program(problem: Problem, vectors: int, *, narrow: bool) -> Program:
 
 
 def edge_program_of(problem: Problem, inner: Problem) -> Program | None:
-    """What multiplies a product's edge; None where `inner`, the kernel's part, is all there is."""
+    """The program that multiplies a product's edge; None if `inner`, the kernel's part, is the whole product."""
     least = max(problem.m - inner.m, problem.n - inner.n)
     if not least:
         return None

@@ -81,11 +81,13 @@ class Bench(ABC):
 
     @abstractmethod
     def errors_vs_float64(self) -> ProductErrors | None:
-        """Of the product against float64, on some rows; None for integers."""
+        """The product's errors against float64, on some rows; None for integers."""
 
     @abstractmethod
     def largest_error_ratio(self) -> float:
-        """Of every element: |C - C64| over what rounding explains of it; for `verify: full`. 0 where all are exact."""
+        """The largest |C - C64| of any element divided by the error that rounding explains, for `verify: full`; 0 if
+        all are exact.
+        """
 
     @abstractmethod
     def copies(self, *, pageable: bool) -> CopyFigures | None:
@@ -93,7 +95,7 @@ class Bench(ABC):
 
     @abstractmethod
     def energy_mj(self, prepared: Prepared, window_s: float) -> float | None:
-        """Of one launch, by the device's counter over a steady loop; None where it has no counter."""
+        """The energy of one launch, by the device's counter over a steady loop; None without a counter."""
 
     def is_power_capped(self) -> bool:
         """Whether the power cap, and not something that passes, holds the clock down now."""

@@ -44,7 +44,7 @@ class HostOperand:
         return digest_of(self.elements) if self.digest is None else self.digest
 
     def known_digest(self, digest: int) -> None:
-        """What `digest` is, from an earlier job: nothing has to be opened to learn it."""
+        """Sets the digest known from an earlier job, so that nothing has to be opened to read it."""
 
     @property
     def parts(self) -> tuple[HostOperand, ...]:

@@ -65,7 +65,7 @@ class Epilogue:
 
     @property
     def after(self) -> After:
-        """As the check takes it."""
+        """The epilogue in the form that the check takes."""
         return After(None if self.bias is None else self.bias.elements, self.activation, self.output)
 
 
@@ -219,7 +219,7 @@ class Runner(ABC):
 
     @abstractmethod
     def environment(self) -> dict[str, Any]:
-        """What a benchmark there depends on: clocks, limits, versions, host. Unknown is null."""
+        """The environment of a benchmark on this device: clocks, limits, versions, host. Unknown is null."""
 
     @abstractmethod
     def ceilings(self) -> Iterator[Ceiling]:

@@ -74,7 +74,7 @@ class TiledTask:
 
 
 class TiledProduct(ABC):
-    """As long as the context lasts that gave it. Nothing else is computed on the device meanwhile."""
+    """A product in tiles, valid within its context. Nothing else is computed on the device at the same time."""
 
     @abstractmethod
     def tiles(self, done: Collection[int]) -> Iterator[CheckedTile]:

@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 class JobEnds:
-    """Of one child. For any threads."""
+    """Records job ends for one child. Safe to share between threads."""
 
     def __init__(
         self,
@@ -52,7 +52,9 @@ class JobEnds:
         self._heartbeat, self._lease, self._launches = heartbeat, lease, launches
 
     def record(self, ends: Sequence[tuple[Claimed, End]]) -> None:
-        """Of one launch. A device that faulted takes this process along. Raises StoreUnavailable, StoreFull."""
+        """Records the ends of one launch. After a device fault this process exits. Raises StoreUnavailable,
+        StoreFull.
+        """
         self._launches.recording()
         self._succeed([(job, end) for job, end in ends if not isinstance(end, JobFailed)])
         self._fail([(job, end) for job, end in ends if isinstance(end, JobFailed)])

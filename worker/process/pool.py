@@ -121,7 +121,7 @@ class AttentivePool(asynpool.AsynPool):  # type: ignore[misc]
         }
 
     def forget_time_limits(self) -> None:
-        """Of messages that are done."""
+        """Drops the time limits of finished messages."""
         if loop := get_event_loop():
             forget_cancelled(loop.timer)
 
@@ -143,8 +143,9 @@ class TaskPool(prefork.TaskPool):  # type: ignore[misc]
     Pool = AttentivePool
 
     def on_start(self) -> None:
-        """What all children make alike is made once before they are forked, and set apart from what each of them looks
-        through for garbage: else that alone is a third of a child's start."""
+        """Creates the objects that all children share before they are forked, and excludes them from the children's
+        garbage collection: otherwise this takes a third of a child's start.
+        """
         settings = get_settings()
         with connect(settings) as client:
             make_ledger(settings, client)  # its scripts are put together; nothing is sent

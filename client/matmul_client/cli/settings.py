@@ -24,7 +24,7 @@ JOB_FAILED, USAGE, UNREACHABLE, REFUSED, SERVICE_FAILED, INTERRUPTED = 1, 2, 3, 
 
 @dataclass(frozen=True)
 class Settings:
-    """Of one run of the command."""
+    """The settings of one run of the command."""
 
     url: str | None
     api_key: str | None
@@ -43,7 +43,7 @@ def config_path() -> Path:
 
 
 def configured() -> Mapping[str, Any]:
-    """What the configuration file says. Raises UsageError."""
+    """The settings in the configuration file. Raises UsageError."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:

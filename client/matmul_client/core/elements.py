@@ -96,7 +96,7 @@ def _ml_dtype(name: str) -> np.dtype[Any]:
 
 
 def dtype_name(array: Array) -> str:
-    """As the service calls it."""
+    """The service's name of an array's element type."""
     return _service_name(array.dtype) or ""
 
 

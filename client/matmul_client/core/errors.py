@@ -116,7 +116,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ServerErro
 
 
 def job_error(record: Mapping[str, Any]) -> ServerError:
-    """Of the record of a job that failed or was cancelled."""
+    """The error for the record of a job that failed or was cancelled."""
     job_id = str(record["id"])
     if record["state"] == "cancelled":
         return JobCancelled("The job was cancelled, so no product will come.", code="job_cancelled", job_id=job_id)

@@ -123,7 +123,7 @@ def _turn(options: dict[str, Any], name: str, operand: Operand) -> None:
 
 
 def _factor(value: Any) -> Any:
-    """As JSON has it: a complex number is a pair."""
+    """A factor as a JSON value; a complex number is a pair."""
     return [value.real, value.imag] if isinstance(value, complex) else value
 
 

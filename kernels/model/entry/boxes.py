@@ -19,8 +19,9 @@ class Thin:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """What one bulk tensor copy moves of each matrix, swizzled where rows have 128 bytes: (rows, columns) in elements,
-    as it is stored; where operands are wanted along or across k, once those that lie otherwise are transposed."""
+    """The box that one bulk tensor copy moves of each matrix, swizzled if rows have 128 bytes: (rows, columns) in
+    elements, as stored, after operands in the wrong layout have been transposed.
+    """
 
     a: tuple[int, int]
     b: tuple[int, int]

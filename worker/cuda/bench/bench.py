@@ -109,7 +109,7 @@ class CudaBench(Bench):
         return CudaPrepared(self, case, put, LaunchFigures(), compile_ms=0.0)
 
     def sampled(self, case: Case, put: Put, reps: int, cache: CacheState) -> Sample:
-        """Of a prepared kernel. The last launch writes the product that is checked."""
+        """Samples a prepared kernel. The last launch writes the product that is checked."""
         self._last = case
         reps = min(reps, MAX_LAUNCHES)
         count = rotating_sets(self._sets[0].bytes, self._device.l2_bytes, reps) if cache == "cold" else 1
@@ -127,7 +127,7 @@ class CudaBench(Bench):
 
     @device_faults()
     def errors_vs_float64(self) -> ProductErrors | None:
-        """Of the first product of a batch."""
+        """The errors of the first product of a batch."""
         if DTYPES[self._problem.dtype].is_integer:
             return None
         return Reference(*self._as_real()).errors()

@@ -197,5 +197,5 @@ def _function(compiler: Compiler, dtype: DTypeName, transposed: tuple[bool, bool
 
 @lru_cache(maxsize=1)
 def multiprocessors() -> int:
-    """Of the device that this process has."""
+    """The number of multiprocessors of this process's device."""
     return int(cupy.cuda.Device().attributes["MultiProcessorCount"])

@@ -21,7 +21,7 @@ SPARE_BYTES = 192 << 20  # left free beside the matrices: cuBLAS's workspace, th
 
 
 def operand_types(problem: Problem) -> tuple[DTypeName, ...]:
-    """Of A, B, and what is added: C and a bias."""
+    """The types of A, B, and of what is added: C and a bias."""
     return problem.dtype, problem.dtype, problem.product_dtype, problem.product_dtype
 
 

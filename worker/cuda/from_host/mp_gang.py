@@ -107,7 +107,7 @@ class MpGang:
 
 @contextmanager
 def _all_or_none() -> Iterator[None]:
-    """Of what all GPUs do together. Raises DeviceFault for whatever goes wrong."""
+    """A context for steps that all GPUs do together. Raises DeviceFault for any error."""
     try:
         with device_faults():
             yield
