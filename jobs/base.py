@@ -1,4 +1,4 @@
-"""What all models of the contract are made of."""
+"""Base classes of all models in the contract between service and workers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Strict(BaseModel):
-    """A frozen model that refuses fields it does not know, by name.
+    """A frozen model that refuses unknown fields and names them.
 
-    Of the strings in JSON, pydantic would keep thousands for the next time: ids that never come again, which lie
-    between what is freed and hold its memory. Only names of fields are worth it.
+    String caching is limited to field names. By default pydantic caches thousands of JSON strings, among them ids that
+    never recur, and these small objects keep the freed memory around them from being released.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, cache_strings="keys")
 
 
 class UnknownRequest(Strict):
-    """What was asked, as another version of the service recorded it and in a form that this one does not know."""
+    """A request that another version of the service recorded in a form that this version does not know."""
 
     model_config = ConfigDict(extra="allow", frozen=True, cache_strings="keys")

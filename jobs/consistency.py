@@ -1,4 +1,4 @@
-"""Settings that depend on each other: which of them together would lose jobs, or declare sound workers dead."""
+"""Checks settings that depend on each other: combinations that would lose jobs or declare healthy workers dead."""
 
 from __future__ import annotations
 

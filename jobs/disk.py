@@ -1,4 +1,4 @@
-"""Plain files: whole writes, and the system's errors as ours."""
+"""Plain files: complete writes, and translation of the system's errors into the service's own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STARTED_S = time.time() - time.monotonic()
 
 @contextmanager
 def translated_disk() -> Iterator[None]:
-    """Turns OSError into StoreFull where the disk is full, else into StoreUnavailable."""
+    """Translates OSError into StoreFull if the disk is full, otherwise into StoreUnavailable."""
     try:
         yield
     except OSError as error:
@@ -31,7 +31,7 @@ def translated_disk() -> Iterator[None]:
 def write_all(fd: int, data: bytes | bytearray | memoryview, make_room: Callable[[], bool] = lambda: False) -> None:
     """Writes every byte; one `write` may take fewer than it is given, never more than 2 GiB.
 
-    Where the disk is full, `make_room` says whether it freed any of it.
+    If the disk is full, `make_room` is called; it returns whether it freed any space.
     """
     view = memoryview(data)
     while view.nbytes:
@@ -43,7 +43,7 @@ def write_all(fd: int, data: bytes | bytearray | memoryview, make_room: Callable
 
 
 def path_of(directory: Path, name: str) -> str:
-    """Where a file is whose name never comes again, as those of matrices: as text, which leaves nothing behind.
+    """The path, as a string, of a file whose name is used only once, such as a matrix's.
 
     `pathlib` interns each part of each path, and CPython 3.12.0 to 3.12.6 keeps for good what is interned: a Path for
     each matrix would grow the process with every job (docs/decisions/0061-names-are-not-interned.md).
@@ -52,13 +52,13 @@ def path_of(directory: Path, name: str) -> str:
 
 
 def remove(path: str) -> None:
-    """Also where there is none. Raises OSError."""
+    """Removes a file, if it exists. Raises OSError."""
     with suppress(FileNotFoundError):
         os.unlink(path)
 
 
 def sync(path: str | Path) -> None:
-    """Returns once a file's contents, or a directory's names, would outlive a power cut. Raises OSError."""
+    """Returns once a file's contents, or a directory's entries, would survive a power cut. Raises OSError."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -67,13 +67,14 @@ def sync(path: str | Path) -> None:
 
 
 def file_clock_s() -> float:
-    """Now, to tell the age of files by. A clock that is set forward makes no file old: it counts from where it stood
-    when this process began."""
+    """The current time for computing the age of files. It advances by the monotonic clock from the process's start, so
+    that setting the system clock forward does not make files look old.
+    """
     return min(time.time(), _STARTED_S + time.monotonic())
 
 
 def tmpfs_bytes(directory: Path) -> int:
-    """The size of the tmpfs that the directory is on; 0 where it is on none, or on one without a limit."""
+    """The size of the tmpfs that contains the directory; 0 if it is not on a tmpfs, or on one without a limit."""
     inside = directory.resolve()
     kind, longest = "", 0
     try:

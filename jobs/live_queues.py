@@ -1,4 +1,4 @@
-"""What becomes of queues as workers come and go. For the sweeper."""
+"""Updates queues as workers come and go. For the sweeper."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class LiveQueues:
         self._registry = registry
 
     def sweep(self) -> None:
-        """Tells the ledger how many workers take from each queue. Raises StoreUnavailable."""
+        """Tells the ledger how many workers consume each queue. Raises StoreUnavailable."""
         workers = [worker for worker in self._registry.live() if worker.serves]
         self._ledger.refill(workers_by_queue(workers, self._ledger.queues()))
 
 
 def workers_by_queue(workers: Sequence[WorkerInfo], queues: Sequence[str]) -> dict[str, int]:
-    """How many take from each of these queues."""
+    """The number of workers that consume each of these queues."""
     taking = Counter(queue for worker in workers for queue in (worker.queue, worker.bench_queue))
     return {queue: taking[queue] for queue in queues}

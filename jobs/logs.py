@@ -1,4 +1,4 @@
-"""Log lines of every process: structlog's and, through the same door, those of the libraries that use `logging`."""
+"""Logging for every process: structlog's lines and, in the same form, those of libraries that use `logging`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from jobs.settings import Settings
 
-# Celery says often for every task what the ledger knows better, and urllib3 that spans were sent.
+# Celery logs several lines for each task that the ledger records better, and urllib3 logs each export of spans.
 _TALKATIVE = ("celery.worker.strategy", "celery.worker.request", "celery.pool", "celery.app.trace", "urllib3")
-# They warn of what callers send.
+# These warn about what callers send.
 _OF_CALLERS = ("opentelemetry.trace.span", "opentelemetry.trace.propagation.tracecontext")
 
-# They say again and again that Redis is away.
+# These repeat that Redis is unavailable.
 _REPETITIVE = frozenset({"celery.worker.consumer.consumer", "worker.device.retry"})
 _AGAIN_S = 10.0
 
 
 class Seldom(logging.Filter):
-    """Of what repeats itself while something is away: each message once in a while."""
+    """A filter that lets repeated messages about an outage pass only once in a while."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,19 +41,19 @@ class Seldom(logging.Filter):
         return True
 
 
-# What lines that are written now are about: asked when there is one. Worker threads have that of whom they work for.
+# Returns the fields that describe the current work; called for each line. A worker thread has those of its job.
 about: ContextVar[Callable[[], Mapping[str, object]]] = ContextVar("about", default=dict)
 
 
 def add_context(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
-    """What it is `about`, in every line."""
+    """Adds the fields of the current work (`about`) to every line."""
     for name, value in about.get()().items():
         line.setdefault(name, value)
     return line
 
 
 def drop_coloured_copy(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
-    """uvicorn's message once more, with the codes of a terminal in it."""
+    """Drops uvicorn's second copy of its message, which contains terminal colour codes."""
     line.pop("color_message", None)
     return line
 
@@ -69,7 +69,7 @@ _SHARED: Sequence[Processor] = (
 
 
 def configure_logs(settings: Settings) -> None:
-    """To stderr, one line an event, as `log_format` and `log_level` say. May be called again."""
+    """Logs to stderr, one line per event, according to `log_format` and `log_level`. May be called again."""
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     structlog.configure(
         processors=[*_SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

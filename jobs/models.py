@@ -1,4 +1,4 @@
-"""What a job is: its request, its record (the public one, as HTTP shows it), and what a worker hands back."""
+"""The models of a job: its request, its public record as HTTP shows it, and the outcome that a worker reports."""
 
 from __future__ import annotations
 
@@ -36,17 +36,19 @@ _PRODUCT = re.compile(r"c_([0-9a-f]{32})_([0-9]{1,9})", re.ASCII)
 
 
 def new_id(prefix: str, cell: str = "") -> str:
-    """A fresh random id of 128 bits, such as `job_3f…`; the first are the digits of the cell, where it has some."""
+    """A new random id of 128 bits, such as `job_3f…`; it begins with the cell's digits, if cells are numbered."""
     return f"{prefix}_{cell}{random_hex(16)[len(cell) :]}"
 
 
 def product_id(job_id: str, attempt: int) -> str:
-    """Of a product: `job_3f…`, 2 gives `c_3f…_2`. Each attempt has its own, so a late one cannot touch another's."""
+    """The id of an attempt's product: `job_3f…`, 2 gives `c_3f…_2`. Each attempt has its own id, so a late attempt
+    cannot overwrite another's product.
+    """
     return f"c_{job_id.partition('_')[2]}_{attempt}"
 
 
 def job_of_product(matrix_id: str) -> tuple[str, int] | None:
-    """Job and attempt that a product's id names; None for any other id."""
+    """The job and attempt in a product's id; None for any other id."""
     return (f"job_{found[1]}", int(found[2])) if (found := _PRODUCT.fullmatch(matrix_id)) else None
 
 
@@ -80,17 +82,17 @@ class MatmulRequest(Strict):
 
     @property
     def operands(self) -> dict[str, OperandRef]:
-        """By name."""
+        """The operands by name."""
         return {name: ref for name in INPUTS if (ref := getattr(self, name)) is not None}
 
     @property
     def has_epilogue(self) -> bool:
-        """Whether more is asked for than A·B."""
+        """Whether the request asks for more than A·B."""
         return as_number(self.alpha) != 1.0 or as_number(self.beta) != 0.0 or self._ends_otherwise
 
     @property
     def goes_whole(self) -> bool:
-        """Whether it is never computed in tiles."""
+        """Whether the product must not be computed in tiles."""
         return self.scale_a is not None or self.group_sizes is not None or self._ends_otherwise
 
     @property
@@ -100,14 +102,14 @@ class MatmulRequest(Strict):
 
     @property
     def matrix_bytes(self) -> int:
-        """Of operands and product; with an epilogue, of A·B as well, and of operands that are widened."""
+        """The bytes of operands and product, and with an epilogue also of A·B and of widened operands."""
         operands = sum(matrix_bytes(ref.dtype, ref.shape) for ref in self.operands.values())
         widened = self.problem.operand_bytes if self.problem.dtype != self.a.dtype else 0
         return operands + widened + self.delivered.bytes + (self.problem.product_bytes if self.has_epilogue else 0)
 
     @property
     def problem(self) -> Problem:
-        """What is multiplied: A·B."""
+        """The product A·B as a Problem."""
         flags = {name: getattr(self, name) for name in OPERAND_FLAGS}
         shapes, dtype = (self.a.shape, self.b.shape), multiplied_as(self.a.dtype, self.output_dtype)
         if self.scale_b is not None:
@@ -120,12 +122,12 @@ class MatmulRequest(Strict):
 
     @property
     def delivered(self) -> Delivered:
-        """What becomes of it."""
+        """The shape and type of the delivered product."""
         return delivered_of(self.problem, self.output_dtype)
 
 
 class Progress(Strict):
-    """How far a job is."""
+    """A job's progress."""
 
     done: int = Field(description="Steps done.", examples=[1])
     total: int = Field(description="Steps in all.", examples=[1])
@@ -204,24 +206,24 @@ class JobRecord(Strict):
 
     @property
     def operands(self) -> tuple[OperandRef, ...]:
-        """A product's; a benchmark has none."""
+        """The operands of a product; empty for a benchmark."""
         return (*self.request.operands.values(),) if isinstance(self.request, MatmulRequest) else ()
 
 
 class Job(Strict):
-    """A record with what the service keeps to itself."""
+    """A record with its internal fields."""
 
     record: JobRecord
     owner: str  # API key id, or ANONYMOUS
     queue: str  # Celery queue it waits on
     version: int  # rises with every change; the ETag
     timeout_s: float  # time limit of one attempt
-    operands_in_record: str = ""  # such as `a` or `abc`: those that travel in the job's record
-    matrices_kept: bool = False  # whether the record still has what it was given
-    product_in_record: bool = False  # where the product is, or will be: in the job's record rather than the store
-    packed_product: bytes | None = None  # that product (jobs/matrices/packed.py), where it was asked for
-    trace: str = ""  # of the request that it came with (`RequestTrace.read`)
-    queued_us: int = 0  # when it came into its queue for this attempt, in microseconds since the epoch
+    operands_in_record: str = ""  # the operands kept in the job's record, such as `a` or `abc`
+    matrices_kept: bool = False  # whether the record still has its operands
+    product_in_record: bool = False  # whether the product is, or will be, in the record rather than the store
+    packed_product: bytes | None = None  # that product (jobs/matrices/packed.py), if it was requested
+    trace: str = ""  # the trace of the submitting request (`RequestTrace.read`)
+    queued_us: int = 0  # when this attempt was queued, in microseconds since the epoch
     worker: str = ""  # that claimed it last
     batch: str = ""  # as `NewJob.batch`
 
@@ -240,7 +242,7 @@ class NewJob(Strict):
     timeout_s: float
     request: MatmulRequest | BenchmarkSpec
     matrices: JobMatrices = JobMatrices()
-    reply_to: str = ""  # the service process whose caller waits for it; it is sent a small product at once
+    reply_to: str = ""  # the service process whose caller waits; a small product is sent to it directly
     batch: str = ""  # jobs with the same one may be computed in one launch, or beside each other; empty: alone
     trace: str = Field(default_factory=trace_of_new_job)  # the request being answered: whose job it is
 
@@ -250,12 +252,14 @@ class NewJob(Strict):
 
 
 def label_of(request: MatmulRequest | BenchmarkSpec) -> str:
-    """What listings find a job by before it has run: the kernel asked for, a benchmark's title or preset."""
+    """The label by which listings find a job before it has run: the requested kernel, or a benchmark's title or
+    preset.
+    """
     return request.kernel if isinstance(request, MatmulRequest) else request.title or request.preset or ""
 
 
 class Measured(Strict):
-    """What a worker measured of one product."""
+    """A worker's measurements of one product."""
 
     h2d_ms: float
     kernel_ms: float
@@ -263,7 +267,7 @@ class Measured(Strict):
 
 
 class Outcome(Strict):
-    """What a worker hands to the ledger for a product that is done, checked and stored."""
+    """The outcome that a worker reports for a computed, checked and stored product."""
 
     kernel: str
     config: dict[str, int]
@@ -278,7 +282,7 @@ class Outcome(Strict):
 
 
 class BenchmarkOutcome(Strict):
-    """What a worker hands to the ledger for a benchmark that is done; its measurements are among the job's findings."""
+    """The outcome that a worker reports for a finished benchmark; its measurements are among the job's findings."""
 
     device: str
     summary: BenchmarkSummary

@@ -1,5 +1,5 @@
-"""What a long-lived process asks of its memory: no pauses to look for garbage where there is none, no pages given back
-only to be asked for again.
+"""Memory tuning for long-lived processes: no pauses for garbage collections that find nothing, and no pages returned to
+the system only to be requested again.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from threading import Event, Thread
 GC_THRESHOLDS = (50_000, 20, 100)  # requests and jobs leave no cycles behind, so looking often finds nothing
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h of glibc
 KEPT_BYTES = 32 << 20  # most free memory at the heap's end that is kept; larger blocks go back when freed
-TIDY_EVERY_S = 10.0  # what comes together meanwhile is the most that a process has too much
+TIDY_EVERY_S = 10.0  # what accumulates in this time is the most memory wasted
 
 
 def settle_memory(stop: Event) -> None:
-    """To be called once, when what lives as long as the process has been made. Tidies now and then until `stop`.
-
-    Buffers of some MiB, freed, would go back to the system, and each new one be zeroed page by page again: a 16 MiB
-    download took twice as long that way. Where the C library is not glibc, that part is left as it is.
+    """Call it once, after the objects that live as long as the process have been created. Tidies memory regularly until
+    `stop`. Also stops malloc from returning freed buffers of some MiB to the system, because each new one would be
+    zeroed page by page again: a 16 MiB download took twice as long. That part does nothing if the C library is not
+    glibc.
     """
     gc.collect()
     gc.freeze()
@@ -36,10 +36,9 @@ def _tidy_until(stop: Event) -> None:
 
 
 def tidy_memory() -> None:
-    """Has the interpreter free what it keeps for later: up to 2000 tuples of each size, so 4 MiB in all, and others.
-
-    It keeps one more every few jobs and would be full after millions, growing all the while. Only a search through all
-    that may be garbage lets go of it, and after `gc.freeze` none comes by itself: neither at GC_THRESHOLDS, which the
-    kept tuples never reach, nor at Python's own, which wait for a quarter of what was there before.
+    """Empties the interpreter's free lists: up to 2000 tuples of each size, so 4 MiB in all, and others. They grow by
+    one entry every few jobs and would be full only after millions of jobs, so the process would grow all the while.
+    Only a full garbage collection empties them, and after `gc.freeze` none starts by itself: GC_THRESHOLDS are never
+    reached by the kept tuples, and Python's own rule waits until a quarter of the existing objects are new.
     """
     gc.collect()

@@ -1,7 +1,7 @@
 """Celery as the queue: its configuration with the reason for each setting, and the form of its messages.
 
-A message is a hint: job id and attempt. What the job is, and whether it still is to be run, the ledger says. The ledger
-also sends it: Celery only consumes.
+A message is a hint with job id and attempt; the ledger has the job, and decides whether it is still to be run. The
+ledger also sends the messages: Celery only consumes them.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ BENCH_PREFIX = "bench-"
 RECONNECT_S = 0.5
 _PLACE = re.compile(r"@([a-z]+)@")
 
-# What a worker is started with beside the configuration: Celery has no settings for these. Workers need not know of
-# one another (the ledger knows all), and each of the three is traffic and a way to hang.
+# Command-line options of a worker for which Celery has no settings. Workers need not know of one another (the ledger
+# knows all), and each of these three features causes traffic and can hang.
 WORKER_ARGUMENTS = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 
 
 class _SteadyConnection(Connection):
-    """Looks for a lost broker every half second. Kombu's own steps grow to 30 s, all of it added to an outage."""
+    """Retries a lost broker every half second. Kombu's own intervals grow to 30 s, which would prolong an outage."""
 
     def ensure_connection(self, *args: Any, **options: Any) -> Connection:
         steps = {"interval_start": RECONNECT_S, "interval_step": 0, "interval_max": RECONNECT_S}
@@ -54,13 +54,13 @@ class _SteadyAMQP(AMQP):  # type: ignore[misc]  # Celery has no types
 
 
 class QueueApp(Celery):  # type: ignore[misc]  # Celery has no types
-    """Celery, but that a lost broker is looked for steadily."""
+    """Celery with a constant retry interval for a lost broker."""
 
     amqp_cls = _SteadyAMQP
 
 
 def make_celery(settings: Settings) -> Celery:
-    """The Celery application of workers. Connects to nothing yet."""
+    """The Celery application of workers. Does not connect yet."""
     app = QueueApp("matmul", set_as_current=False)
     app.conf.update(_what_it_carries(settings), **_connections(settings), **_workers(), **_tasks())
     return app
@@ -69,11 +69,11 @@ def make_celery(settings: Settings) -> Celery:
 def _what_it_carries(settings: Settings) -> dict[str, Any]:
     return {
         "broker_url": _broker_url(settings),
-        # JSON both ways: nothing that is read can run code.
+        # JSON both ways: deserialising a message cannot run code.
         "task_serializer": "json",
         "event_serializer": "json",
         "accept_content": ["json"],
-        # The queues are named, so a misspelt one is an error and not a queue that nobody reads.
+        # The queues are declared, so a misspelt name is an error and not a queue that nobody reads.
         "task_queues": [Queue(name) for name in QUEUES],  # type: ignore[no-untyped-call]
         "task_default_queue": QUEUES[-1],
         "task_create_missing_queues": False,
@@ -87,12 +87,13 @@ def _connections(settings: Settings) -> dict[str, Any]:
     return {
         "broker_transport_options": {
             "global_keyprefix": broker_prefix(settings),
-            # Messages that are fetched are not kept a second time in Redis until they are acknowledged. Celery would
-            # redeliver those after a visibility timeout; the ledger's leases and the sweeper do it sooner, and with a
-            # fence. Kept, they cost two round trips a job, and a worker whose acknowledgement met a Redis that was
-            # just down never fetched again (measured: kombu 5.7 still counts the message against the prefetch limit).
+            # Fetched messages are not kept in Redis until they are acknowledged. Celery would redeliver them after a
+            # visibility timeout, but the ledger's leases and the sweeper do so sooner, and with a fence. Keeping them
+            # costs two round trips per job, and a worker whose acknowledgement failed because Redis was down never
+            # fetched again (measured: kombu 5.7 still counts the message against the prefetch limit).
             "ack_emulation": False,
-            # Half-open connections end: a worker does not wait for a Redis that moved away without a word.
+            # Half-open connections are detected: a worker does not wait for a Redis that vanished without closing its
+            # connections.
             "socket_timeout": 30,
             "socket_connect_timeout": 2,
             **keepalive_options(settings),
@@ -100,29 +101,30 @@ def _connections(settings: Settings) -> dict[str, Any]:
         },
         "broker_use_ssl": tls_options(settings.redis_url.get_secret_value()) or None,
         "broker_connection_timeout": settings.redis_timeout_s,
-        # Workers outlive any outage of Redis, also one at their start.
+        # Workers survive any outage of Redis, including one at their start.
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
-        "broker_channel_error_retry": True,  # and a full Redis: its refusal is no reason to end
+        "broker_channel_error_retry": True,  # and a full Redis, whose refusal is no reason to exit
     }
 
 
 def _workers() -> dict[str, Any]:
     return {
-        # A process of its own for the task: only so can a hung or poisoned kernel be ended. Forked off the parent: that
-        # has imported all a child needs but CUDA, which does not survive a fork, and importing takes most of a start's
-        # time. One, because the device is one.
+        # The task runs in a separate process, because only so can a hung or faulty kernel be killed. It is forked from
+        # the parent, which has imported everything except CUDA (CUDA does not survive a fork): imports take most of the
+        # start time. One process, because there is one device.
         "worker_pool": "prefork",
         "worker_pool_start_method": "fork",
         "worker_concurrency": 1,
         "worker_proc_alive_timeout": 60.0,  # importing CuPy takes longer than the default 4 s
         # With late acknowledgement this leaves all waiting messages in Redis, so that depth and position are true.
         "worker_prefetch_multiplier": 1,
-        # How long a child that ended by itself blocks its worker: a result might be on its way. The default is 10 s.
+        # How long a child that exited by itself blocks its worker, in case a result is still in transit. The default is
+        # 10 s.
         "worker_lost_wait": 1.0,
-        # A job whose connection broke goes on: the ledger decides whether it still counts.
+        # A job continues when the broker connection breaks: the ledger decides whether it still counts.
         "worker_cancel_long_running_tasks_on_connection_loss": False,
-        # On a soft shutdown (SIGQUIT) the running job may end.
+        # On a soft shutdown (SIGQUIT) the running job may finish.
         "worker_soft_shutdown_timeout": 30.0,
         "worker_enable_remote_control": False,  # no commands over the broker
         "worker_send_task_events": False,  # the ledger has the events
@@ -133,12 +135,13 @@ def _workers() -> dict[str, Any]:
 
 def _tasks() -> dict[str, Any]:
     return {
-        # A message counts as held until its task has ended, so the worker fetches no second one meanwhile.
+        # A message counts as held until its task has ended, so the worker does not prefetch another.
         "task_acks_late": True,
         "task_acks_on_failure": True,
         "task_acks_on_timeout": True,
-        # The ledger's lease gives a lost job to another worker, with a fence and a cap on the runs. Celery's own ways
-        # would redeliver the same attempt: without end (66 runs in 15 s were measured), or beside the ledger's retry.
+        # The ledger's lease gives a lost job to another worker, with a fence and a limit on the runs. Celery's own
+        # mechanisms would redeliver the same attempt, either endlessly (66 runs in 15 s were measured) or in addition
+        # to the ledger's retry.
         "task_reject_on_worker_lost": False,
         "task_retry_on_worker_lost": False,
         "task_track_started": False,
@@ -146,7 +149,9 @@ def _tasks() -> dict[str, Any]:
 
 
 def bench_queue(device_name: str) -> str:
-    """Where benchmarks for devices of that model wait: a resumed one must not go on on another model."""
+    """The queue of benchmarks for that device model. Each model has its own, because a benchmark must not be resumed on
+    another model.
+    """
     return BENCH_PREFIX + re.sub(r"[^a-z0-9]+", "-", device_name.lower()).strip("-")
 
 
@@ -155,12 +160,14 @@ def is_bench_queue(queue: str) -> bool:
 
 
 def broker_prefix(settings: Settings) -> str:
-    """What Celery's own keys start with."""
+    """The prefix of Celery's own keys."""
     return f"{settings.key_prefix}broker:"
 
 
 def _broker_url(settings: Settings) -> str:
-    """redis-py says unix://, kombu says redis+socket:// and calls the database `virtual_host`."""
+    """The broker's URL for kombu, which writes redis+socket:// for redis-py's unix:// and calls the database
+    `virtual_host`.
+    """
     url = without_tls_options(settings.redis_url.get_secret_value())
     if url.startswith("unix://"):
         return url.replace("unix://", "redis+socket://", 1).replace("db=", "virtual_host=")
@@ -168,9 +175,8 @@ def _broker_url(settings: Settings) -> str:
 
 
 def message_format(app: Celery) -> MessageFormat:
-    """Celery's own message, with places for what differs from job to job.
-
-    The ledger's scripts fill it in and push it, so that a job is recorded and its message sent in one step.
+    """A template of Celery's own message, with placeholders for the fields that differ from job to job. The ledger's
+    scripts fill it in and push it, so that a job is recorded and its message sent in one step.
     """
     name = "@job@.@attempt@"
     message = app.amqp.as_task_v2(
@@ -219,7 +225,7 @@ def make_ledger(
     *,
     when_unreadable: Callable[[], object] = lambda: None,
 ) -> RedisLedger:
-    """The ledger on that Redis, which sends its messages to the broker there. Connects to nothing yet."""
+    """The ledger on that Redis, which sends its messages to the broker on the same server. Does not connect yet."""
     with make_celery(settings) as app:
         messages = message_format(app)
     return RedisLedger(
@@ -237,7 +243,7 @@ def make_ledger(
 
 @translated()
 def waiting_messages(client: redis.Redis, settings: Settings, queue: str) -> int:
-    """Messages in the broker's queue that no worker has fetched. Raises StoreUnavailable."""
+    """The number of messages in the broker's queue that no worker has fetched. Raises StoreUnavailable."""
     # One list: other priorities than the default would have lists of their own, and none is used.
     waiting: Any = client.llen(f"{broker_prefix(settings)}{queue}")
     return int(waiting)

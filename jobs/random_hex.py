@@ -1,5 +1,5 @@
-"""Random ids. The operating system's generator is asked for many at a time: a call takes longer than all else about an
-id.
+"""Random ids. Random bytes are requested from the operating system in large blocks, because the system call is the most
+expensive part of making an id.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ _pool = bytearray()
 
 
 def random_hex(size: int) -> str:
-    """`size` bytes (at most POOL_BYTES) that no one can guess, in hex. Each byte is given once, also where a
-    process forks. Safe between threads."""
+    """`size` (at most POOL_BYTES) cryptographically random bytes, in hex. No byte is used twice, even after a fork.
+    Safe to call from several threads.
+    """
     with _lock:
         if len(_pool) < size:
             _pool[:] = os.urandom(POOL_BYTES)

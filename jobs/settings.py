@@ -23,7 +23,9 @@ QueueWithoutWorkers = Literal["asked", "always", "never"]
 
 
 class Settings(ObjectStoreSettings, CellSettings):
-    """Where a value is bytes or seconds its name says so. Raises InvalidSettings where some do not go together."""
+    """All settings. Names of values in bytes or seconds end in `_bytes` or `_s`. Raises InvalidSettings for
+    inconsistent values.
+    """
 
     model_config = SettingsConfigDict(env_prefix="MATMUL_", frozen=True, extra="ignore")
 
@@ -77,15 +79,14 @@ class Settings(ObjectStoreSettings, CellSettings):
     )
     audit_file: Path | None = Field(
         None,
-        description="File for the audit log, a JSON line for whatever is changed, refused or signed in. Unset: it goes "
-        "where the log goes.",
+        description="File of the audit log: a JSON line for each change, sign-in and refused key. Unset: the log.",
     )
     max_body_bytes: int = Field(4 * GIB, ge=1, description="Largest request body, binary.")
     max_json_bytes: int = Field(8 * MIB, ge=1, description="Largest JSON request body.")
     max_json_elements: int = Field(1 << 20, ge=1, description="Largest product carried in a JSON reply, in elements.")
-    receive_timeout_s: float = Field(20.0, gt=0, description="How long a client may send nothing inside a request.")
+    receive_timeout_s: float = Field(20.0, gt=0, description="How long a client may pause within a request.")
     send_timeout_s: float = Field(
-        20.0, gt=0, description="How long a client may take next to nothing of a reply before it is cut off."
+        20.0, gt=0, description="How long a client may read almost nothing of a reply before it is disconnected."
     )
     max_wait_s: float = Field(120.0, gt=0, description="Longest `Prefer: wait`.")
     default_wait_s: float = Field(
@@ -94,95 +95,91 @@ class Settings(ObjectStoreSettings, CellSettings):
     shared_memory_prefix: str | None = Field(
         None,
         pattern=r"^/[A-Za-z0-9_.-]{0,100}$",
-        description="What the keys of POSIX shared memory begin with that clients of /v2 may register, such as "
+        description="Prefix that keys of POSIX shared memory must have for clients of /v2 to register them, such as "
         "`/matmul_`; `/` allows all of this user's. Unset: shared memory is refused.",
     )
     max_queued_jobs: int = Field(100_000, ge=1, description="Jobs that may wait, all keys together.")
     max_queued_jobs_per_key: int = Field(20_000, ge=1, description="Jobs of one key that may wait.")
 
     max_jobs_per_key: int | None = Field(
-        None, ge=1, description="Jobs of one key in flight, queued and running. Unset: any number that may wait."
+        None, ge=1, description="Jobs of one key in flight, queued and running. Unset: no limit."
     )
     max_job_bytes_per_key: int | None = Field(
         None,
         ge=1,
-        description="Bytes of the operands and products of one key's jobs in flight, stored or not. Unset: as there is "
-        "room in the store.",
+        description="Bytes of operands and products of one key's jobs in flight. Unset: limited only by the store.",
     )
     max_flops_per_minute_per_key: float | None = Field(
         None,
         gt=0,
-        description="Operations that one key may ask for in a minute, a benchmark's as estimated. A larger job is let "
-        "in once all before it is paid off. Unset: any number.",
+        description="Operations that one key may request per minute, benchmarks as estimated. A larger job is accepted "
+        "once, and then paid off. Unset: unlimited.",
     )
 
     # --- Redis ---
     redis_url: SecretStr = Field(SecretStr("redis://127.0.0.1:6379/0"), description="Job store and broker.")
     redis_url_file: Path | None = Field(
-        None, description="File that holds the Redis URL instead: its password then is in no environment."
+        None, description="File that holds the Redis URL, so that its password is not in the environment."
     )
     redis_bytes: int | None = Field(
         None,
         ge=64 * MIB,
-        description="Most memory of the Redis that `make run` starts; a full one refuses new jobs. Unset: a quarter of "
-        "the machine's.",
+        description="Memory limit of the Redis that `make run` starts. Unset: a quarter of the machine's.",
     )
     redis_timeout_s: float = Field(0.8, gt=0, description="How long the API waits for Redis before it answers 503.")
     durability: Durability = Field(
         "process",
-        description="What outlives what: after a 202, `process` keeps a job over the death of any process, `disk` over "
-        "a power cut too, which needs a Redis with `appendfsync always`.",
+        description="What an accepted job (202) survives: `process`, the death of any process; `disk`, also a power "
+        "cut, which needs a Redis with `appendfsync always`.",
     )
     redis_replicas: int = Field(
-        0, ge=0, le=8, description="Replicas of Redis that must have a job before its 202; 0: none is waited for."
+        0, ge=0, le=8, description="Replicas of Redis that must have a job before its 202; 0: none."
     )
     key_prefix: str = Field("matmul:", description="Prefix of every Redis key.")
 
     # --- a job's life ---
-    max_attempts: int = Field(3, ge=1, description="Runs of a job whose worker dies before it is given up.")
+    max_attempts: int = Field(3, ge=1, description="Runs of a job, each ended by its worker's death, before it fails.")
     lease_s: float = Field(6.0, gt=0, description="How long a silent worker keeps its job.")
     heartbeat_s: float = Field(0.5, gt=0, description="How often a worker renews its lease and looks for a cancel.")
     worker_ttl_s: float = Field(10.0, gt=0, description="How long a silent worker counts as live.")
     refused_ttl_s: float = Field(
         600.0,
         ge=0,
-        description="How long after it was first given back by a worker whose version does not know what it asks for a "
-        "job fails, if all live workers gave it back.",
+        description="How long after its first refusal a job fails that no live worker's version understands.",
     )
     move_after_s: float = Field(
         60.0,
         ge=0,
-        description="How long a device class is without a live worker before the jobs that wait for it go to another "
-        "class, where they ask for `auto` and it has a kernel of their accuracy class.",
+        description="How long a device class has no live worker before its waiting `auto` jobs move to another class "
+        "with a kernel of their accuracy class.",
     )
     queue_without_workers: QueueWithoutWorkers = Field(
         "asked",
-        description="Whether a product waits until a worker is started: `asked`, where none at all is live and the "
-        "request says `Prefer: respond-async`; `always`, also where only its device class has none, and `/readyz` then "
-        "asks for no worker; `never`. Else the answer is 503 or 409.",
+        description="Whether a product waits until a worker is started: `asked`, if no worker is live and the request "
+        "says `Prefer: respond-async`; `always`, also if only its device class has none (`/readyz` then "
+        "needs no worker); `never`. If it does not wait, the answer is 503 or 409.",
     )
     class_without_workers: Literal["cpu", "gpu"] = Field(
-        "cpu", description="Device class in whose queue such a product waits if both could compute it."
+        "cpu", description="Device class in whose queue such a product waits if both classes could compute it."
     )
     sweep_s: float = Field(0.5, gt=0, description="How often lost messages and expired leases are looked for.")
-    sweep_grace_s: float = Field(2.0, gt=0, description="Age below which a message is not called lost.")
+    sweep_grace_s: float = Field(2.0, gt=0, description="Age below which a message does not count as lost.")
     sweeper: bool = Field(True, description="Whether this API process takes part in sweeping.")
     job_timeout_s: float = Field(600.0, gt=0, description="Time limit of one attempt of a job.")
     benchmark_timeout_s: float = Field(14_400.0, gt=0, description="Time limit of one attempt of a benchmark.")
     room_timeout_s: float = Field(
         60.0,
         gt=0,
-        description="How long a job goes on looking for room for its product, in a store or Redis that is full, before "
-        "it fails.",
+        description="How long a job retries to find room for its product, in a full store or Redis, before it fails.",
     )
-    max_benchmark_cases: int = Field(5000, ge=1, description="Most cases of one benchmark, times rounds.")
+    max_benchmark_cases: int = Field(5000, ge=1, description="Most measurements of one benchmark: cases times rounds.")
     max_benchmark_flops: float = Field(
-        1e18, gt=0, description="Most operations of one benchmark, at the least number of samples."
+        1e18, gt=0, description="Most operations of one benchmark, at the minimum number of samples."
     )
     max_ended_jobs: int = Field(
-        200_000, ge=1, description="Jobs that ended and are kept, all keys together; then the oldest go."
+        200_000, ge=1, description="Ended jobs that are kept, of all keys together; beyond this the oldest are deleted."
     )
-    max_ended_jobs_per_key: int = Field(100_000, ge=1, description="The same of one key.")
+    max_ended_jobs_per_key: int = Field(100_000, ge=1, description="The same limit for one key.")
     max_pinned_per_key: int = Field(
         100, ge=1, le=1000, description="Benchmarks whose results one key may pin, so that they do not expire."
     )
@@ -200,7 +197,7 @@ class Settings(ObjectStoreSettings, CellSettings):
         description="Directory of the `file` store, shared by API and workers of this service, and by nothing else. "
         "With `s3`, of this host's copies.",
     )
-    store_bytes: int = Field(16 * GIB, ge=1, description="Most bytes of matrices kept, all together.")
+    store_bytes: int = Field(16 * GIB, ge=1, description="Most bytes of matrices kept, of all keys together.")
     store_bytes_per_key: int | None = Field(
         None,
         ge=1,
@@ -211,18 +208,18 @@ class Settings(ObjectStoreSettings, CellSettings):
         16 * KIB,
         ge=0,
         le=MIB,
-        description="Largest matrix that travels in its job's record, operand or product. A larger one is stored.",
+        description="Largest matrix, operand or product, that is kept in its job's record. A larger one is stored.",
     )
     max_batch: int = Field(
         64,
         ge=1,
-        description="Most small jobs of one kind that a worker computes in one launch; 1: each alone.",
+        description="Most small jobs of one kind that a worker computes in one launch; 1: no batches.",
     )
     jobs_under_way: int | None = Field(
         None,
         ge=1,
         le=16,
-        description="Most products that a worker has under way at once: one is computed while others are copied. "
+        description="Most products that a worker has in progress at once: one is computed while others are copied. "
         "Unset: 4 on a GPU, 1 on a CPU.",
     )
     store_free_bytes: int | None = Field(
@@ -236,8 +233,8 @@ class Settings(ObjectStoreSettings, CellSettings):
     product_ttl_s: int = Field(
         DAY_S,
         ge=1,
-        description="How long a product is kept, and the operands of a job that failed or was cancelled, for a "
-        "retry. Inline operands go when their job succeeds.",
+        description="How long a product is kept, and the operands of a job that failed or was cancelled, for a retry. "
+        "Inline operands are removed when their job succeeds.",
     )
 
     # --- workers ---
@@ -249,13 +246,13 @@ class Settings(ObjectStoreSettings, CellSettings):
         Path.home() / ".cache" / "matmul-service" / "kernels", description="Compiled kernels are kept here."
     )
     compiled_kernels_dir: Path | None = Field(
-        None, description="Kernels that were compiled before, as in the worker image; only read."
+        None, description="Directory of kernels compiled ahead of time, as in the worker image; read-only."
     )
     auto_measures: AutoMeasures = Field(
         "idle",
-        description="When GPU workers measure a few kernels at shapes that `auto` is asked for and no table has: "
-        "`idle`, between jobs; `asked`, when `make tune` says so; `off`, never: the same request then takes the same "
-        "kernel in every process.",
+        description="When GPU workers measure a few kernels at shapes that `auto` was asked for and no table has: "
+        "`idle`, between jobs; `asked`, when `make tune` requests it; `off`, never: the same request then "
+        "always takes the same kernel.",
     )
     device_cache_share: float = Field(
         0.5, ge=0, le=1, description="Share of the device's memory for operands kept between jobs."

@@ -5,7 +5,7 @@
       │ └─────────┼──────▶ cancelled
       └── retry ──┘
 
-Terminal states never change, but for a redrive, which an owner asks for: failed | cancelled ──▶ queued.
+Terminal states change only by a redrive, which an owner asks for: failed | cancelled ──▶ queued.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class JobState(StrEnum):
     RUNNING = "running"  # a worker holds its lease
     SUCCEEDED = "succeeded"  # the verified product is there
     FAILED = "failed"  # `error` says why
-    CANCELLED = "cancelled"  # its owner called it off; no product will come
+    CANCELLED = "cancelled"  # its owner cancelled it; there will be no product
 
     @property
     def is_terminal(self) -> bool:

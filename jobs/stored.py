@@ -1,9 +1,7 @@
-"""How stored models are read: another version of the service may have written them.
-
-What callers send is strict (`jobs.base.Strict`), and so is the first reading here: a row of this version needs no
-other. A row that does not fit is read again. Fields that this version does not know are passed over then, and a name
-that it does not know (of a kernel, or a member of an enumeration) stays a string. Scripts change a job field by field,
-so what was passed over stays stored.
+"""Reads stored models, which another version of the service may have written. Callers' input is parsed strictly
+(`jobs.base.Strict`), and so is the first try here, which suffices for rows of this version. A row that does not fit is
+parsed again: unknown fields are then ignored, and an unknown name (of a kernel, or a member of an enumeration) stays a
+string. Scripts change a job field by field, so ignored fields stay stored.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ class NotUnderstood(JobFailed):
 
 
 def read(model: type[Model], text: str | bytes) -> Model:
-    """A stored model out of its JSON. Raises pydantic.ValidationError where it cannot be read even so."""
+    """Parses a stored model from JSON. Raises pydantic.ValidationError if even the tolerant reading fails."""
     try:
         return model.model_validate_json(text)
     except ValidationError:
@@ -45,8 +43,9 @@ def read(model: type[Model], text: str | bytes) -> Model:
 
 
 def read_known(model: type[Model], text: str | bytes) -> Model:
-    """A stored model, all of whose names this version knows: for what is worked on, and not merely shown. A field that
-    cannot be read is None where that is its default. Raises pydantic.ValidationError where others cannot be read."""
+    """Parses a stored model with only known names: for data that is computed with, not merely shown. A field that
+    cannot be read becomes None if that is its default. Raises pydantic.ValidationError if another field cannot be read.
+    """
     try:
         return model.model_validate_json(text, extra="ignore")
     except ValidationError as error:
@@ -58,8 +57,9 @@ def read_known(model: type[Model], text: str | bytes) -> Model:
 
 
 def read_parts(model: type[Model], text: str | bytes) -> Model:
-    """What of a stored model can be read. Fields that are missing or cannot be read have their default, or None: for
-    models whose every field may be unknown to who asks."""
+    """Parses as much of a stored model as possible. Fields that are missing or cannot be read get their default, or
+    None: for models any of whose fields may be unknown.
+    """
     try:
         return read(model, text)
     except ValidationError:
@@ -70,14 +70,16 @@ def read_parts(model: type[Model], text: str | bytes) -> Model:
 
 
 def unknown_request(text: str | bytes) -> UnknownRequest:
-    """All that was recorded, whatever it means; nothing where it is no JSON object."""
+    """The whole recorded request, uninterpreted; empty if it is not a JSON object."""
     return UnknownRequest(**_object(text))
 
 
 @lru_cache
 def tolerant(model: type[Model]) -> type[Model]:
-    """A subclass that takes any string where the model takes some, and no bounds; its instances stand for the model's.
-    Unknown fields are passed over by who validates with it (`extra`): they may be any model's inside."""
+    """A subclass that accepts any string where the model accepts certain ones, and checks no bounds; its instances
+    replace the model's. The caller ignores unknown fields when it validates (`extra`), since nested models may have
+    them too.
+    """
     fields: dict[str, Any] = {name: (_relaxed_field(info), _default(info)) for name, info in model.model_fields.items()}
     return cast(type[Model], create_model(model.__name__, __base__=model, __module__=__name__, **fields))
 
@@ -94,7 +96,7 @@ def _default(info: FieldInfo) -> Any:
 
 
 def _relaxed(hint: Any) -> Any:
-    """The type without what a newer version may have added to. What tells the members of a union apart stays."""
+    """The type without restrictions that a newer version may have extended. Discriminators of unions are kept."""
     origin, arguments = get_origin(hint), get_args(hint)
     if isinstance(hint, type) and issubclass(hint, Strict):
         return tolerant(hint)
@@ -120,7 +122,7 @@ def _object(text: str | bytes) -> dict[str, Any]:
 
 
 def _part(field: FieldInfo, value: Any) -> Any:
-    """The value as the field has it; its default where it is none of the field's."""
+    """The field's value, or its default if the value is not valid."""
     try:
         return TypeAdapter(_relaxed_field(field)).validate_python(value, extra="ignore")
     except ValidationError:

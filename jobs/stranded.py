@@ -1,4 +1,4 @@
-"""Jobs that wait in the queue of a device class of which no worker is left. For the sweeper."""
+"""Moves jobs from the queue of a device class without live workers. For the sweeper."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from jobs.stored import read_known
 from kernels.selection.demands import may_serve
 
 AUTO = "auto"
-BATCH = 100  # jobs looked at in one sweep, of each queue
+BATCH = 100  # jobs examined in one sweep, per queue
 
 log = structlog.get_logger(__name__)
 
 
 class StrandedJobs:
-    """Moves those that any kernel may compute, `auto`, to a queue whose live workers have one that meets the same
-    accuracy class. Jobs for a kernel by name wait for a worker that has it. `workers`: those that are live.
+    """Moves `auto` jobs to a queue whose live workers have a kernel of the same accuracy class. Jobs that name a kernel
+    wait for a worker that has it. `workers`: those that are live.
 
     For use by one thread. Raises StoreUnavailable.
     """
@@ -41,10 +41,10 @@ class StrandedJobs:
         self._after_s = after_s
         self._clock = clock
         self._gone_since: dict[str, float] = {}
-        self._seen: dict[str, str] = {}  # by queue, up to where its jobs were looked at
+        self._seen: dict[str, str] = {}  # by queue, the position up to which its jobs were examined
 
     def sweep(self) -> int:
-        """Looks on from where the last sweep ended; how many jobs it moved."""
+        """Continues where the last sweep ended; returns how many jobs it moved."""
         live = [worker for worker in self._workers() if worker.serves]
         served = {worker.queue for worker in live}
         moved = 0
@@ -67,7 +67,7 @@ class StrandedJobs:
 
 
 def _queue_for(job: Waiting, live: Sequence[WorkerInfo]) -> str | None:
-    """That of a live worker which may compute it; None where there is none, or the job asks for a kernel by name."""
+    """The queue of a live worker that may compute the job; None if there is none, or the job names a kernel."""
     try:
         request = read_known(MatmulRequest, job.request)
     except ValidationError:

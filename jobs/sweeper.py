@@ -1,7 +1,6 @@
-"""The sweeper: brings back jobs whose message or worker is gone, and clears away what is old.
-
-Every API process has one; a lock in Redis lets one of them work. Should two work at once all the same (a lock can run
-out under a stopped process), nothing breaks: each step is a compare-and-set in the ledger.
+"""The sweeper: requeues jobs whose message or worker is lost, and removes what has expired. Every API process has one;
+a lock in Redis lets one of them work. If two work at once all the same, because the lock expired under a stopped
+process, nothing breaks: each step is a compare-and-set in the ledger.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from jobs.tracing.request_trace import log_fields
 from jobs.tracing.spans import Tracing
 
 LOCK_S = 3.0  # how long a silent holder keeps the lock
-HOUSEKEEPING_EVERY_S = 5.0  # what is merely old can wait a little
+HOUSEKEEPING_EVERY_S = 5.0  # removing expired data is less urgent
 BACK_OFF_MAX_S = 2.0
 CLOCK_STEP_S = 1.0  # more than an answer of Redis may take
 BATCH = 100
@@ -39,16 +38,16 @@ class Swept:
     """What one sweep did."""
 
     republished: int = 0  # jobs whose message was gone
-    recovered: int = 0  # jobs whose worker was gone: queued again, or failed for good
+    recovered: int = 0  # jobs whose worker was gone: queued again, or finally failed
     expired: int = 0  # records past their time
     matrices: int = 0  # matrices past theirs
 
 
 class Sweeper:
-    """One process' part in sweeping. For use by one thread.
+    """One process's sweeper. For use by one thread.
 
     `sweep_matrices` is a store's `sweep`, and says how many it removed. `give_up_refused` fails jobs that no live
-    worker understands. `move_stranded` gives jobs another queue. `keep_history` notes what is seen.
+    worker understands. `move_stranded` moves jobs to another queue. `keep_history` records samples.
     """
 
     def __init__(
@@ -78,13 +77,13 @@ class Sweeper:
         self._queues = LiveQueues(ledger, WorkerRegistry(client, prefix=settings.key_prefix, clock=redis_clock))
         self._token = new_id("sweeper")
         self._suspects: frozenset[JobMessage] = frozenset()
-        self._leases_count_from_s: float | None = None  # None: this process does not know what came before
+        self._leases_count_from_s: float | None = None  # None: this process does not know what happened before
         self._redis_ahead_s = 0.0  # of this process's clock, when it was looked at last
         self._housekeeping_at_s = 0.0
 
     # ---- the loop ----
     def run_forever(self, stop: Event) -> None:
-        """Sweeps until `stop` is set, then lets go of the lock. Outlives any outage of Redis."""
+        """Sweeps until `stop` is set, then releases the lock. Survives any outage of Redis."""
         failures = 0
         while not stop.wait(self._pause_s(failures)):
             try:
@@ -113,14 +112,15 @@ class Sweeper:
             raise
 
     def _forget(self) -> None:
-        """After a gap, what was seen before it proves nothing."""
+        """Discards earlier observations, which prove nothing after a gap."""
         self._suspects = frozenset()
         self._leases_count_from_s = None
 
     # ---- the lock ----
     def _hold_lock(self) -> bool:
-        """Takes or renews it. Where Redis' clock was set meanwhile, no lease is called expired for it: each gets a
-        moment to be renewed."""
+        """Takes or renews the lock. If Redis' clock was changed in between, no lease counts as expired because of that:
+        each gets a moment to be renewed.
+        """
         redis_us = int(self._run("hold_lock", "sweeper", self._token, round(LOCK_S * 1000)))
         if not redis_us:
             return False
@@ -138,10 +138,10 @@ class Sweeper:
 
     # ---- one sweep ----
     def _sweep(self) -> Swept:
-        """What brings jobs back comes first: clearing away must not hold it up."""
+        """One sweep. Jobs are requeued first, so that clean-up does not delay them."""
         recovered = self._take_back_expired()
         while self._ledger.settle_dependents():
-            pass  # others get their turn in between
+            pass  # lets other steps run in between
         self._queues.sweep()
         self._move_stranded()
         republished = self._republish_lost()
@@ -158,7 +158,9 @@ class Sweeper:
         return Swept(republished, recovered, expired, matrices)
 
     def _take_back_expired(self) -> int:
-        """Jobs of silent workers. While Redis was away no worker could renew: each gets a moment to do so first."""
+        """Takes back jobs of silent workers. After an outage of Redis, during which no worker could renew, each worker
+        first gets a moment to do so.
+        """
         if self._leases_count_from_s is None:
             self._leases_count_from_s = self._clock() + 4 * self._settings.heartbeat_s
         if self._clock() < self._leases_count_from_s:
@@ -167,7 +169,7 @@ class Sweeper:
         for job_id, attempt in self._ledger.expired_leases(limit=BATCH):
             try:
                 taken = self._ledger.take_back(job_id, attempt, max_attempts=self._settings.max_attempts)
-            except redis.ResponseError as error:  # of one damaged row; others must come back all the same
+            except redis.ResponseError as error:  # caused by one damaged row; the others must be requeued all the same
                 log.error("a job could not be taken back", job=job_id, reason=str(error))
                 continue
             if taken is None:
@@ -182,7 +184,9 @@ class Sweeper:
         return count
 
     def _republish_lost(self) -> int:
-        """A message that was just fetched looks lost for a moment: only what looks so twice is sent again."""
+        """Sends lost messages again. A message that was just fetched looks lost for a moment, so only one that looks
+        lost twice is sent again.
+        """
         lost = frozenset(self._lost_messages())
         again, self._suspects = lost & self._suspects, lost - self._suspects
         return sum([self._send_again(message) for message in sorted(again, key=lambda lost: lost.number)])

@@ -1,4 +1,4 @@
-"""Where the time of a product went, as its record says."""
+"""The time of each step of a product, in its job's record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jobs.base import Strict
 
 
 class Timing(Strict):
-    """Where the time went, in milliseconds. On a CPU nothing is copied, so both copies are 0."""
+    """The time of each step, in milliseconds. On a CPU nothing is copied, so both copies are 0."""
 
     queue_ms: float = Field(description="From (re)queueing to a worker's claim.", examples=[1.9])
     h2d_ms: float = Field(

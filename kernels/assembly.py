@@ -1,6 +1,5 @@
-"""What the compiler made of each CUDA kernel: PTX and SASS, recorded for one architecture by `make assembly`.
-
-One compressed file a kernel in `assembly/`. A kernel without one has none to show.
+"""The compiled code of each CUDA kernel, PTX and SASS, recorded for one architecture by `make assembly`: one compressed
+file per kernel in `assembly/`. Not every kernel has one.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from kernels.strict_json import parse
 
 DIRECTORY = Path(__file__).parent / "assembly"
 ARCHITECTURE = H200
-# Of these the texts ship, for who reads along: the ladder, and one of the newest kind. They are large.
+# The full texts of these ship with the package, for readers: the ladder, and one of the newest kind. They are large.
 SHOWN = frozenset({*next(family.names for family in FAMILIES if family.steps), "hopper_bf16"})
 MAX_TEXT_BYTES = 32 << 20  # of one record, unpacked
 
@@ -30,8 +29,10 @@ _PTX = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][a-z0-9_]*(?:\.[a-z0-9_:]+)*)\s+[%
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """What was made of a kernel at one config and element type. `counts` has how often each instruction stands in each
-    form, none of SASS where it was made without nvdisasm. Texts are kept of kernels in `SHOWN`; else they are empty."""
+    """The compiled code of a kernel at one config and element type. `counts` has the number of occurrences of each
+    instruction in each form; SASS is missing if it was recorded without nvdisasm. Texts are kept only for kernels in
+    `SHOWN`; otherwise they are empty.
+    """
 
     kernel: str
     dtype: DTypeName
@@ -47,7 +48,7 @@ class Assembly:
         return self.sass if form == "sass" else self.ptx
 
     def instructions(self, form: str) -> Counter[str]:
-        """How often each stands in the code, by its name up to the first dot but for widths of loads."""
+        """The number of occurrences of each instruction, by its name up to the first dot, plus the width of loads."""
         return Counter(self.counts.get(form, {}))
 
 
@@ -76,6 +77,6 @@ def read(path: Path) -> Assembly:
 
 @lru_cache(maxsize=8)
 def assembly_of(kernel: str) -> Assembly | None:
-    """None where nothing was recorded. Raises DataError."""
+    """The recorded code of a kernel; None if nothing was recorded. Raises DataError."""
     path = DIRECTORY / f"{kernel}.json.xz"
     return read(path) if path.exists() else None

@@ -1,4 +1,4 @@
-"""The catalogue: every kernel, in ladder order, in one list that can be seen.
+"""The catalogue: every kernel, in ladder order, in one explicit list.
 
 A kernel is its entry (in `entries/`) and, if it is ours, one file in `cuda/`. Everything else (the API's enum,
 /v1/kernels, docs, tests, metrics) follows from this tuple.

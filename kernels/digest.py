@@ -1,4 +1,4 @@
-"""What the catalogue comes to, as one word: it changes with anything that a kernel's speed may depend on."""
+"""A digest of the catalogue, which changes with anything that a kernel's speed may depend on."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ PARTS = ("catalog.py", "entries/**/*.py", "model/**/*.py", "cuda/**/*.cu", "cuda
 
 @cache
 def kernels_digest() -> str:
-    """Of entries, launch arithmetic and CUDA C++."""
+    """The digest of entries, launch arithmetic and CUDA C++."""
     return files_digest(ROOT, PARTS)
 
 
 def files_digest(root: Path, patterns: Iterable[str]) -> str:
-    """Of the names and contents of files below `root`."""
+    """The digest of the names and contents of files below `root`."""
     digest = hashlib.sha256()
     for path in sorted({path for pattern in patterns for path in root.glob(pattern)}):
         contents = path.read_bytes()

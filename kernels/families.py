@@ -1,4 +1,4 @@
-"""Kernels in families, for who wants to learn or choose: the ladder in its order, and what stands beside it."""
+"""Families of kernels, for learning and choosing: the ladder in order, and the kernels outside it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """`names` in reading order. `steps`: whether each changes one thing of the one before."""
+    """A family. `names` are in reading order; `steps`: whether each kernel changes one thing of the previous one."""
 
     name: str
     title: str
@@ -100,5 +100,5 @@ def neighbours(name: str) -> tuple[str | None, str | None]:
 
 
 def rung_before(name: str) -> str | None:
-    """The rung before it, where it is one of the ladder."""
+    """The previous rung of a kernel on the ladder; otherwise None."""
     return neighbours(name)[0] if FAMILY_OF[name].steps else None

@@ -1,4 +1,4 @@
-"""Data that ships with the package, read when it is first looked at: most processes never look at most of it."""
+"""Lazily loaded data of the package: most processes never need most of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class LazySequence(Sequence[T], Generic[T]):
-    """What `make` gives, made once."""
+    """The sequence that `make` returns, computed once on first use."""
 
     def __init__(self, make: Callable[[], Sequence[T]]) -> None:
         self._make = make
@@ -31,7 +31,7 @@ class LazySequence(Sequence[T], Generic[T]):
 
 
 class LazyMapping(Mapping[str, T], Generic[T]):
-    """The same by name."""
+    """The same for a mapping by name."""
 
     def __init__(self, make: Callable[[], Mapping[str, T]]) -> None:
         self._make = make

@@ -1,4 +1,4 @@
-"""Text files of the package that are packed by gzip, where there is much of it and nobody reads it as it lies."""
+"""Reads and writes the package's text files, of which the large ones are compressed with gzip."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ SUFFIX = ".gz"
 
 
 def read_text(path: Path) -> str:
-    """Of a packed file or of a plain one, by its name. Raises OSError."""
+    """The text of a compressed or plain file, depending on its name. Raises OSError."""
     return (gzip.decompress(path.read_bytes()) if path.suffix == SUFFIX else path.read_bytes()).decode()
 
 
 def write_text(path: Path, text: str) -> None:
-    """The same text is the same bytes, whenever it is written."""
+    """Writes a text file; the same text always gives the same bytes."""
     path.write_bytes(gzip.compress(text.encode(), mtime=0) if path.suffix == SUFFIX else text.encode())

@@ -1,5 +1,5 @@
-"""Published results, to lay over curves: what the reports measured that the kernels come from, and recorded runs of
-ours. One JSON file each in `published/`, ours packed; a file that breaks the schema is an error
+"""Published results for comparison: the measurements of the reports that the kernels come from, and recorded runs of
+this project. One JSON file each in `published/`, this project's compressed; a file that breaks the schema is an error
 when they are first looked at.
 """
 
@@ -25,12 +25,12 @@ def read(path: Path) -> Publication:
 
 
 def text_of(name: str) -> str:
-    """The file of a publication, as it ships."""
+    """The text of a publication's file."""
     return read_text(next(DIRECTORY.glob(f"{name}.json*")))
 
 
 def _in_order(publications: Iterable[Publication]) -> Mapping[str, Publication]:
-    """The reports by number, then ours by name."""
+    """The reports by number, then this project's runs by name."""
     ordered = sorted(publications, key=lambda p: (p.report is None, p.report or "", p.name))
     return {publication.name: publication for publication in ordered}
 

@@ -1,4 +1,4 @@
-"""What a published results file holds: whence it comes, the device, flat records. Unknown is null, never guessed.
+"""The schema of a published results file: its source, the device, and flat records. Unknown is null, never guessed.
 
 One schema for what others published and for our own recorded runs. The descriptions are the API manual's.
 """
@@ -33,7 +33,7 @@ _APPROXIMATE = _says("The source gives it as a rough figure.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
-    """Whose results these are, as far as the source says."""
+    """The authors and source of the results, as far as known."""
 
     title: str | None = field(metadata=_says("Title that the source has.", "CUDA Matrix Multiplication Lab Report"))
     authors: tuple[str, ...] = field(metadata=_says("As stated; none where the source names nobody."))
@@ -198,7 +198,7 @@ class MemoryLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quoted:
-    """A figure that stands in the source's prose."""
+    """A figure quoted from the source's text."""
 
     quantity: str = field(metadata=_says("What it is, in this project's words.", "share of the peak"))
     value: float = field(metadata=_says("The figure; a range's first."))
@@ -213,7 +213,7 @@ class Quoted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What a reader should know of a section: what it leaves out, or where the source contradicts itself."""
+    """A note on a section: what it leaves out, or where the source contradicts itself."""
 
     section: str = field(metadata=_SECTION)
     text: str = field(metadata=_says("In this project's words."))

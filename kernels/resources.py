@@ -1,7 +1,7 @@
-"""What compiled kernels take of a device, config by config: a table that `make kernel-resources` writes.
+"""The resources of compiled kernels, config by config: a table that `make kernel-resources` writes.
 
-One file a kernel in `resources/`. Each record bears a key of all that its figures follow from, so a record whose key is
-right says that this config compiles for the architectures it names.
+One file a kernel in `resources/`. Each record has a key over all inputs of its figures, so a record with a matching key
+proves that this config compiles for the architectures it names.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ DIRECTORY = Path(__file__).parent / "resources"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of one config and element type on one architecture."""
+    """The resources of one config and element type on one architecture."""
 
     registers: int  # of a thread
-    local_bytes: int  # of a thread: what finds no place in registers, spilled or indexed
+    local_bytes: int  # of a thread: spilled or dynamically indexed values
     spill_store_bytes: int
     spill_load_bytes: int
 
@@ -66,7 +66,7 @@ class KernelRecords:
     records: tuple[ConfigRecord, ...]  # in the order of `CudaKernel.configs`
 
     def find(self, config: TileConfig, dtype: DTypeName) -> ConfigRecord | None:
-        """That of a full config."""
+        """The record of a full config."""
         alike = (record for record in self.records if record.config.items() <= config.items())
         return next((record for record in alike if record.dtype == dtype), None)
 
@@ -81,6 +81,6 @@ def read(path: Path) -> KernelRecords:
 
 @lru_cache(maxsize=64)
 def records_of(kernel: str) -> KernelRecords | None:
-    """None where nothing was compiled yet. Raises DataError."""
+    """The records of a kernel; None if nothing has been compiled yet. Raises DataError."""
     path = DIRECTORY / f"{kernel}.json"
     return read(path) if path.exists() else None

@@ -1,4 +1,6 @@
-"""JSON into frozen dataclasses: every field known, every value of its type, or an error that names the place."""
+"""Parses JSON into frozen dataclasses: every field must be known and every value of its type, or an error names the
+place.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ T = TypeVar("T")
 
 
 class DataError(ValueError):
-    """A data file is not as it must be; the message names the place."""
+    """A data file is invalid; the message names the place."""
 
 
 def parse(kind: type[T], text: str, where: str) -> T:

@@ -1,6 +1,5 @@
-"""`python -m service`: the API. It ends on SIGTERM or SIGINT, once answers under way are sent.
-
-One process answers by itself; of several, this one only keeps the others running.
+"""`python -m service`: the API. On SIGTERM or SIGINT it finishes the answers in progress and exits. A single process
+answers by itself; with several, this one only supervises the others.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ EXAMPLES = """\
 
 
 def keep_serving(settings: Settings) -> None:
-    """By several processes, until a signal. Raises InvalidSettings."""
-    key_ring(settings)  # what is wrong with the settings is said once, here
+    """Serves with several processes until a signal arrives. Raises InvalidSettings."""
+    key_ring(settings)  # reports wrong settings once, here
     make_matrix_store(settings)
     claim_layout(settings)
     log = structlog.get_logger()

@@ -1,4 +1,4 @@
-"""The application, as a value: routes, what surrounds them, and what lives as long as the process."""
+"""The application: its routes, middleware, and the objects that live as long as the process."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ FLUSH_S = 2.0  # for spans that were not sent yet
 
 
 class MatmulApi(FastAPI):
-    """FastAPI, with the OpenAPI document of our own making."""
+    """FastAPI with the service's own OpenAPI document."""
 
     def openapi(self) -> dict[str, Any]:
         self.openapi_schema = self.openapi_schema or make_document(self)
@@ -67,7 +67,7 @@ class MatmulApi(FastAPI):
 
 
 def _version() -> str:
-    """As installed; a checkout that is run without being installed has none."""
+    """The installed version; a checkout that is run without being installed has none."""
     try:
         return version("matmul-service")
     except PackageNotFoundError:
@@ -75,7 +75,7 @@ def _version() -> str:
 
 
 def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAPI:
-    """Raises InvalidSettings for settings that are not safe or not complete."""
+    """Creates the application. Raises InvalidSettings for settings that are not safe or not complete."""
     settings = settings or get_settings()
     metrics = HttpMetrics(share)
     keys = key_ring(settings)
@@ -109,7 +109,7 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
 
 @contextmanager
 def sweeping(context: Context, tracing: OtlpTracing | None) -> Iterator[None]:
-    """Takes part in sweeping, in a thread of its own, where the settings say so."""
+    """Runs the sweeper in a separate thread, if the settings say so."""
     if not context.settings.sweeper:
         yield
         return
@@ -143,7 +143,7 @@ def _depths(context: Context) -> list[tuple[int, float]]:
 
 
 def _sweep_matrices(context: Context) -> int:
-    """Workers that wait for nothing but the word which store is the service's hear it here."""
+    """Sweeps the store, and announces which store the service uses to workers that wait for it."""
     context.place.tell()
     return context.store.sweep()
 
@@ -156,7 +156,7 @@ def _lifespan(
         context = app.state.context = make_context(settings, metrics, share, keys)
         ending = Event()
         listening = asyncio.create_task(context.hub.run())
-        with suppress(StoreUnavailable, StoreFull):  # then who misses them first loads them
+        with suppress(StoreUnavailable, StoreFull):  # then the first process that misses them loads them
             await asyncio.to_thread(context.ledger.scripts.load_functions)
         try:
             with sweeping(context, tracing):

@@ -1,6 +1,5 @@
-"""Requests with a wrong key, by the address that they come from: a few are answered 401, a flood of them 429.
-
-A right key is let in whatever its address did: behind a proxy all callers have one address.
+"""Counts requests with a wrong key by client address: a few get 401, many get 429. A valid key is always accepted,
+because behind a proxy all callers have one address.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from collections.abc import Callable
 
 from starlette.types import Scope
 
-MAX_ADDRESSES = 4096  # remembered at one time; the one that failed longest ago is forgotten
+MAX_ADDRESSES = 4096  # addresses remembered; the one that failed longest ago is forgotten
 WINDOW_S = 60.0
 HERE = "local"  # a Unix socket
-IPV6_PREFIX = 64  # one network's: whoever has one address of it has them all
+IPV6_PREFIX = 64  # one network; whoever has one of its addresses has them all
 
 
 def address_of(scope: Scope) -> str:
-    """Where the request comes from, as far as one caller can choose it."""
+    """The client's address, reduced to the part that a caller cannot choose freely."""
     client = scope.get("client")
     if not client or not client[0]:
         return HERE
@@ -33,7 +32,7 @@ def address_of(scope: Scope) -> str:
 
 
 class FailedAttempts:
-    """A bucket for each address, of `per_minute` failures, that fills again evenly."""
+    """A token bucket for each address: `per_minute` failures, refilled evenly."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._each_s = WINDOW_S / per_minute
@@ -44,7 +43,7 @@ class FailedAttempts:
         return len(self._free_at)
 
     def failed(self, address: str) -> bool:
-        """Counts one failure more; whether they are too many."""
+        """Counts one more failure; returns whether there are too many."""
         now = self._clock()
         free_at = max(self._free_at.pop(address, now), now)
         too_many = free_at + self._each_s > now + WINDOW_S

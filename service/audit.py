@@ -1,7 +1,6 @@
-"""Who did what: a line for each request that changes anything, for each sign-in, and for each that was refused.
-
-The lines are JSON on the logger `matmul.audit`, whatever MATMUL_LOG_LEVEL says. Each holds the hash of the line before
-it of the same process: `python -m service.audit FILE` finds the first that does not follow.
+"""The audit log: a line for each request that changes anything, for each sign-in, and for each request refused because
+of its key. Lines are JSON on the logger `matmul.audit`, independent of MATMUL_LOG_LEVEL. Each contains the hash of the
+previous line of the same process, so `python -m service.audit FILE` finds the first line that breaks the chain.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ MAX_PATH = 200
 
 
 def action_of(scope: Scope) -> str:
-    """The operation's name, as in /openapi.json; of a page its function's."""
+    """The operation's name, as in /openapi.json; for a page the name of its function."""
     route = scope.get("route")
     name = getattr(route, "operation_id", None) or getattr(route, "name", None)
     return str(name) if name else f"{scope['method']} of no path"
@@ -43,10 +42,10 @@ def _hash(line: bytes) -> str:
 
 
 class Audit:
-    """Of one process. Lines go to the file of MATMUL_AUDIT_FILE, or else where the log goes."""
+    """The audit log of one process. Lines go to MATMUL_AUDIT_FILE if it is set, otherwise to the log."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises OSError where the file cannot be opened."""
+        """Raises OSError if the file cannot be opened."""
         self._log = logging.getLogger(LOGGER)
         self._file: int | None = None
         if settings.audit_file is not None:
@@ -56,7 +55,7 @@ class Audit:
         self._last = FIRST
 
     def listening(self, scope: Scope, send: Send) -> Send:
-        """`send`, for a request that may change something: its line is told once its answer begins."""
+        """Wraps `send` for a request that may change something: its line is written when the response begins."""
         if scope["method"] in READING:
             return send
 
@@ -70,7 +69,7 @@ class Audit:
         return tell_and_send
 
     def refused(self, scope: Scope, error: MatmulError) -> None:
-        """Tells of a request with a wrong key, or of one that its key may not make."""
+        """Logs a request with a wrong key, or one that its key may not make."""
         self._tell(scope, "refused", f"{scope['method']} {scope['path'][:MAX_PATH]}", error.type)
 
     def _tell(self, scope: Scope, action: str, about: str | None, result: str) -> None:
@@ -98,8 +97,9 @@ class Audit:
 
 
 def broken_at(lines: Iterable[bytes]) -> int | None:
-    """The number of the first line, from 1, that does not follow the one before it of its process; None where all do.
-    What was cut off at the end of a chain is not noticed."""
+    """The number (from 1) of the first line that does not follow the previous line of its process; None if there is
+    none. Lines removed from the end of a chain are not detected.
+    """
     last: dict[Any, str] = {}
     for number, line in enumerate((line.rstrip(b"\n") for line in lines), 1):
         told = orjson.loads(line)

@@ -1,4 +1,4 @@
-"""The catalogue and the live workers, as HTTP shows them."""
+"""Response models of the kernel catalogue and the live workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ParameterView(Strict):
 
 
 class DefaultView(Strict):
-    """A config taken where a request leaves parameters out."""
+    """A default config for parameters that a request leaves out."""
 
     config: dict[str, int] = Field(description="Its tile parameters.", examples=[{"block_m": 8, "block_n": 32}])
     buckets: tuple[BucketName, ...] = Field(description="Shapes it is for; `get_kernel` says which is which.")
@@ -41,7 +41,7 @@ class DefaultView(Strict):
 
 
 class UsageView(Strict):
-    """What a thread takes of one architecture."""
+    """The resources of one thread on one architecture."""
 
     registers: int = Field(description="Registers, 32 bits each.", examples=[128])
     local_bytes: int = Field(description="Local memory: what finds no place in registers.", examples=[0])
@@ -50,7 +50,7 @@ class UsageView(Strict):
 
 
 class ResourcesView(Strict):
-    """What one config takes of a device, as it was compiled for this release, operands not transposed."""
+    """The device resources of one config, as compiled for this release, for operands that are not transposed."""
 
     dtype: DTypeName = Field(description="Element type of the operands.")
     config: dict[str, int] = Field(description="The tile parameters.", examples=[{"tile": 32}])
@@ -94,7 +94,7 @@ class KernelView(Strict):
 
 
 class BestView(Strict):
-    """The best that was measured of a kernel at one shape, for the tables that `auto` goes by."""
+    """The best measurement of a kernel at one shape, from the tables that `auto` uses."""
 
     device: str = Field(description="Model that it was measured on.", examples=["NVIDIA H200"])
     dtype: DTypeName = Field(description="Element type of the operands.")
@@ -114,7 +114,7 @@ class BestView(Strict):
 
 
 class KernelDetail(KernelView):
-    """An entry of the catalogue, with what its configs take and how fast it was."""
+    """An entry of the catalogue, with the resources of its configs and its measured speeds."""
 
     best: tuple[BestView, ...] = Field(description="Best measured results, by device, element type and shape.")
     resources: tuple[ResourcesView, ...] = Field(
@@ -136,7 +136,7 @@ class DeviceList(Strict):
 
 
 def view(kernel: Kernel, workers: Sequence[WorkerInfo]) -> KernelView:
-    """What the list shows of a catalogue entry."""
+    """The list view of a catalogue entry."""
     return KernelView(
         name=kernel.name,
         summary=kernel.summary,
@@ -160,7 +160,7 @@ def view(kernel: Kernel, workers: Sequence[WorkerInfo]) -> KernelView:
 
 
 def detail(kernel: Kernel, workers: Sequence[WorkerInfo]) -> KernelDetail:
-    """All that HTTP shows of one."""
+    """The full view of a catalogue entry."""
     return KernelDetail(**dict(view(kernel, workers)), resources=_resources(kernel.name), best=_best(kernel.name))
 
 

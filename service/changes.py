@@ -1,8 +1,6 @@
-"""The hub: one subscription per process to the answers that are meant for it, which are the ends of jobs that its
-callers wait for; and, while anyone waits for anything else, to every job change, which wakes those who wait for the
-job.
-
-While a subscription is down, its waiters look into the ledger twice a second instead.
+"""The hub: one subscription per process to the answers addressed to it, which are the ends of jobs that its callers
+wait for. While anyone waits for anything else, it also subscribes to all job changes, and wakes the waiters of each
+job. While a subscription is down, its waiters poll the ledger twice a second instead.
 """
 
 from __future__ import annotations
@@ -21,18 +19,19 @@ from jobs.redis.client import CONNECTION_LOST, connect_async
 from jobs.settings import Settings
 from jobs.states import TERMINAL
 
-POLL_S = 0.5  # how often a waiter looks for itself while the hub is deaf
-RECHECK_S = 5.0  # and while it hears: publications are not kept for a listener that was away
+POLL_S = 0.5  # how often a waiter polls while the hub is not subscribed
+RECHECK_S = 5.0  # and while it is: publications are not kept for a subscriber that was disconnected
 RECONNECT_S = 0.25
 CLOSE_S = 1.0
-SILENCE_S = 2.0  # without a message for so long, the hub asks whether the server is still there, or stops to listen
+SILENCE_S = 2.0  # after this time without a message the hub pings the server, or reconnects
 
 log = structlog.get_logger()
 
 
 class Watch:
-    """One waiter's ear for one job; enter it before the job can change. `ends_only`: other changes are let pass.
-    `answers_only`: only for a job that is recorded for this process to answer (`NewJob.reply_to`)."""
+    """Waits for changes of one job; enter it before the job can change. `ends_only`: ignores other changes.
+    `answers_only`: only for a job that was recorded for this process to answer (`NewJob.reply_to`).
+    """
 
     def __init__(self, hub: ChangeHub, job_id: str, *, ends_only: bool, answers_only: bool) -> None:
         self._hub = hub
@@ -63,7 +62,7 @@ class Watch:
             self._sleeping.set_result(None)
 
     async def change(self, timeout_s: float) -> bool:
-        """True when it is time to look at the job; False where `timeout_s` passed first, or the service stops."""
+        """True when it is time to read the job; False if `timeout_s` passed first, or the service stops."""
         pause_s = min(timeout_s, RECHECK_S if self._hub.hears(self) else POLL_S)
         if not self._woken and not self._hub.closing:
             await self._sleep(pause_s)
@@ -86,10 +85,10 @@ class ChangeHub:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._watches: dict[str, set[Watch]] = {}
-        self._of_changes = 0  # watches that need the changes
+        self._of_changes = 0  # number of watches that need all changes
         self._changes_wanted = asyncio.Event()
         self.name = secrets.token_hex(8)  # of this process
-        self._messages = 0  # heard so far, of any kind
+        self._messages = 0  # messages received so far, of any kind
         self.listening = False  # for answers
         self._hears_changes = False
         self._closed = asyncio.Event()
@@ -102,7 +101,7 @@ class ChangeHub:
         return Watch(self, job_id, ends_only=ends_only, answers_only=answers_only)
 
     def hears(self, watch: Watch) -> bool:
-        """Whether what it waits for would be heard now."""
+        """Whether the subscription that this watch needs is active."""
         return self.listening if watch.answers_only else self._hears_changes
 
     def add(self, job_id: str, watch: Watch) -> None:
@@ -120,12 +119,12 @@ class ChangeHub:
             del self._watches[job_id]
 
     def close(self) -> None:
-        """Sends every waiter home, and ends `run`: the service stops."""
+        """Wakes all waiters and ends `run`, because the service stops."""
         self._closed.set()
         self._wake_all()
 
     async def run(self) -> None:
-        """Listens until `close`; a lost connection is opened again.
+        """Listens until `close`, and reconnects when the connection is lost.
 
         Not to be cancelled: redis-py sends with `asyncio.wait_for`, which before Python 3.12 may swallow that.
         """
@@ -142,7 +141,7 @@ class ChangeHub:
                 await asyncio.sleep(RECONNECT_S)
 
     async def _listen(self) -> None:
-        """Raises redis.RedisError once the connection is of no use."""
+        """Listens on one connection. Raises redis.RedisError when it is broken."""
         async with connect_async(self._settings) as client, client.pubsub() as subscription:
             await subscription.subscribe(f"{self._settings.key_prefix}answers:{self.name}")
             reading = asyncio.create_task(self._read(subscription))
@@ -153,10 +152,11 @@ class ChangeHub:
                 await asyncio.wait({reading}, timeout=CLOSE_S)  # it holds the connection, which is closed next
 
     async def _watch_over(self, subscription: PubSub, reading: asyncio.Task[None]) -> None:
-        """Until `close`: listens to changes while they are wanted, and asks a server that is silent for long whether it
-        is there. Raises what ended the reading."""
+        """Until `close`: subscribes to all changes while they are needed, and pings a server that has been silent for
+        long. Raises the error that ended the reading.
+        """
         closed = asyncio.create_task(self._closed.wait())
-        asked = False  # for changes
+        asked = False  # whether subscribed to all changes
         try:
             while not closed.done():
                 asked = await self._follow_the_wish(subscription, asked)
@@ -175,7 +175,7 @@ class ChangeHub:
             closed.cancel()
 
     async def _follow_the_wish(self, subscription: PubSub, asked: bool) -> bool:
-        """Asks for the changes, or says that they are not wanted any more; whether they are asked for then."""
+        """Subscribes to all changes or unsubscribes, as needed; returns whether it is subscribed."""
         wanted = self._changes_wanted.is_set() or self._of_changes > 0
         self._changes_wanted.clear()
         channel = f"{self._settings.key_prefix}changes"
@@ -201,7 +201,7 @@ class ChangeHub:
                         self._hears_changes = self._of_changes > 0
                     else:
                         self.listening = True
-                    self._wake_all()  # what changed before is not told again
+                    self._wake_all()  # earlier changes are not published again
 
     def _heard(self, data: bytes) -> None:
         for change in data.decode().split("\n"):
@@ -211,7 +211,9 @@ class ChangeHub:
                     watch.notify(ended=state in TERMINAL)
 
     def _answered(self, data: bytes) -> None:
-        """One that cannot be read, as of another version, must not end the listening: callers look for themselves."""
+        """Handles an answer. One that cannot be read, such as another version's, must not end the listening: its caller
+        polls.
+        """
         try:
             ends = ends_from_answers(data)
         except ValueError as error:
@@ -230,7 +232,7 @@ class ChangeHub:
 
 
 async def _pause(seconds: float, reading: asyncio.Task[None], *others: asyncio.Task[bool]) -> None:
-    """Until something ends. Raises what ended the reading."""
+    """Waits for `seconds`, or until the hub closes. Raises the error that ended the reading."""
     await asyncio.wait({reading, *others}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     if reading.done():
         reading.result()

@@ -1,4 +1,4 @@
-"""What a route may touch, built once per process."""
+"""The objects that routes use, built once per process."""
 
 from __future__ import annotations
 
@@ -49,27 +49,28 @@ from service.shared import Shared
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MAX_THREADS, MIN_THREADS = 64, 16  # over all API processes, and of each
-MAX_PLANS = 1  # more at once would not be faster, and everyone else slower
+MAX_THREADS, MIN_THREADS = 64, 16  # over all API processes; at least, for each
+MAX_PLANS = 1  # more at once would not be faster, and would slow down everyone else
 BREAK_S = 0.25
 
 
 class Breaker:
-    """Right after Redis did not answer one request, others are not made to wait for it as well. A disk that fails does
-    so at once, and says nothing of Redis; a Redis that refuses changes does so at once, and may be read."""
+    """A circuit breaker: right after Redis did not answer one request, other requests fail at once instead of waiting
+    too. A failing disk, or a Redis that refuses changes, answers immediately, so these do not open the breaker.
+    """
 
     def __init__(self) -> None:
         self._closed_again_at = 0.0
         self._reason: str | None = None
 
     def run(self, work: Callable[[], R]) -> R:
-        """Raises StoreUnavailable at once for a moment after `work` of anyone raised it."""
+        """Runs `work`. For a moment after any `work` raised StoreUnavailable, raises it at once."""
         with self.watching():
             return work()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """The same for what is done in the context."""
+        """The same, for the body of a context."""
         if time.monotonic() < self._closed_again_at:
             raise StoreUnavailable(self._reason)
         try:
@@ -100,15 +101,15 @@ class Context:
     workers: LiveWorkers
     metrics: HttpMetrics
     sessions: Sessions
-    keys: KeyRing | None  # None where keys are off
+    keys: KeyRing | None  # None if keys are off
     limits: KeyLimits
     failed_keys: FailedAttempts
     audit: Audit | None
     threads: CapacityLimiter
     renders: Renders
     breaker: Breaker = field(default_factory=Breaker)
-    tasks: set[asyncio.Future[None]] = field(default_factory=set)  # what goes on after its reply
-    events: Shared[Sequence[JobEvent]] = field(default_factory=Shared)  # questions for a job's events, under way
+    tasks: set[asyncio.Future[None]] = field(default_factory=set)  # work that continues after its reply
+    events: Shared[Sequence[JobEvent]] = field(default_factory=Shared)  # pending reads of jobs' events
     known_matrices: KnownMatrices = field(default_factory=KnownMatrices)
     bodies: BodyMemory = field(default_factory=BodyMemory)
     plans: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_PLANS))  # benchmarks being expanded
@@ -119,23 +120,26 @@ class Context:
         return None if self.settings.store == "redis" else self.settings.store_dir
 
     def new_job_id(self) -> str:
-        """By which a proxy finds this cell."""
+        """A new job id, by which a proxy finds this cell."""
         return new_id("job", self.settings.cell_digits)
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Has `work` done after the reply; the service's stop ends it."""
+        """Runs `work` after the reply; it is cancelled when the service stops."""
         task = asyncio.ensure_future(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
     def fresh_workers(self) -> Sequence[WorkerInfo] | None:
-        """For the event loop: the live workers, where that needs no reading; from now on it does not, for a while."""
+        """The live workers if they need not be read from Redis, for the event loop; from now on they are kept fresh for
+        a while.
+        """
         self.workers.keep_fresh(self.call_anyway)
         return self.workers.fresh()
 
     async def check_written(self, *jobs: Job) -> None:
-        """Before a reply says that something is recorded, of jobs that they are as here. Raises StoreUnavailable where
-        it may not outlive a crash."""
+        """Call it before a reply says that something is recorded, or that jobs are as given. Raises StoreUnavailable if
+        that might not survive a crash.
+        """
         if self.sync_policy.is_due:
             await self.call(self.sync_policy.check)
         with self.breaker.watching():
@@ -143,7 +147,7 @@ class Context:
         await self.replicas.wait(*(Mark(job.id, minimum=job.version) for job in jobs))
 
     async def call_anyway(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """As `call`, also while the breaker is open."""
+        """As `call`, but also while the breaker is open."""
         return await in_thread(lambda: work(*args, **kwargs), self.threads)
 
     async def call(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -152,7 +156,7 @@ class Context:
 
 
 def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: KeyRing | None) -> Context:
-    """Needs a running event loop. Connects to nothing yet. Raises InvalidSettings."""
+    """Creates the context. Needs a running event loop. Does not connect yet. Raises InvalidSettings."""
     client = connect(settings)
     registry = WorkerRegistry(client, prefix=settings.key_prefix)
     limits = KeyLimits(settings, keys)
@@ -190,5 +194,5 @@ def context_of(request: Request) -> Context:
 
 
 def owner_of(request: Request) -> str:
-    """Whose jobs and matrices the request may see and make."""
+    """The owner whose jobs and matrices the request may see and create."""
     return cast(str, request.state.owner)

@@ -1,5 +1,5 @@
-"""What surrounds every exchange: request id, trace, security headers, HEAD as GET without the body, the figures of
-/metrics, and a problem document for what nobody else caught.
+"""The outermost middleware: request id, trace, security headers, HEAD as GET without the body, the figures of /metrics,
+and a problem document for uncaught errors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 
 class Envelope:
-    """ASGI middleware, the outermost of ours."""
+    """The service's outermost ASGI middleware."""
 
     def __init__(self, app: ASGIApp, metrics: HttpMetrics, *, behind_tls: bool) -> None:
         self._app = app
@@ -86,7 +86,7 @@ class _Exchange:
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Log lines inside say which request they are of, and jobs that are made there know it."""
+        """Within this context, log lines and submitted jobs have the request's id and trace."""
         tokens = current.set(self._trace), about.set(self._log_fields)
         try:
             yield
@@ -98,8 +98,8 @@ class _Exchange:
         return {"request_id": self.request_id} if self._trace is None else self._trace.log_fields
 
     def log(self, seconds: float) -> None:
-        """That it was answered; status 0: the client left before."""
-        if logging.getLogger().isEnabledFor(logging.DEBUG):  # asked first: it is asked for each request
+        """Logs that the request was answered; status 0: the client disconnected before."""
+        if logging.getLogger().isEnabledFor(logging.DEBUG):  # checked first because this runs for each request
             request = {"method": self.scope["method"], "path": self.scope["path"]}
             made = {} if self._location is None else {"location": self._location}
             log.debug("answered", status=self.status, seconds=round(seconds, 6), **request, **made)
@@ -113,7 +113,7 @@ class _Exchange:
         await self._send(message)
 
     def _headers(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """What a response says for itself stays."""
+        """Adds default headers; headers set by the response itself are kept."""
         given = dict(headers)
         ours = [header for header in self._security if header[0] not in given]
         if b"location" in given:
@@ -123,9 +123,9 @@ class _Exchange:
         return [*headers, (b"x-request-id", self.request_id.encode()), *ours]
 
     async def fail(self, error: Exception, receive: Receive) -> None:
-        """A 500 that tells the caller nothing but the request id; the log has the rest."""
+        """Answers 500 with nothing but the request id; the log has the details."""
         log.error("unexpected error", path=self.scope["path"], exc_info=error)
         if self.status:
-            raise error  # the response is under way: all that is left is to cut it off
+            raise error  # the response has begun: the connection can only be cut off
         unexpected = MatmulError("Something went wrong here; it was logged under the request id.")
         await problem_response(unexpected, self.scope)(self.scope, receive, self.send)

@@ -1,4 +1,4 @@
-"""Whatever a route raises, as a problem document."""
+"""Converts whatever a route raises to a problem document."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def ours(request: Request, error: Exception) -> Response:
 
 
 async def validation(request: Request, error: Exception) -> Response:
-    """FastAPI's own complaint about a path or query parameter."""
+    """Handles FastAPI's validation errors of path and query parameters."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     field = ".".join(map(str, first["loc"][1:]))  # without `query` or `path`
@@ -37,21 +37,21 @@ def _lowered(text: str) -> str:
 
 
 async def http(request: Request, error: Exception) -> Response:
-    """Starlette's own: unknown paths, wrong methods."""
+    """Handles Starlette's own errors: unknown paths, wrong methods."""
     assert isinstance(error, HTTPException)
     return await ours(request, _translated(error, request))
 
 
 def _methods(request: Request) -> Iterator[str]:
-    """Of all routes at this path: the framework names those of the first."""
+    """The methods of all routes at this path; the framework names only those of the first."""
     for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"):
-        scope = {**request.scope, "method": "GET" if method == "HEAD" else method}  # whatever may be read has a head
+        scope = {**request.scope, "method": "GET" if method == "HEAD" else method}  # every GET also has HEAD
         if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
             yield method
 
 
 def _meant(request: Request) -> str:
-    """A path that is there and differs by a slash at the end, or by the version before it."""
+    """An existing path that differs only by a trailing slash or the version prefix."""
     path = request.url.path.rstrip("/")
     for other in (path, f"/v1{path}"):
         scope = {**request.scope, "path": other}

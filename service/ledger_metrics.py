@@ -1,4 +1,4 @@
-"""What /metrics says of jobs, queues, workers and matrices: read from the ledger when it is asked for."""
+"""The metrics of jobs, queues, workers and matrices, read from the ledger on each request of /metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.context import Context
 
 
 class LedgerCollector(Collector):
-    """Jobs, queues, workers and matrices, read when they are asked for. Raises StoreUnavailable."""
+    """Collects the metrics of jobs, queues, workers and matrices on request. Raises StoreUnavailable."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -41,7 +41,7 @@ class LedgerCollector(Collector):
         return jobs
 
     def _totals(self) -> Iterator[Metric]:
-        """Exact since the ledger began, whatever was restarted."""
+        """Totals since the ledger was created, exact across restarts."""
         totals = totals_of(self._context.client, self._context.settings.key_prefix)
         ended = CounterMetricFamily("matmul_jobs_ended", "Jobs that ended, by state.", labels=("state",))
         for state, count in totals.ended.items():
@@ -76,7 +76,7 @@ class LedgerCollector(Collector):
         return workers
 
     def _redis(self) -> Iterator[Metric]:
-        """Of its append-only file."""
+        """Metrics of Redis' append-only file."""
         now = persistence_of(self._context.client)
         figures = {
             "matmul_redis_aof_enabled": ("Whether Redis keeps an append-only file.", now.has_aof),

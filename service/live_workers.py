@@ -11,12 +11,12 @@ from jobs.errors import StoreUnavailable
 from jobs.fleet.workers import WorkerInfo
 
 MAX_AGE_S = 0.5
-READ_EVERY_S = 0.4  # while they are kept fresh: so that none is too old by the time the next is there
-KEPT_S = 10.0  # after they were asked for last
+READ_EVERY_S = 0.4  # interval while they are kept fresh, so that a reading is not too old before the next arrives
+KEPT_S = 10.0  # how long they are kept fresh after the last request
 
 
 class LiveWorkers:
-    """The live workers, read at most every half second; a failure to read them holds as long. For worker threads."""
+    """The live workers, read at most every half second; a failed reading is cached as long. For worker threads."""
 
     def __init__(self, read: Callable[[], Sequence[WorkerInfo]]) -> None:
         self._read = read
@@ -24,7 +24,7 @@ class LiveWorkers:
         self._workers: Sequence[WorkerInfo] = ()
         self._error: StoreUnavailable | None = None
         self._read_at = self._asked_at = float("-inf")
-        self._kept: tuple[Sequence[WorkerInfo], float] | None = None  # and when they were read
+        self._kept: tuple[Sequence[WorkerInfo], float] | None = None  # with the time of reading
         self._keeping: asyncio.Future[None] | None = None
 
     def now(self) -> Sequence[WorkerInfo]:
@@ -37,16 +37,19 @@ class LiveWorkers:
             return self._workers
 
     def fresh(self) -> Sequence[WorkerInfo] | None:
-        """Workers that may be given jobs, for the event loop, where that needs no reading; else None. Who is refused by
-        them asks `now`: another one may have come since."""
+        """The cached workers, for the event loop; None if they must be read first. Before a request is refused because
+        of them, call `now`, since another worker may have started.
+        """
         self._asked_at = time.monotonic()
         if self._kept is None or self._asked_at - self._kept[1] > MAX_AGE_S:
             return None
         return self._kept[0]
 
     def keep_fresh(self, call: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
-        """From now on, until `fresh` was not asked for a while, they are read in time for it: who sends a product now
-        and then would else wait for a thread and for Redis each time. `call` has a worker thread do something."""
+        """Refreshes the workers in the background until `fresh` has not been called for a while. Otherwise a caller who
+        sends an occasional product would wait for a thread and for Redis each time. `call` runs work in a worker
+        thread.
+        """
         if self._keeping is None or self._keeping.done():
             self._keeping = asyncio.ensure_future(self._keep(call))
 
@@ -56,7 +59,7 @@ class LiveWorkers:
             await call(self._read_for_fresh)
 
     async def close(self) -> None:
-        """When the service stops."""
+        """Stops refreshing, when the service stops."""
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait({self._keeping})

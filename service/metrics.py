@@ -1,6 +1,6 @@
-"""What is counted of HTTP exchanges for /metrics, in Prometheus' text format. Several API processes each count in files
-of their own, in a directory that they share; whoever is asked adds them up. A process that takes a dead one's place
-goes on counting in its files, so no figure ever falls.
+"""The metrics of HTTP exchanges, in Prometheus' text format. Each API process counts in its own files in a shared
+directory; the process that answers /metrics adds them up. A process that replaces a dead one continues in its files, so
+that no counter decreases.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class HttpMetrics:
         )
 
     def observe(self, scope: Scope, status: int, seconds: float) -> None:
-        """Counts one exchange; status 0 is a client that left before its answer."""
+        """Counts one exchange; status 0 means that the client disconnected before the answer."""
         route = getattr(scope.get("route"), "path", "unknown")
         self._requests.labels(scope["method"], route, str(status)).inc()
         self._seconds.labels(scope["method"], route).observe(seconds)
 
     def text(self) -> bytes:
-        """The figures of all API processes."""
+        """The metrics of all API processes, as text."""
         if self._directory is None:
             return generate_latest(self.registry)
         of_all = CollectorRegistry()
@@ -63,6 +63,6 @@ class HttpMetrics:
 
 
 def _count_in_files(directory: Path, index: int) -> None:
-    """For all metrics that this process makes from now on."""
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)  # prometheus_client has no other way to be told
+    """Makes all metrics that this process creates from now on count in files."""
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)  # prometheus_client cannot be configured otherwise
     values.ValueClass = values.MultiProcessValue(lambda: index)  # type: ignore[no-untyped-call]

@@ -1,7 +1,6 @@
-"""`python -m service.pause on|off|show`: while the service is paused it takes requests, and no worker starts a job. A
-queue may be paused alone.
-
-Flags in the ledger, which the script that starts jobs looks at: they outlive restarts, and workers need not be told.
+"""`python -m service.pause on|off|show`: while the service is paused it accepts requests, but no worker starts a job. A
+single queue may be paused too. The flags are in the ledger, where the script that starts jobs checks them, so they
+survive restarts and workers need not be notified.
 """
 
 from __future__ import annotations
@@ -24,40 +23,40 @@ _OF_QUEUE = "paused:"
 
 
 class Pause:
-    """The flags: of one queue where it is named, else of the whole service. Raises StoreUnavailable."""
+    """The pause flags, of one queue or of the whole service. Raises StoreUnavailable."""
 
     def __init__(self, client: redis.Redis, prefix: str) -> None:
         self._client, self._counts, self._leases = client, f"{prefix}counts", f"{prefix}leases"
 
     @translated()
     def begin(self, queue: str | None = None) -> None:
-        """Jobs that run go on to their end."""
+        """Pauses. Running jobs continue to their end."""
         self._client.hset(self._counts, _field(queue), "1")
 
     @translated()
     def end(self, queue: str | None = None) -> None:
-        """The sweeper then sends the messages of waiting jobs again."""
+        """Ends the pause. The sweeper then sends the messages of waiting jobs again."""
         self._client.hdel(self._counts, _field(queue))
 
     @translated()
     def is_on(self) -> bool:
-        """Of the whole service."""
+        """Whether the whole service is paused."""
         return bool(self._client.hexists(self._counts, "paused"))
 
     @translated()
     def queues(self) -> Sequence[str]:
-        """Those that are paused alone."""
+        """The queues that are paused individually."""
         found: Any = self._client.hkeys(self._counts)
         return sorted(name.decode().removeprefix(_OF_QUEUE) for name in found if name.startswith(_OF_QUEUE.encode()))
 
     @translated()
     def running(self) -> int:
-        """Jobs that still run."""
+        """The number of jobs that still run."""
         found: Any = self._client.zcard(self._leases)
         return int(found)
 
     def wait_until_idle(self) -> None:
-        """Returns once none runs."""
+        """Returns once no job runs."""
         while self.running():
             time.sleep(LOOK_EVERY_S)
 

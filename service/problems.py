@@ -16,7 +16,7 @@ from jobs.redis.layout import WrongLayout
 from jobs.stored import NotUnderstood, RecordUnreadable
 
 PROBLEM_JSON = "application/problem+json"
-INFERENCE = "/v2"  # whose clients read a member `error`
+INFERENCE = "/v2"  # its clients read the member `error`
 
 
 class EdgeError(MatmulError):
@@ -181,7 +181,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.DeviceFault: 500,
     errors.VerificationFailed: 500,
     errors.OperandDamaged: 500,
-    errors.MatrixDamaged: 500,  # not 503: the same bytes will not heal; not 410: nothing took them away on purpose
+    errors.MatrixDamaged: 500,  # not 503: retrying does not help; not 410: they were not removed on purpose
     errors.InvalidSettings: 500,
     errors.ExtraMissing: 501,
     NoObjectStore: 501,
@@ -202,12 +202,12 @@ BY_TYPE: Mapping[str, type[MatmulError]] = {cls.type: cls for cls in STATUS}
 
 
 def title_of(cls: type[MatmulError]) -> str:
-    """What the problem is in general: the same for every problem of its type."""
+    """The title of an error type, the same for every problem of that type."""
     return (cls.__doc__ or "").strip()
 
 
 def job_failure(error_type: str, detail: str) -> MatmulError:
-    """The error in a job's record, as an error of ours."""
+    """The exception for the error in a job's record."""
     return BY_TYPE.get(error_type, errors.JobFailed)(detail)
 
 
@@ -228,7 +228,7 @@ def _field(error: MatmulError, scope: Scope) -> str | None:
 
 
 def problem_document(error: MatmulError, scope: Scope) -> dict[str, Any]:
-    """The members of the problem document for `error`, met while answering the request of `scope`."""
+    """The members of the problem document for `error`, raised while answering the request of `scope`."""
     cls = type(error)
     document: dict[str, Any] = {
         "type": f"/problems/{cls.type}",
@@ -254,7 +254,7 @@ def problem_response(
     *,
     members: Mapping[str, Any] | None = None,
 ) -> Response:
-    """`error` as an HTTP response; `headers` and `members` are added to those that the error itself asks for."""
+    """`error` as an HTTP response; `headers` and `members` are added to the error's own."""
     document = problem_document(error, scope) | dict(members or {})
     all_headers = problem_headers(error) | dict(headers or {})
     if isinstance(error, errors.Unauthenticated):
@@ -263,6 +263,6 @@ def problem_response(
 
 
 def problem_headers(error: MatmulError) -> dict[str, str]:
-    """Those that the error itself asks for, on a page too."""
+    """The error's own headers, also used for pages."""
     headers = dict(getattr(error, "headers", {}))
     return headers if error.retry_after_s is None else headers | {"retry-after": str(error.retry_after_s)}

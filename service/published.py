@@ -1,4 +1,4 @@
-"""Published results, as HTTP shows them: the files that ship with the package."""
+"""Published results as HTTP shows them, from the files that ship with the package."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PublishedList(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """JSON that stays as it is for as long as the process lives."""
+    """A JSON document that does not change while the process lives."""
 
     body: bytes
     etag: str

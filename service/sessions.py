@@ -1,5 +1,5 @@
-"""Sign-ins of browsers: a random name in a cookie stands for an API key, for some hours, until sign-out or until the
-key is revoked. Redis keeps the name's hash, so whoever reads Redis cannot sign in with it.
+"""Browser sessions: a random name in a cookie represents an API key for some hours, until sign-out, or until the key is
+revoked. Redis keeps only the name's hash, so reading Redis does not allow signing in.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ COOKIE = "matmul_session"
 
 
 def cookie_name(settings: Settings) -> str:
-    """Browsers take a `__Host-` cookie only over TLS, and from this very host."""
+    """The cookie's name. Browsers accept a `__Host-` cookie only over TLS and from this exact host."""
     return f"__Host-{COOKIE}" if settings.behind_tls else COOKIE
 
 
 class Sessions:
-    """Those of all API processes. All methods raise StoreUnavailable."""
+    """The sessions of all API processes. All methods raise StoreUnavailable."""
 
     def __init__(self, client: redis.Redis, settings: Settings) -> None:
         self._client = client
@@ -36,14 +36,14 @@ class Sessions:
 
     @translated()
     def begin(self, key: KnownKey) -> str:
-        """The name of a new session of that key. Raises StoreFull."""
+        """Starts a session for that key and returns its name. Raises StoreFull."""
         name = secrets.token_urlsafe(NAME_BYTES)
         self._client.set(self._key(name), f"{key.id} {_mark(key)}", ex=self.ttl_s)
         return name
 
     @translated()
     def key_of(self, name: str, ring: KeyRing) -> KnownKey | None:
-        """Whose session it is; None where it ended, or where its key expired, was revoked or replaced."""
+        """The key of a session; None if the session ended, or its key expired, was revoked or replaced."""
         kept = self._client.get(self._key(name)) if len(name) <= MAX_NAME_LENGTH else None
         if not isinstance(kept, bytes):
             return None
@@ -57,5 +57,5 @@ class Sessions:
 
 
 def _mark(key: KnownKey) -> str:
-    """Another one where the id is given to another key."""
+    """A mark of the key, which differs if the id is reused for another key."""
     return hashlib.sha256(key.digest.encode()).hexdigest()

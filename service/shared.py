@@ -1,4 +1,4 @@
-"""One answer for all who ask the same at the same time."""
+"""Shares one answer among callers who ask the same question at the same time."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ R = TypeVar("R")
 
 
 class Shared(Generic[R]):
-    """Questions under way, with their answers to come."""
+    """Questions in progress, with their pending answers."""
 
     def __init__(self) -> None:
         self._under_way: dict[Hashable, asyncio.Task[R]] = {}
 
     async def ask(self, question: Hashable, answer: Callable[[], Awaitable[R]]) -> R:
-        """What `answer` gives, called once for all who ask meanwhile. Raises what it raises."""
+        """The result of `answer`, which is called once for all concurrent callers. Raises what it raises."""
         task = self._under_way.get(question)
         if task is None:
             task = self._under_way[question] = asyncio.ensure_future(answer())
             task.add_done_callback(lambda _: self._under_way.pop(question))
-        return await asyncio.shield(task)  # one asker who leaves does not take the answer from the others
+        return await asyncio.shield(task)  # a cancelled caller must not cancel the answer for the others

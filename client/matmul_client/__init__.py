@@ -65,7 +65,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loads what is asked for: importing the package costs a script nothing that it does not use."""
+    """Loads submodules on demand, so that importing the package is cheap."""
     if name not in __all__:
         raise AttributeError(f"module 'matmul_client' has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES.get(name, "matmul_client.core.errors")), name)

@@ -1,4 +1,4 @@
-"""The client for event loops. It runs the flows of `core`; nothing in it blocks a loop."""
+"""The asynchronous client. It runs the flows of `core` and never blocks the event loop."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ class AsyncClient:
         return self._service.url
 
     async def matmul(self, a: Any, b: Any, *, timeout: float | None = None, **options: Unpack[Options]) -> Array:
-        """The product of two matrices, or batches of them: arrays, or what is on the service already.
+        """Multiplies two matrices, or batches of them: arrays, or matrices that are already on the service.
 
-        If the call does not end well, by its deadline or because its task is cancelled, its job is cancelled. Raises
-        MatmulError's kin.
+        If the call fails, passes its deadline, or its task is cancelled, its job is cancelled. Raises subclasses of
+        MatmulError.
         """
         call = self._call(timeout)
         return await self._run(call, products.multiply(call, a, b, options))
@@ -79,7 +79,7 @@ class AsyncClient:
         return AsyncJob(self, await self._run(call, products.submit(call, a, b, options)))
 
     async def upload(self, a: Any, *, timeout: float | None = None) -> AsyncMatrix:
-        """Stores a matrix for many products. What the service has already is not sent again."""
+        """Stores a matrix for use in many products. A matrix that the service already has is not sent again."""
         call = self._call(timeout)
         stored = await self._run(call, products.upload(call, a))
         return AsyncMatrix(self, stored.id, stored.dtype, stored.shape)
@@ -91,33 +91,34 @@ class AsyncClient:
         return AsyncMatrix(self, info["id"], info["dtype"], tuple(info["shape"]))
 
     async def job(self, job_id: str) -> AsyncJob:
-        """One that was submitted before, by whichever client; a benchmark's is a AsyncBenchmark."""
+        """A job that was submitted earlier, by any client; an AsyncBenchmark if it is a benchmark."""
         call = self._call(None)
         record = await self._run(call, products.get_json(call, f"/v1/jobs/{job_id}"))
         return AsyncBenchmark(self, record) if record["kind"] == "benchmark" else AsyncJob(self, record)
 
     async def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:
-        """Records, newest first; `where`: `state`, `kind`, `kernel`, `q`."""
+        """Yields job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
         call = self._call(None)
         return await self._run(call, catalogue.jobs(call, limit, where))
 
     async def benchmark(
         self, preset: str | None = None, *, timeout: float | None = None, **fields: Any
     ) -> AsyncBenchmark:
-        """Starts one, of a preset's name, the fields of a spec, or both. `timeout` is of the request, not of the
-        measuring."""
+        """Starts a benchmark from a preset's name, the fields of a spec, or both. `timeout` applies to the request, not
+        to the measurement.
+        """
         call = self._call(timeout)
         return AsyncBenchmark(self, await self._run(call, catalogue.start_benchmark(call, preset, fields)))
 
     async def open_benchmark(self, job_id: str) -> AsyncBenchmark:
-        """One that was started before, by whichever client. Raises NotFound."""
+        """A benchmark that was started earlier, by any client. Raises NotFound."""
         job = await self.job(job_id)
         if not isinstance(job, AsyncBenchmark):
             raise NotFound(f"{job_id} is a product, not a benchmark.", code="not_found", job_id=job_id)
         return job
 
     async def compare(self, before: str, after: str) -> Record:
-        """Two benchmarks, case by case, by the ids of their jobs."""
+        """Compares two benchmarks case by case, given the ids of their jobs."""
         call = self._call(None)
         return await self._run(call, catalogue.compare(call, before, after))
 
@@ -126,7 +127,7 @@ class AsyncClient:
         return await self._run(call, catalogue.listed(call, "kernels"))
 
     async def kernel(self, name: str) -> Record:
-        """One, with its tile parameters and what it needs."""
+        """One kernel, with its tile parameters and requirements."""
         call = self._call(None)
         found: Record = await self._run(call, products.get_json(call, f"/v1/kernels/{quote(name)}"))
         return found
@@ -206,7 +207,7 @@ class AsyncClient:
         return await self._connections.exchange(request, call.deadline)
 
     async def _events(self, job_id: str) -> AsyncIterator[Event]:
-        """To the job's last event, over breaks and restarts of the service."""
+        """Yields events up to the job's last one, reconnecting after interruptions and restarts of the service."""
         feed = EventFeed(job_id, self._max_retries)
         while not feed.ended:
             async with self._connections.opened(feed.request(), inf) as opened:

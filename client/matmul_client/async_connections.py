@@ -37,7 +37,7 @@ class AsyncConnections:
         await self._transport.aclose()
 
     async def exchange(self, request: Request, deadline: float) -> Reply | Cut:
-        """A whole reply, or why there is none."""
+        """The whole reply, or the reason why there is none."""
         with anyio.move_on_after(deadline - time.monotonic()):
             async with self.opened(request, deadline) as response:
                 if isinstance(response, Cut):
@@ -54,7 +54,7 @@ class AsyncConnections:
 
     @asynccontextmanager
     async def opened(self, request: Request, deadline: float) -> AsyncIterator[httpx2.Response | Cut]:
-        """A reply whose body is still to be read."""
+        """A reply whose body has not been read yet."""
         timeouts = Timeouts(deadline)
         asked = httpx2.Request(
             request.method,

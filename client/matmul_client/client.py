@@ -1,4 +1,4 @@
-"""The client for code that waits. It runs the flows of `core` on blocking connections."""
+"""The blocking client. It runs the flows of `core` on blocking connections."""
 
 from __future__ import annotations
 
@@ -64,10 +64,11 @@ class Client:
         return self._service.url
 
     def matmul(self, a: Any, b: Any, *, timeout: float | None = None, **options: Unpack[Options]) -> Array:
-        """The product of two matrices, or batches of them: arrays, or what is on the service already. Arrays of
+        """Multiplies two matrices, or batches of them: arrays, or matrices that are already on the service. Arrays of
         different types become one as in numpy; integers such as int64 are sent as int32 or float64, exactly.
 
-        If the call does not end well, by its deadline or by Ctrl-C, its job is cancelled. Raises MatmulError's kin.
+        If the call fails, passes its deadline, or is interrupted by Ctrl-C, its job is cancelled. Raises subclasses of
+        MatmulError.
         """
         call = self._call(timeout)
         return self._run(call, products.multiply(call, a, b, options))
@@ -78,7 +79,7 @@ class Client:
         return Job(self, self._run(call, products.submit(call, a, b, options)))
 
     def upload(self, a: Any, *, timeout: float | None = None) -> Matrix:
-        """Stores a matrix for many products. What the service has already is not sent again."""
+        """Stores a matrix for use in many products. A matrix that the service already has is not sent again."""
         call = self._call(timeout)
         stored = self._run(call, products.upload(call, a))
         return Matrix(self, stored.id, stored.dtype, stored.shape)
@@ -90,31 +91,32 @@ class Client:
         return Matrix(self, info["id"], info["dtype"], tuple(info["shape"]))
 
     def job(self, job_id: str) -> Job:
-        """One that was submitted before, by whichever client; a benchmark's is a Benchmark."""
+        """A job that was submitted earlier, by any client; a Benchmark if it is a benchmark."""
         call = self._call(None)
         record = self._run(call, products.get_json(call, f"/v1/jobs/{job_id}"))
         return Benchmark(self, record) if record["kind"] == "benchmark" else Job(self, record)
 
     def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:
-        """Records, newest first; `where`: `state`, `kind`, `kernel`, `q`."""
+        """Yields job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
         call = self._call(None)
         return self._run(call, catalogue.jobs(call, limit, where))
 
     def benchmark(self, preset: str | None = None, *, timeout: float | None = None, **fields: Any) -> Benchmark:
-        """Starts one, of a preset's name, the fields of a spec, or both. `timeout` is of the request, not of the
-        measuring."""
+        """Starts a benchmark from a preset's name, the fields of a spec, or both. `timeout` applies to the request, not
+        to the measurement.
+        """
         call = self._call(timeout)
         return Benchmark(self, self._run(call, catalogue.start_benchmark(call, preset, fields)))
 
     def open_benchmark(self, job_id: str) -> Benchmark:
-        """One that was started before, by whichever client. Raises NotFound."""
+        """A benchmark that was started earlier, by any client. Raises NotFound."""
         job = self.job(job_id)
         if not isinstance(job, Benchmark):
             raise NotFound(f"{job_id} is a product, not a benchmark.", code="not_found", job_id=job_id)
         return job
 
     def compare(self, before: str, after: str) -> Record:
-        """Two benchmarks, case by case, by the ids of their jobs."""
+        """Compares two benchmarks case by case, given the ids of their jobs."""
         call = self._call(None)
         return self._run(call, catalogue.compare(call, before, after))
 
@@ -123,7 +125,7 @@ class Client:
         return self._run(call, catalogue.listed(call, "kernels"))
 
     def kernel(self, name: str) -> Record:
-        """One, with its tile parameters and what it needs."""
+        """One kernel, with its tile parameters and requirements."""
         call = self._call(None)
         found: Record = self._run(call, products.get_json(call, f"/v1/kernels/{quote(name)}"))
         return found
@@ -203,7 +205,7 @@ class Client:
         return self._connections.exchange(request, call.deadline)
 
     def _events(self, job_id: str) -> Iterator[Event]:
-        """To the job's last event, over breaks and restarts of the service."""
+        """Yields events up to the job's last one, reconnecting after interruptions and restarts of the service."""
         feed = EventFeed(job_id, self._max_retries)
         while not feed.ended:
             with self._connections.opened(feed.request(), inf) as opened:

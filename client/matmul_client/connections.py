@@ -1,7 +1,7 @@
 """Connections of the blocking client, over the standard library's http.client.
 
-httpx2 takes 0.2 ms longer for a small request, and copies a large reply once more. A socket of our own can also be
-given what is left of a deadline before each read.
+httpx2 takes 0.2 ms longer for a small request, and copies a large reply once more. With our own socket, each read can
+also be given the remaining time of the deadline.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LARGE_BYTES = 64 << 10
 
 
 class Connections:
-    """Kept open from one request to the next; each is one thread's while a request is under way."""
+    """Connections that stay open between requests; during a request each belongs to one thread."""
 
     def __init__(self, service: Service, context: ssl.SSLContext | None) -> None:
         self._service = service
@@ -34,7 +34,7 @@ class Connections:
             kept[0].close()
 
     def exchange(self, request: Request, deadline: float) -> Reply | Cut:
-        """A whole reply, or why there is none."""
+        """The whole reply, or the reason why there is none."""
         with self.opened(request, deadline) as response:
             if isinstance(response, Cut):
                 return response
@@ -46,7 +46,7 @@ class Connections:
 
     @contextmanager
     def opened(self, request: Request, deadline: float) -> Iterator[Opened | Cut]:
-        """A reply whose body is still to be read. The connection is kept if it was read to its end."""
+        """A reply whose body has not been read yet. The connection is kept if it was read to its end."""
         try:
             connection = self._take(deadline)
         except (OSError, HTTPException) as error:
@@ -117,7 +117,7 @@ class Opened:
         return {name.lower(): value for name, value in self.response.headers.items()}
 
     def pieces(self, deadline: float) -> Iterator[bytes]:
-        """As they come. Raises OSError, HTTPException."""
+        """Yields the body in pieces as they arrive. Raises OSError, HTTPException."""
         self.wait_at_most(deadline)
         while piece := self.response.read1(LARGE_BYTES):
             yield piece

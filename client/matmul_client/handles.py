@@ -1,4 +1,4 @@
-"""What a `Client` hands out: stored matrices, products yet to come, jobs and benchmarks."""
+"""The objects returned by a `Client`: stored matrices, pending products, jobs and benchmarks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Handle(Operand):
 
 
 class Matrix(_Handle):
-    """A stored matrix; `dtype` and `shape` are those that it is stored with."""
+    """A matrix stored on the service; `dtype` and `shape` are those of the stored matrix."""
 
     def __init__(self, client: Client, matrix_id: str, dtype: str, shape: tuple[int, ...]) -> None:
         super().__init__(client, Reference("matrix", matrix_id))
@@ -48,7 +48,7 @@ class Matrix(_Handle):
         return self.numpy()
 
     def delete(self) -> None:
-        """Forgets it; jobs that need it keep it until their end."""
+        """Deletes the matrix; jobs that need it keep it until they end."""
         call = self._client._call(None)
         self._client._run(call, products.delete(call, f"/v1/matrices/{self.id}"))
 
@@ -57,12 +57,12 @@ class Matrix(_Handle):
 
 
 class Product(_Handle):
-    """A product written with `@`. It is computed on the service, once, when its result is asked for."""
+    """A product written with `@`. It is computed on the service, once, when its result is requested."""
 
     _source: Chained
 
     def result(self, *, timeout: float | None = None) -> Array:
-        """The product, fetched. Raises JobFailed and the other errors of `matmul`."""
+        """Computes and fetches the product. Raises JobFailed and the other errors of `matmul`."""
         call = self._client._call(timeout)
         return products.turned(self._client._run(call, products.chained(call, self._source)), self)
 
@@ -78,7 +78,7 @@ class Product(_Handle):
 
 
 class Job(_Handle):
-    """A product's job. `record` is what was last heard of it. It can be an operand before it has ended."""
+    """A product's job. `record` is its latest known record. The job can be used as an operand before it has ended."""
 
     def __init__(self, client: Client, record: Record) -> None:
         super().__init__(client, Reference("job", record["id"]))
@@ -90,7 +90,9 @@ class Job(_Handle):
         return self._heard(timeout, wait=False)
 
     def wait(self, *, timeout: float | None = None) -> Record:
-        """Its record at its end, whichever that is. Raises DeadlineExceeded; the job goes on then."""
+        """Waits for the job's end, whatever it is, and returns its record. Raises DeadlineExceeded; the job then
+        continues.
+        """
         return self._heard(timeout, wait=True)
 
     def _heard(self, timeout: float | None, *, wait: bool) -> Record:
@@ -100,18 +102,20 @@ class Job(_Handle):
         return self.record
 
     def result(self, *, timeout: float | None = None) -> Array:
-        """The product, waited for. Raises JobFailed, JobCancelled, DeadlineExceeded; the job goes on after the last."""
+        """Waits for the product and returns it. Raises JobFailed, JobCancelled, or DeadlineExceeded, after which the
+        job continues.
+        """
         call = self._client._call(timeout)
         return products.turned(self._client._run(call, products.fetch(call, self.id)), self)
 
     def cancel(self, *, timeout: float | None = None) -> Record:
-        """Its record, cancelled. Raises Conflict where it had ended."""
+        """Cancels the job and returns its record. Raises Conflict if it had already ended."""
         call = self._client._call(timeout)
         self.record = self._client._run(call, products.cancel(call, self.id))
         return self.record
 
     def events(self) -> Iterator[Event]:
-        """Its changes, from the first on, as they come; ends with the job."""
+        """Yields the job's changes, from the first one on, until it ends."""
         return self._client._events(self.id)
 
     def __repr__(self) -> str:
@@ -122,23 +126,23 @@ class Job(_Handle):
 
 
 class Benchmark(Job):
-    """A benchmark's job. Iterating gives each measurement as it lands, from the first on."""
+    """A benchmark's job. Iterating yields each measurement as it arrives, from the first one on."""
 
     def __iter__(self) -> Iterator[Point]:
         return (point for event in self.events() if (point := point_of(event)) is not None)
 
     def result(self, *, timeout: float | None = None) -> BenchmarkResult:  # type: ignore[override]  # no matrix
-        """The whole result, waited for. Raises JobFailed, JobCancelled, DeadlineExceeded."""
+        """Waits for the whole result and returns it. Raises JobFailed, JobCancelled, DeadlineExceeded."""
         call = self._client._call(timeout)
         return self._client._run(call, catalogue.benchmark_result(call, self.id))
 
     def so_far(self) -> BenchmarkResult:
-        """What has been measured by now."""
+        """The measurements so far."""
         call = self._client._call(None)
         return self._client._run(call, catalogue.results(call, self.id))
 
     def plot(self, name: str = "gflops") -> Plot:
-        """One of the service's plots; an unknown name is answered with those there are."""
+        """One of the service's plots. The error for an unknown name lists the valid ones."""
         return Plot(self.drawn(name, "svg").decode())
 
     def drawn(self, name: str, form: str) -> bytes:

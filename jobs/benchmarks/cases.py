@@ -1,4 +1,4 @@
-"""From a spec to its cases on a device, in order. Pure: API and worker come to the same cases."""
+"""Expands a spec into its ordered cases on a device. Pure, so API and worker get the same cases."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from kernels.selection.candidates import NoKernelError
 from kernels.selection.choose import choose
 
 SPARE_BYTES = 1 << 30  # of a device's memory left free beside operands and product: flush buffer, contexts, workspace
-MAX_NAMED = 4  # times that a spec may name each of its cases, on average; a baseline is named by each case beside it
+MAX_NAMED = 4  # how often a spec may name each case, on average; a baseline is named by every case that uses it
 LIBRARY_OF_ACCURACY: dict[AccuracyName, str] = {"tf32": "cublas_tf32", "bf16": "cublas_bf16", "fp16": "cublas_fp16"}
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A kernel with its full config on a problem; `skip` says in a sentence why it cannot be measured there."""
+    """A kernel with its full config on a problem; `skip` is a sentence that says why it cannot be measured there."""
 
     kernel: str
     config: TileConfig
     problem: Problem
-    baseline: str | None = None  # `id` of the case that this one is held against; its own where it is that
+    baseline: str | None = None  # `id` of the case that this one is compared with; its own if it is the baseline
     skip: str | None = None
 
     @property
     def id(self) -> str:
-        """The same in every process and for every run: by it results are kept and compared."""
+        """Identifies the case in every process and run; results are stored and compared under it."""
         p = self.problem
         text = json.dumps([self.kernel, sorted(self.config.items()), p.dtype, p.m, p.n, p.k, p.batch])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -71,7 +71,7 @@ def _shapes(spec: BenchmarkSpec) -> Iterator[tuple[int, int, int, int]]:
 
 
 def expand(spec: BenchmarkSpec, device: DeviceInfo, *, limit: int | None = None) -> tuple[Case, ...]:
-    """The cases of a sweep, those that cannot run there with the reason.
+    """The cases of a sweep; those that cannot run on the device have the reason in `skip`.
 
     Raises InvalidRequest, InvalidConfig where nothing of what a named kernel was asked for can be done anywhere, and
     BenchmarkTooLarge as soon as there are more than `limit`, or so many more that are named again and again.
@@ -108,7 +108,9 @@ def _asked(spec: BenchmarkSpec, problem: Problem, device: DeviceTraits) -> Itera
 
 
 def _axes(spec: BenchmarkSpec, dtype: DTypeName, device: DeviceTraits) -> Iterator[tuple[Kernel, Configs]]:
-    """A group leaves out kernels of other element types, which nobody named. A named kernel is told to be skipped."""
+    """The axes to combine. A group name leaves out kernels of other element types; a kernel given by name is skipped
+    with a reason instead.
+    """
     if isinstance(spec.kernels, str):
         yield from ((kernel, spec.configs) for kernel in _group(spec.kernels, device) if dtype in kernel.accuracy)
         return
@@ -164,7 +166,7 @@ def _configs_asked(kernel: Kernel, configs: Configs) -> Iterable[TileConfig]:
 
 
 def _baseline(spec: BenchmarkSpec, case: Case, device: DeviceTraits) -> Case | None:
-    """The case that this one is held against, of the same problem; None where there is none."""
+    """The case of the same problem that this one is compared with; None if there is none."""
     if spec.baseline == "none":
         return None
     name = spec.baseline if spec.baseline != "auto" else _library_for(case, device)
@@ -202,8 +204,9 @@ def _does_not_fit(problem: Problem, device: DeviceInfo) -> str | None:
 
 
 def check_named(spec: BenchmarkSpec) -> None:
-    """Raises InvalidRequest, InvalidConfig where a kernel that was named can do nothing of what it is asked, on any
-    device: told at once rather than by a skipped record."""
+    """Raises InvalidRequest or InvalidConfig if a named kernel cannot do any of the requested work on any device, so
+    that the caller gets an error at once instead of skipped records.
+    """
     if isinstance(spec.kernels, str):
         return
     for place, item in enumerate(spec.kernels):

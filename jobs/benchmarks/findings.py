@@ -1,4 +1,4 @@
-"""What a benchmark has measured, as the ledger keeps it among the job's findings: names, and how they are read."""
+"""A benchmark's measurements as the ledger stores them among the job's findings: their names, and how to read them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Findings:
 
 
 def read_findings(kept: Mapping[str, bytes]) -> Findings:
-    """What another version wrote is read as far as it can be. The rest is left out, and logged."""
+    """Reads findings from the ledger. Findings of another version that cannot be read are left out and logged."""
     attempts = sorted(_read(kept, "attempt:", AttemptInfo), key=lambda found: found[1].attempt)
     records = sorted(_read(kept, "record:", CaseRecord), key=lambda found: (found[1].round, found[0]))
     samples = {place: one for name, one in _read(kept, "samples:", Samples) if (place := _place(name)) is not None}
@@ -60,7 +60,7 @@ def read_findings(kept: Mapping[str, bytes]) -> Findings:
 
 
 def in_full(records: Iterable[CaseRecord], rounds: int) -> tuple[CaseRecord, ...]:
-    """Without a tuner's halving rounds, which are rounds from `rounds` on, of cases that were timed in full as well."""
+    """Drops a tuner's halving rounds (those from `rounds` on) for cases that were also timed in full."""
     records = tuple(records)
     full = {record.case for record in records if record.round < rounds}
     return tuple(record for record in records if record.round < rounds or record.case not in full)
@@ -76,6 +76,6 @@ def _read(kept: Mapping[str, bytes], kind: str, model: type[Model]) -> Iterator[
 
 
 def _place(name: str) -> tuple[int, str] | None:
-    """Round and case that `samples_name` made a name of; None for any other."""
+    """The round and case that a name from `samples_name` stands for; None for any other name."""
     found = re.fullmatch(r"samples:(\d{1,9}):([^:]*)", name, re.ASCII)
     return (int(found[1]), found[2]) if found else None

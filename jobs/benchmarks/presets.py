@@ -1,7 +1,8 @@
-"""Benchmarks by name: what each measures, and which report's work it does again. Data; a caller may override any field.
+"""Benchmarks by name: what each measures, and which report's experiments it repeats. Data; a caller may override any
+field.
 
-The reports are those of GET /v1/published; configs are theirs, in the catalogue's parameters. They speak of a GPU's
-kernels. Where the device turns out to be a CPU, `on_cpu` replaces what makes no sense there.
+The reports are those of GET /v1/published; configs are theirs, in the catalogue's parameters. They are written for a
+GPU's kernels. If the device is a CPU, `on_cpu` replaces the fields that make no sense there.
 """
 
 from __future__ import annotations
@@ -85,11 +86,13 @@ class Preset:
     on_cpu: Fields = field(default_factory=lambda: LIBRARY)
 
     def summary_on(self, device_class: DeviceClass) -> str:
-        """What it measures on such a device, in one line."""
+        """What the preset measures on such a device, in one line."""
         return self.cpu_summary if device_class == "cpu" else self.summary
 
     def fields(self, overrides: Fields = NOTHING, *, on_cpu: bool = False) -> dict[str, Any]:
-        """Of the whole spec. An override replaces a field; of the objects in PARTS it replaces what it names."""
+        """All fields of the spec. An override replaces a field; in the objects of PARTS it replaces only the fields
+        that it names.
+        """
         changed = [name for name in TITLED if name in overrides]
         title = self.summary_on("cpu" if on_cpu else "gpu")
         if changed:  # the summary is no longer true of it
@@ -275,7 +278,7 @@ PRESETS: Mapping[str, Preset] = {preset.name: preset for preset in _PRESETS}
 
 
 def find_preset(name: object) -> Preset:
-    """Raises UnknownPreset, which lists those there are."""
+    """The preset of that name. Raises UnknownPreset, which lists the valid names."""
     preset = PRESETS.get(name) if isinstance(name, str) else None
     if preset is None:
         raise UnknownPreset(f"There is no preset {name!r}; there are: {', '.join(PRESETS)}.", field="preset")

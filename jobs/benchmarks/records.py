@@ -1,4 +1,4 @@
-"""What a worker records of a benchmark: one measurement for each case in each round, as soon as it is taken.
+"""What a worker records for a benchmark: one measurement for each case in each round, as soon as it is taken.
 
 Names are those of the published records (`kernels/published_records.py`) where they mean the same. Unknown is null.
 """
@@ -24,7 +24,7 @@ StopReason = Literal[
 
 
 class SampleStatistics(Strict):
-    """Of samples of one launch, in microseconds."""
+    """Statistics of the samples of one case, in microseconds per launch."""
 
     min: float = Field(description="Fastest.")
     q1: float = Field(description="First quartile.")
@@ -37,7 +37,7 @@ class SampleStatistics(Strict):
 
 
 class LaunchFigures(Strict):
-    """What a launch takes of the device; null for what a library keeps to itself."""
+    """Device resources of a launch; null where a library does not report them."""
 
     grid: tuple[int, int, int] | None = Field(None, description="Blocks along x, y, z.")
     block: tuple[int, int, int] | None = Field(None, description="Threads of a block along x, y, z.")
@@ -104,7 +104,7 @@ class CaseRecord(Strict):
     cache: CacheState = Field(description="L2 before each sample.")
     flops: int = Field(description="2·m·n·k·batch.")
     bytes_min: int = Field(description="Operands and product, each once.")
-    # Times and speeds are there for status `ok` alone, and for `implausible`, so that one can see why.
+    # Times and speeds are set only for status `ok`, and for `implausible`, so that one can see why.
     kernel_ms: float | None = Field(None, description="Median.")
     gflops: float | None = Field(None, description="flops / kernel_ms / 10⁶.")
     time_us: SampleStatistics | None = Field(None, description="Statistics of the samples.")
@@ -168,7 +168,7 @@ class AttemptInfo(Strict):
 
 
 class BenchmarkSummary(Strict):
-    """What became of a benchmark, in its job's record."""
+    """The outcome of a benchmark, in its job's record."""
 
     cases: int = Field(description="Cases in all.")
     measurements: int = Field(description="Measurements taken: cases times rounds.")

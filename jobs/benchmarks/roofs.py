@@ -1,4 +1,4 @@
-"""A device's measured roofs, out of a `ceilings` benchmark."""
+"""A device's measured roofs, from the results of a `ceilings` benchmark."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from kernels.model.numerics import DTypeName
 
 
 def measured_roofs(found: Iterable[Ceiling], before: Ceilings | None = None) -> Ceilings:
-    """Of each element type the highest, of memory the highest that passes the L2. `before` holds where nothing higher
-    was found. TF32 is no element type: its roof is left out."""
+    """The highest roof for each element type, and for memory the highest one that bypasses the L2 cache. A value in
+    `before` is kept unless a higher one was found. TF32 is not an element type, so its roof is left out.
+    """
     before = before or Ceilings()
     gflops: dict[DTypeName, float] = dict(before.gflops)
     memory = before.memory_gb_s

@@ -1,4 +1,4 @@
-"""How many cases a spec could come to, told without expanding it: a hostile one costs neither time nor memory."""
+"""Bounds the number of cases of a spec without expanding it, so that a hostile spec costs neither time nor memory."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ COUNTLESS = 10**15  # counted no further: a grid may have more combinations than
 
 
 def max_cases(spec: BenchmarkSpec, device_class: DeviceClass) -> int:
-    """No fewer than `expand` gives on such a device, repetitions counted, up to COUNTLESS.
-
-    In time that grows with the text of the spec alone.
+    """An upper bound on the number of cases that `expand` gives on such a device, repetitions included, capped at
+    COUNTLESS. The time it takes depends only on the length of the spec.
     """
     if spec.kind == "ceilings":
         return 0

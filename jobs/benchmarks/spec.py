@@ -1,6 +1,5 @@
-"""What a benchmark is asked for: kernels × shapes × tile configs × element types, and how they are to be timed.
-
-The same model is the body of POST /v1/benchmarks, what the job's record shows, and what the worker reads.
+"""The benchmark request: kernels × shapes × tile configs × element types, and how to time them. The same model is the
+body of POST /v1/benchmarks, part of the job's record, and the worker's input.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Extent = Annotated[int, Field(ge=1, le=LARGEST_EXTENT)]
 
 
 class Shape(Strict):
-    """One product: m×k times k×n; or a batch of them, each of operands of its own."""
+    """One product, m×k times k×n, or a batch of such products with separate operands."""
 
     m: Extent = Field(description="Rows of A and C.", examples=[16])
     n: Extent = Field(description="Columns of B and C.", examples=[8192])
@@ -174,7 +173,7 @@ class DataSpec(Strict):
 
 
 class TimingSpec(Strict):
-    """How a case is sampled, and when that is enough."""
+    """How a case is sampled, and when sampling stops."""
 
     cache: CacheState = Field("cold", description="`cold`: the L2 is written over before each sample.")
     rounds: int = Field(2, ge=1, le=20, description="Passes over all cases, each in another order.")

@@ -15,7 +15,7 @@ from jobs.benchmarks.records import SampleStatistics
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Of rising values, at least one; `share` from 0 to 1."""
+    """The quantile at `share` (0 to 1) of at least one value, in ascending order."""
     place = share * (len(ordered) - 1)
     below = int(place)
     above = min(below + 1, len(ordered) - 1)
@@ -23,7 +23,7 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def summarize(times_us: Sequence[float]) -> SampleStatistics:
-    """Of at least one sample, in any order."""
+    """Statistics of at least one sample, in any order."""
     ordered = sorted(times_us)
     return SampleStatistics(
         min=ordered[0],
@@ -38,7 +38,7 @@ def summarize(times_us: Sequence[float]) -> SampleStatistics:
 
 
 def rel_iqr(ordered: Sequence[float]) -> float:
-    """(q3 − q1) / median of rising values; 0 where the median is."""
+    """(q3 − q1) / median of values in ascending order; 0 if the median is 0."""
     median = quantile(ordered, 0.5)
     return (quantile(ordered, 0.75) - quantile(ordered, 0.25)) / median if median else 0.0
 

@@ -1,8 +1,7 @@
-"""What the service did over the last day, as three series in Redis: fine and short, coarse and long.
+"""History of the last day as three series in Redis, from fine and short to coarse and long.
 
 The sweeper that holds the lock looks at workers and queues, and writes a sample into each series when its step is over.
-A sample is an entry of a stream; fields that another version writes are passed over, and those it does not write are
-unknown.
+A sample is a stream entry. Fields written by another version are ignored, and fields that it did not write are unknown.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Series:
 
     @property
     def kept(self) -> int:
-        """Samples: of its window and one before, which rates are taken from."""
+        """The number of samples to keep: those of its window and one before, from which rates are computed."""
         return round(self.window_s / self.step_s) + 1
 
 
@@ -48,9 +47,9 @@ class Sample:
     at: datetime
     workers: float | None = None
     busy: float | None = None
-    power_w: float | None = None  # of all devices that tell it
+    power_w: float | None = None  # of all devices that report it
     waiting: float | None = None  # at its end
-    oldest_s: float | None = None  # the longest that a job had waited
+    oldest_s: float | None = None  # the longest time that a job had waited
     succeeded: float | None = None
     failed: float | None = None
     cancelled: float | None = None
@@ -80,7 +79,7 @@ class History:
 
     @translated()
     def read(self, series: Series) -> Sequence[Sample]:
-        """Oldest first: those of the window up to now, by Redis' clock, and the one before."""
+        """The samples of the window up to now, by Redis' clock, and the one before it, oldest first."""
         seconds, _ = self._client.time()
         since = int((seconds - series.window_s - series.step_s) * 1000)
         found: Any = self._client.xrange(self._key(series), min=str(max(0, since)))
@@ -129,8 +128,9 @@ class _Step:
 
 
 class HistoryKeeper:
-    """The part of the sweeper that holds the lock. For use by one thread; what a process saw before it lost the lock is
-    lost with it. `depths`: of each queue, how many jobs wait and for how long the first has, in seconds."""
+    """The part of the sweeper that holds the lock. For use by one thread. When a process loses the lock, its unwritten
+    observations are lost. `depths`: for each queue, how many jobs wait, and for how many seconds the first has waited.
+    """
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class HistoryKeeper:
         oldest_s = max((age_s for _, age_s in depths), default=0.0)
         for series in SERIES.values():
             step = self._steps.get(series.name)
-            if step is None or now > step.ends_at_s + series.step_s:  # the lock was elsewhere meanwhile
+            if step is None or now > step.ends_at_s + series.step_s:  # another process held the lock in between
                 step = self._steps[series.name] = _Step(now + series.step_s)
             step.add(workers, oldest_s)
             if now >= step.ends_at_s:

@@ -1,6 +1,5 @@
-"""What workers measured for `auto`, in Redis: shared by all workers on a model of device, with its driver and kernels.
-
-A shape goes by a name and what was measured there is a text; the workers say what both mean.
+"""Measurements for `auto`, in Redis. All workers with the same device model, driver and kernels share them. A shape is
+identified by a name and its measurement is a text; only the workers interpret them.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from jobs.redis.scripts import SERVER_CLOCK, RedisScripts
 LUA_DIR = Path(__file__).parent / "lua"
 MAX_MEASURED, MAX_WANTED = 4096, 1024  # shapes
 KEPT_S = 90 * 86_400  # after the last change
-TUNE_S = 3600  # how long workers that measure only when they are asked to are asked
+TUNE_S = 3600  # how long a request to measure (`make tune`) stays in force
 
 
 class MeasuredShapes:
-    """Of one model. Safe to share between threads. Raises StoreUnavailable, StoreFull."""
+    """The measurements of one device model. Safe to share between threads. Raises StoreUnavailable, StoreFull."""
 
     def __init__(self, client: redis.Redis, *, prefix: str, model: str, clock: str = SERVER_CLOCK) -> None:
         self._client = client
@@ -31,42 +30,42 @@ class MeasuredShapes:
 
     @translated()
     def all(self) -> Mapping[str, str]:
-        """Texts by name; empty ones where nothing came of measuring."""
+        """All measurements by shape name; the text is empty if measuring gave nothing."""
         found: Any = self._client.hgetall(self._key("measured"))
         return {name.decode(): text.decode() for name, text in found.items()}
 
     @translated()
     def of(self, names: Sequence[str]) -> Mapping[str, str]:
-        """The same of these, where there is something."""
+        """The measurements of the given shapes, as far as they exist."""
         found: Any = self._client.hmget(self._key("measured"), list(names)) if names else []
         return {name: text.decode() for name, text in zip(names, found, strict=True) if text}
 
     def want(self, names: Sequence[str]) -> None:
-        """Lists shapes that were asked for, but for those that were tried."""
+        """Adds requested shapes to the list of those to be measured, except shapes that were already tried."""
         if names:
             self._run("want_shapes", self._model, MAX_WANTED, KEPT_S, *names)
 
     @translated()
     def wanted(self, count: int) -> Sequence[str]:
-        """So many of them at most, the last that were asked for first."""
+        """At most `count` shapes to be measured, the most recently requested first."""
         found: Any = self._client.zrevrange(self._key("wanted"), 0, count - 1)
         return [name.decode() for name in found]
 
     def begin(self, name: str) -> bool:
-        """Marks a shape as tried; whether it is to be measured here, and was not tried elsewhere."""
+        """Marks a shape as tried. Returns True if this worker should measure it, False if another already tried it."""
         return bool(self._run("begin_shape", self._model, MAX_MEASURED, KEPT_S, name))
 
     def keep(self, name: str, text: str) -> None:
-        """What was measured there."""
+        """Stores the measurement of a shape."""
         self._run("keep_shape", self._model, MAX_MEASURED, KEPT_S, name, text)
 
     def put_back(self, name: str) -> None:
-        """It was begun here and something came in between."""
+        """Returns a shape whose measurement was begun here but interrupted to the list."""
         self._run("put_back_shape", self._model, name)
 
     @translated()
     def ask(self) -> None:
-        """Asks workers that measure only when they are asked to, for TUNE_S."""
+        """Asks workers with `MATMUL_AUTO_MEASURES=asked` to measure, for TUNE_S seconds."""
         self._client.set(f"{self._prefix}tune", "1", ex=TUNE_S)
 
     @translated()

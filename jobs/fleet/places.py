@@ -1,7 +1,8 @@
-"""Which matrix store a process uses, so that workers of another one take no jobs of this service.
+"""Identifies the matrix store that a process uses, so that a worker with a different store takes no jobs.
 
-A directory is told apart by a random name, to which a symbolic link in it points, and by the inode of that link: a copy
-of a directory is another one. All processes on one Redis share the Redis store. A bucket has such a name in an object.
+A directory is identified by a random name, stored as the target of a symbolic link in it, and by the inode of that
+link, so that a copy of the directory counts as a different store. All processes on one Redis share the Redis store. A
+bucket holds such a name in an object.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ AGREED = (
 
 
 def identity_of(directory: Path) -> str:
-    """Makes it where there is none yet; whoever is first gives it. Raises StoreUnavailable."""
+    """The identity of a directory. The first process that asks creates it. Raises StoreUnavailable."""
     path = directory / IDENTITY
     with translated_disk():
         with suppress(FileExistsError):
@@ -50,12 +51,12 @@ def kind_of(place: str) -> str:
 
 
 def agreed(settings: Settings) -> dict[str, int | float | str]:
-    """What a worker's heartbeat says of its settings."""
+    """The settings that a worker reports in its heartbeat."""
     return {name: getattr(settings, name) for name in AGREED}
 
 
 def disagreement(theirs: Mapping[str, int | float | str], settings: Settings) -> str:
-    """In words, what of them is not as here; empty where all is."""
+    """Describes the settings that differ from this process's; empty if none do."""
     others = [
         f"MATMUL_{name.upper()} is {theirs[name]} there and {mine} here"
         for name, mine in agreed(settings).items()
@@ -65,7 +66,7 @@ def disagreement(theirs: Mapping[str, int | float | str], settings: Settings) ->
 
 
 class ServicePlace:
-    """The store of the service on this Redis, as its API processes tell it. Safe to share between threads."""
+    """The store of the service on this Redis, as its API processes announce it. Safe to share between threads."""
 
     def __init__(self, client: redis.Redis, settings: Settings) -> None:
         self._client = client
@@ -76,7 +77,7 @@ class ServicePlace:
 
     @property
     def mine(self) -> str | None:
-        """This process's own, as it was seen last; None where it could not be used so far."""
+        """This process's own store, as last seen; None if it could not be used so far."""
         if self._settings.store == "s3" and self._mine is not None:
             return self._mine  # a bucket stays where it is
         with suppress(StoreUnavailable):  # whoever needs the store is told; it is no other one for that
@@ -85,14 +86,14 @@ class ServicePlace:
 
     @translated()
     def announced(self) -> str | None:
-        """What was told last; None where no API process has been here. Raises StoreUnavailable."""
+        """The store announced last; None if no API process has announced one. Raises StoreUnavailable."""
         found = cast(bytes | None, self._client.get(self._key))
         return None if found is None else found.decode()
 
     def tell(self) -> None:
-        """For API processes: tells the others, and sees that none has told another one since.
-
-        Raises StoreUnavailable."""
+        """For API processes: announces the store, and checks that no other process has announced a different one.
+        Raises StoreUnavailable.
+        """
         mine = self.mine
         if mine is None:
             return
@@ -108,7 +109,7 @@ class ServicePlace:
             )
 
     def misplaced(self) -> str | None:
-        """For workers: why this one can take no jobs; None where it can. Raises StoreUnavailable."""
+        """For workers: the reason why this worker can take no jobs; None if it can. Raises StoreUnavailable."""
         mine, told = self.mine, self.announced()
         if mine is None or told is None or mine == told:
             return None

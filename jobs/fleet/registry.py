@@ -1,4 +1,4 @@
-"""The register of live workers, in Redis: who said lately that it is there, what it runs on and what it serves."""
+"""The register of live workers, in Redis: recent heartbeats, with each worker's device and the kernels it serves."""
 
 from __future__ import annotations
 
@@ -34,28 +34,29 @@ class WorkerRegistry:
         self._run = RedisScripts(client, prefix, LUA_DIR, clock=clock).run
 
     def beat(self, info: WorkerInfo, ttl_s: float) -> bool:
-        """This worker is live for `ttl_s` from now. Works in a full Redis too: the fleet must not seem gone then.
-        Returns whether an operator drained it."""
+        """Records that this worker is live for `ttl_s` seconds from now. Also works when Redis is full, so that workers
+        do not seem gone. Returns whether an operator drained the worker.
+        """
         return bool(self._run("beat", info.id, info.model_dump_json(), microseconds(ttl_s)))
 
     def live(self) -> Sequence[WorkerInfo]:
-        """Workers heard of within their time that take jobs, by name."""
+        """Live workers that take jobs, by name."""
         return [info for info in self.known() if info.serves]
 
     def known(self) -> Sequence[WorkerInfo]:
-        """Those and, told by their state, workers that are out of service."""
+        """All live workers, including those out of service; `state` tells which."""
         infos = (_read(text) for text in self._run("live"))
         return sorted((info for info in infos if info is not None), key=lambda info: info.id)
 
     @translated()
     def last(self, worker_id: str) -> WorkerInfo | None:
-        """What was last heard of a worker, also past its time; None where that is forgotten."""
+        """A worker's last heartbeat, even if it has expired; None if it is no longer stored."""
         found: Any = self._client.hget(f"{self._prefix}workers:info", worker_id)
         return _read(found) if found else None
 
     @translated()
     def count_mismatch(self, worker_id: str, what: str) -> int:
-        """A product of that worker was wrong; how many such things are known of it. `what` counts once."""
+        """Counts a wrong product of that worker and returns the total. The same `what` is counted only once."""
         key = f"{self._prefix}mismatches:{worker_id}"
         pipe = self._client.pipeline()
         pipe.sadd(key, what)
@@ -65,12 +66,12 @@ class WorkerRegistry:
 
     @translated()
     def keep_roofs(self, device: DeviceInfo) -> None:
-        """The device's measured roofs, for its workers to come."""
+        """Stores the device's measured roofs for its future workers."""
         self._client.hset(f"{self._prefix}roofs", device.uuid or device.name, device.measured.model_dump_json())
 
     @translated()
     def roofs(self, device: DeviceInfo) -> Ceilings:
-        """As kept last for this GPU, or this model of CPU; empty where there are none."""
+        """The roofs stored last for this GPU, or this CPU model; empty if there are none."""
         found: Any = self._client.hget(f"{self._prefix}roofs", device.uuid or device.name)
         try:
             return read(Ceilings, found) if found else Ceilings()
@@ -80,7 +81,9 @@ class WorkerRegistry:
 
     @translated()
     def drain(self, worker_id: str) -> None:
-        """The worker is to end its jobs and take no more, until `resume`. That of workers long gone is forgotten."""
+        """Asks the worker to finish its jobs and take no more until `resume`. Requests for workers that are long gone
+        are forgotten.
+        """
         key, now = f"{self._prefix}workers:drained", time.time()
         said: Any = self._client.hgetall(key)
         if old := [worker for worker, at in said.items() if float(at) < now - DRAINED_TTL_S]:
@@ -89,7 +92,9 @@ class WorkerRegistry:
 
     @translated()
     def resume(self, worker_id: str) -> None:
-        """The worker takes jobs again; also what a new process says, which may have the id of one that was drained."""
+        """Lets the worker take jobs again. A new worker process also calls this, since it may have the id of a drained
+        one.
+        """
         self._client.hdel(f"{self._prefix}workers:drained", worker_id)
 
     @translated()
@@ -98,7 +103,7 @@ class WorkerRegistry:
 
     @translated()
     def gone(self, worker_id: str) -> None:
-        """The worker stops; do not wait until its time is up."""
+        """Removes a worker that stops, without waiting for its heartbeat to expire."""
         pipe = self._client.pipeline()
         pipe.zrem(f"{self._prefix}workers", worker_id)
         pipe.hdel(f"{self._prefix}workers:info", worker_id)
@@ -107,7 +112,7 @@ class WorkerRegistry:
 
 
 def _read(text: Any) -> WorkerInfo | None:
-    """None where a worker of another version wrote what this one cannot read at all."""
+    """Parses a heartbeat; None if a worker of another version wrote it in an unreadable form."""
     try:
         return read(WorkerInfo, text)
     except ValidationError as error:

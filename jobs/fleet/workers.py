@@ -1,4 +1,4 @@
-"""Live workers: what each runs on and which kernels it serves, as its own heartbeat says."""
+"""Live workers: each one's device and the kernels it serves, as reported by its heartbeat."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class WorkerInfo(Strict):
     )
 
     def runs_one_of(self, kernels: Iterable[Kernel], dtype: DTypeName) -> bool:
-        """Whether it serves one of them, and its device takes such operands."""
+        """Whether it serves one of these kernels, and its device supports the element type."""
         traits = self.device.traits
         return any(each.name in self.kernels and each.unsupported_because(traits, dtype) is None for each in kernels)
 
@@ -109,8 +109,9 @@ class WorkerInfo(Strict):
 
 
 def why_unserved(kernel: Kernel, workers: Iterable[WorkerInfo]) -> str | None:
-    """What these workers lack for it, as a sentence, where one has such a device; None where nothing can be told, and
-    where one serves it."""
+    """A sentence saying what these workers lack to serve the kernel, if one has a suitable device; None if one serves
+    it or no reason is known.
+    """
     devices = [worker.device.traits for worker in workers if worker.device.device_class == kernel.device_class]
     reasons = [kernel.unsupported_because(device) for device in devices]
     return next(iter(reasons), None) if all(reasons) else None

@@ -6,7 +6,7 @@ import numpy as np
 
 from jobs.formats.elements import Array
 
-BLOCK_ELEMENTS = 1 << 16  # narrowed at a time, so that what lies between stays in the cache
+BLOCK_ELEMENTS = 1 << 16  # narrowed at a time, so that intermediate results stay in the cache
 _QUIET = np.uint16(0x0040)  # the bit that makes a NaN a quiet one
 
 
@@ -18,7 +18,7 @@ def widen(bits: Array) -> Array:
 def narrow(values: Array) -> Array:
     """The nearest bfloat16 bit patterns (uint16) of float32 values, any shape; ties go to the even one.
 
-    NaN stays NaN; what is too large becomes infinite.
+    NaN stays NaN; values that are too large become infinite.
     """
     flat = np.ascontiguousarray(values, np.float32).reshape(-1)
     bits = np.empty(flat.size, np.uint16)
@@ -28,7 +28,9 @@ def narrow(values: Array) -> Array:
 
 
 def _narrow_block(values: Array, out: Array) -> None:
-    """Adds just under half of the last kept place, or just half where that place is odd, and cuts."""
+    """Rounds half to even: adds just under half of the last kept place (exactly half if that place is odd), then
+    truncates.
+    """
     wide = values.view(np.uint32)
     upper = wide >> np.uint32(16)
     rounded = (wide + ((upper & np.uint32(1)) + np.uint32(0x7FFF))) >> np.uint32(16)

@@ -1,4 +1,4 @@
-"""Floats that numpy has no type for. Matrices hold their bit patterns; here is which numbers those are."""
+"""Converts between numbers and the bit patterns of float types that numpy lacks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def held_as_bits(dtype: DTypeName) -> bool:
 
 
 def widen(elements: Array, dtype: DTypeName) -> Array:
-    """Stored elements as numbers: float32 for bit patterns, exactly; other types as they are, not copied."""
+    """Stored elements as numbers: bit patterns become float32, exactly; other types are returned unchanged, without a
+    copy.
+    """
     return _WIDEN[dtype](elements) if held_as_bits(dtype) else elements
 
 

@@ -1,4 +1,4 @@
-"""Memory that matrices pass through, used again and again: a fresh page costs more than what is written to it."""
+"""Reusable buffers for matrices in transit: the first touch of a fresh page costs more than writing to it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from threading import Lock
 
 
 class Buffers:
-    """Lends up to `count` buffers of `size` bytes. One is in use for as long as any view of it is there, so that no one
-    has to give it back. Safe to share between threads."""
+    """Lends up to `count` buffers of `size` bytes. A buffer is in use as long as any view of it exists, so callers need
+    not return it. Safe to share between threads.
+    """
 
     def __init__(self, count: int, size: int) -> None:
         self._count, self.size = count, size
@@ -15,11 +16,11 @@ class Buffers:
         self._lock = Lock()
 
     def take(self) -> memoryview | None:
-        """All of a buffer; None where all are in use."""
+        """A view of a whole free buffer; None if all are in use."""
         with self._lock:
             for number, buffer in enumerate(self._buffers):
                 if _is_free(buffer):
-                    self._buffers.append(self._buffers.pop(number))  # those in use the longest come first
+                    self._buffers.append(self._buffers.pop(number))  # the ones taken longest ago come first
                     return memoryview(buffer)
             if len(self._buffers) == self._count:
                 return None

@@ -1,8 +1,9 @@
-"""Big-endian and Fortran-order elements into the form that is stored, piece by piece, in bounded memory.
+"""Converts big-endian and Fortran-order elements to the stored form, piece by piece, in bounded memory.
 
 A Fortran-order matrix cannot be passed on as it comes: its first row is complete only with its last byte. `Transposer`
-turns tiles of it round in memory, keeps them in a temporary file, and gathers rows from that; for a matrix of T bytes
-it reads the file in about (T / TILE_BYTES)² runs, whatever the shape. Matrices up to one tile never touch the disk.
+transposes tiles of it in memory, keeps them in a temporary file, and gathers rows from that file; for a matrix of T
+bytes it reads the file in about (T / TILE_BYTES)² runs, whatever the shape. Matrices up to one tile never touch the
+disk.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from jobs.disk import translated_disk, write_all
 from jobs.formats.elements import Array
 
 TILE_BYTES = 8 << 20
-PIECE_BYTES = 1 << 20  # what is handed on at a time where it could be more
+PIECE_BYTES = 1 << 20  # most bytes that are passed on at a time
 SLAB_BYTES = 32 << 10
 
 
@@ -30,10 +31,10 @@ class Sink(Protocol):
 
 
 class _Stage(Sink, Protocol):
-    """A sink that passes on what it takes in another order."""
+    """A sink that passes elements on in another order."""
 
     def finish(self) -> None:
-        """No more comes: passes on what was held back."""
+        """Ends the input: passes on what was held back."""
 
     def close(self) -> None:
         """Drops what was held back."""
@@ -41,7 +42,9 @@ class _Stage(Sink, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reordered:
-    """The way to a sink: `entry` takes elements as they come, and the sink gets them in storage order."""
+    """A chain of stages before a sink: `entry` takes elements as they arrive, and the sink gets them in storage
+    order.
+    """
 
     entry: Sink
     stages: tuple[_Stage, ...]  # in the order in which elements pass them
@@ -65,8 +68,9 @@ def in_storage_order(
     staging_dir: Path | None,
     number_bytes: int | None = None,
 ) -> Reordered:
-    """What has to stand before `sink` so that it gets little-endian, row-major elements: often nothing. `number_bytes`:
-    of the numbers that an element is made of, where they are several, each with its own byte order."""
+    """Puts the stages before `sink` that are needed so that it gets little-endian, row-major elements; often none.
+    `number_bytes` is the size of each number if an element consists of several, whose bytes are swapped separately.
+    """
     turns = _turns(shape, itemsize) if fortran_order and 0 not in shape else []
     stages: list[_Stage] = []
     for rows, columns, element_bytes in reversed(turns):  # from the sink backwards
@@ -92,13 +96,13 @@ def _turns(shape: tuple[int, ...], itemsize: int) -> list[tuple[int, int, int]]:
 
 
 class ByteSwapper:
-    """Turns the bytes of each number round."""
+    """Reverses the bytes of each number."""
 
     def __init__(self, sink: Sink, itemsize: int) -> None:
         self._sink = sink
         self._itemsize = itemsize
         self._dtype = np.dtype(f"u{itemsize}")
-        self._part = b""  # the beginning of an element whose end has not come yet
+        self._part = b""  # the beginning of an incomplete element
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         view = memoryview(data)
@@ -168,7 +172,7 @@ class Transposer:
 
     @property
     def _dtype(self) -> np.dtype[Any]:
-        """Of an element: only its size matters."""
+        """An element's dtype; only its size matters."""
         size = self._element_bytes
         return np.dtype(f"u{size}" if size in (1, 2, 4, 8) else f"V{size}")
 
@@ -200,7 +204,7 @@ class Transposer:
                 self._copy_column(first)
 
     def _runs(self, first: int, count: int) -> list[tuple[int, int, int]]:
-        """Where columns `first` to `first + count` lie: of each tile, its first row, offset and bytes."""
+        """The location of columns `first` to `first + count`: for each tile its first row, offset and bytes."""
         runs = []
         for start in range(0, self._rows, self._tile_rows):
             rows = min(self._tile_rows, self._rows - start)
@@ -229,7 +233,7 @@ class Transposer:
 def _transpose(tile: Array) -> Array:
     """A slab of rows at a time: few enough that a cache line of each stays in L1 while its elements are spread out.
 
-    In one go, rows a power of two apart throw each other out, which takes three to five times as long.
+    Otherwise rows a power of two apart evict each other, which takes three to five times as long.
     """
     rows, columns = tile.shape
     transposed = np.empty((columns, rows), tile.dtype)

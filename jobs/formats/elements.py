@@ -1,4 +1,4 @@
-"""How a matrix's elements lie in memory and in the stores: little-endian, row-major (C order).
+"""The layout of a matrix's elements in memory and in the stores: little-endian, row-major (C order).
 
 bfloat16 and float8_e4m3 are held as bit patterns, uint16 and uint8, because numpy has no such types. A complex number
 is its real part and then its imaginary part.

@@ -12,7 +12,7 @@ _PAIR = {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}
 
 
 def read_factor(value: Any) -> float | tuple[float, float]:
-    """As a JSON document has it. Raises ValueError."""
+    """Parses a factor from a JSON value. Raises ValueError."""
     if isinstance(value, list | tuple) and len(value) == len("ri"):
         real, imaginary = map(_finite, value)
         return real, imaginary
@@ -43,5 +43,5 @@ Factor = Annotated[
 
 
 def as_number(factor: float | tuple[float, float]) -> complex:
-    """A float, or of a pair a complex number."""
+    """The factor as a float, or as a complex number if it is a pair."""
     return complex(*factor) if isinstance(factor, tuple) else factor

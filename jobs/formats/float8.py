@@ -10,11 +10,11 @@ import numpy as np
 
 from jobs.formats.elements import Array
 
-BLOCK_ELEMENTS = 1 << 16  # narrowed at a time, so that what lies between stays in the cache
+BLOCK_ELEMENTS = 1 << 16  # narrowed at a time, so that intermediate results stay in the cache
 MIN_NORMAL = np.float32(2.0**-6)
 SUBNORMALS = np.float32(2.0**9)  # of them to 1, the least being 2^-9
 NAN = np.uint32(0x7F)
-_CUT = np.uint32(20)  # bits of a float32's fraction that this type has not
+_CUT = np.uint32(20)  # bits of a float32's fraction that this type lacks
 _BIAS = np.uint32((127 - 7) << 3)  # between the exponents' zeros
 
 
@@ -38,7 +38,7 @@ def widen(bits: Array) -> Array:
 def narrow(values: Array) -> Array:
     """The nearest bit patterns (uint8) of float32 values, any shape; ties go to the even one.
 
-    What has no nearest number becomes NaN: infinities, and what rounds to more than 448.
+    Infinities, and values that round to more than 448, become NaN.
     """
     flat = np.ascontiguousarray(values, np.float32).reshape(-1)
     bits = np.empty(flat.size, np.uint8)
@@ -48,7 +48,9 @@ def narrow(values: Array) -> Array:
 
 
 def _narrow_block(values: Array, out: Array) -> None:
-    """Normal numbers: adds just under half of the last kept place, or just half where that place is odd, and cuts."""
+    """Rounds normal numbers half to even: adds just under half of the last kept place (exactly half if that place is
+    odd), then truncates.
+    """
     wide = values.view(np.uint32)
     magnitudes = wide & np.uint32(0x7FFFFFFF)
     odd = (magnitudes >> _CUT) & np.uint32(1)

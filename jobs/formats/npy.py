@@ -1,8 +1,8 @@
 """numpy's .npy format, read strictly and written.
 
 A file is `\\x93NUMPY`, two version bytes, the header's length (2 bytes in version 1, else 4), and the header: a Python
-dict display of `descr`, `fortran_order` and `shape`, padded with spaces. It is read by a grammar of its own, which
-knows nothing else of Python. (Format: numpy's `numpy.lib.format`.)
+dict display of `descr`, `fortran_order` and `shape`, padded with spaces. The header is parsed by a dedicated grammar,
+not by a Python parser. (Format: numpy's `numpy.lib.format`.)
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class _Reader:
-    """Reads one token after the other. Raises InvalidMatrix at the first that the grammar does not have."""
+    """Reads one token after the other. Raises InvalidMatrix at the first token that the grammar does not allow."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -60,7 +60,7 @@ class _Reader:
         self._skip_space()
 
     def takes(self, mark: str) -> bool:
-        """Whether `mark` comes next; if so it is passed."""
+        """Consumes `mark` if it comes next; returns whether it did."""
         found = self._text.startswith(mark, self._at)
         if found:
             self._pass(len(mark))
@@ -185,9 +185,8 @@ class NpyParser(MatrixParser):
 
 
 def npy_header(dtype: DTypeName, shape: tuple[int, ...]) -> bytes:
-    """What stands before the elements of an .npy file of version 1: a multiple of 64 bytes.
-
-    Raises UnsupportedDType for what numpy has no type for.
+    """The header of an .npy file of version 1, padded to a multiple of 64 bytes. Raises UnsupportedDType if numpy lacks
+    the type.
     """
     if dtype not in _WRITTEN:
         raise UnsupportedDType(f"npy has no {dtype}; ask for application/x-safetensors or application/octet-stream.")

@@ -1,9 +1,9 @@
-"""Matrices out of a body's bytes, fed piece by piece: what every format has in common.
+"""Parses matrices from a body that is fed piece by piece: what every format has in common.
 
-Nothing is believed: sizes are worked out in Python's unbounded integers and held against each other before anything is
-allocated, a header has a size limit, and a body that is too short or too long is refused. Whatever the body's element
-order, sinks get little-endian, row-major (C order) elements, and memory stays bounded: elements that are in that order
-already pass through uncopied.
+Nothing in the body is trusted: sizes are computed in Python's unbounded integers and compared with each other before
+anything is allocated, a header has a size limit, and a body that is too short or too long is refused. Whatever the
+body's element order, sinks get little-endian, row-major (C order) elements, and memory stays bounded: elements that are
+in that order already pass through uncopied.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def check_shape(dtype: DTypeName, shape: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class MatrixHeader:
-    """What a body says of one matrix in it."""
+    """The header of one matrix in a body."""
 
     dtype: DTypeName
     shape: tuple[int, ...]
@@ -91,7 +91,7 @@ class MatrixParser(ABC):
 
     @abstractmethod
     def _header_bytes(self, head: bytearray) -> int:
-        """Bytes that the header takes, as far as `head` tells; more than it holds means: come again with more."""
+        """The length of the header in bytes, as far as `head` shows. A result larger than `head` asks for more data."""
 
     @abstractmethod
     def _read_header(self, head: bytes) -> Sequence[MatrixHeader]:
@@ -99,7 +99,7 @@ class MatrixParser(ABC):
 
     @property
     def headers(self) -> tuple[MatrixHeader, ...]:
-        """What the body holds; empty before its header is complete."""
+        """The matrices in the body; empty until its header is complete."""
         return tuple(section.header for section in self._sections or ())
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
@@ -111,7 +111,7 @@ class MatrixParser(ABC):
             self._take_elements(view)
 
     def finish(self) -> None:
-        """The body is at its end: raises InvalidMatrix if that is too early, else hands on what was held back."""
+        """Ends the body. Raises InvalidMatrix if bytes are missing; otherwise passes on what was held back."""
         if self._sections is None:
             self._take_header(memoryview(b""))
         if self._sections is None:
@@ -172,8 +172,9 @@ class MatrixParser(ABC):
                 self._current += 1
 
     def close(self) -> None:
-        """Drops temporary files, and `open_sink`, which is mostly a method of who holds the parser: else only a search
-        for garbage would find the two. Harmless twice."""
+        """Drops temporary files and the reference to `open_sink`, usually a method of the parser's owner; otherwise
+        that cycle would be freed only by garbage collection. May be called twice.
+        """
         self._open_sink = None
         for section in self._sections or ():
             section.reordered.close()
@@ -186,7 +187,9 @@ class MatrixParser(ABC):
 
 
 class OctetParser(MatrixParser):
-    """A body of elements alone, little-endian and row-major; `header` comes from elsewhere in the request."""
+    """Parses a body that consists only of elements, little-endian and row-major; `header` comes from elsewhere in the
+    request.
+    """
 
     def __init__(self, header: MatrixHeader, open_sink: OpenSink, *, body_bytes: int | None = None) -> None:
         super().__init__(open_sink, body_bytes=body_bytes)

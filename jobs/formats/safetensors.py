@@ -80,7 +80,7 @@ def _metadata(value: object) -> dict[str, str]:
 
 
 def _integers(value: object) -> list[int] | None:
-    """A JSON array of integers; True is none, though Python thinks so."""
+    """A JSON array of integers. True is not accepted, although bool is a subclass of int in Python."""
     return value if isinstance(value, list) and all(type(item) is int for item in value) else None
 
 
@@ -98,7 +98,9 @@ def _tensor(name: str, value: object) -> _Tensor:
 
 
 def _tiled(tensors: list[_Tensor]) -> list[_Tensor]:
-    """In the order of their elements, once they are seen to lie end to end, each as long as its shape says."""
+    """Sorts the tensors by offset, and checks that they are contiguous and that each is as long as its shape
+    requires.
+    """
     tensors.sort(key=lambda tensor: (tensor.begin, tensor.end))
     end = 0
     for tensor in tensors:
@@ -168,9 +170,8 @@ class SafetensorsParser(MatrixParser):
 
 
 def safetensors_header(tensors: Mapping[str, tuple[DTypeName, tuple[int, ...]]]) -> bytes:
-    """What stands before the elements of `tensors` (name → dtype, shape), which follow in that order without gaps.
-
-    A multiple of 8 bytes. Raises UnsupportedDType for what the format has no name for.
+    """The file header for `tensors` (name → dtype, shape), whose elements follow in that order without gaps. Its length
+    is a multiple of 8 bytes. Raises UnsupportedDType if the format has no name for a type.
     """
     if unknown := [dtype for dtype, _ in tensors.values() if not in_safetensors(dtype)]:
         raise UnsupportedDType(

@@ -9,18 +9,18 @@ from jobs.errors import OperandFailed
 from jobs.models import JobError, MatmulRequest, product_id
 from jobs.states import JobState
 
-# Ends of a job that give no product, as a sentence has them; as in lua/common_chains.lua.
+# How a job ended without a product, as words in a sentence; the same as in lua/common_chains.lua.
 ENDS = {JobState.FAILED: "failed", JobState.CANCELLED: "was cancelled"}
 
 
 class Taken(IntFlag):
-    """What became of a success."""
+    """The result of reporting a success: flags."""
 
     NO = 0  # the attempt no longer owns the job
     YES = 1
-    AWAITED = 2  # the same, and other jobs waited for its product
-    SHARED = 4  # beside one of these: others need operands that were stored for it, which stay
-    NO_ROOM = 8  # instead of these: the stores' bounds leave no room for its product, and the job runs still
+    AWAITED = 2  # recorded, and other jobs waited for its product
+    SHARED = 4  # added to one of these: other jobs need operands that were stored for it, so they stay
+    NO_ROOM = 8  # instead of these: the store has no room for its product, and the job is still running
 
     @property
     def is_taken(self) -> bool:
@@ -28,7 +28,9 @@ class Taken(IntFlag):
 
 
 def operand_failed(job_id: str, end: str, *, field: str | None = None) -> OperandFailed:
-    """Why a job cannot run: one that an operand names ended so, as ENDS says it."""
+    """The error of a job that cannot run because the job that an operand names ended without a product (`end`, one of
+    ENDS).
+    """
     return OperandFailed(
         f"An operand is the product of {job_id}, which {end}; retry that job and then this one, or submit both anew.",
         field=field,
@@ -36,13 +38,15 @@ def operand_failed(job_id: str, end: str, *, field: str | None = None) -> Operan
 
 
 def unmet_error() -> str:
-    """The error of a job that waited in vain, as JSON with places for the other job and its end."""
+    """The error of a job whose awaited product never came, as a JSON template with placeholders for the other job and
+    its end.
+    """
     error = operand_failed("@job@", "@end@")
     return JobError(type=error.type, detail=error.detail).model_dump_json()
 
 
 def sources_of(request: object) -> dict[str, str]:
-    """By operand, the job whose product it is."""
+    """For each operand that is a job's product, the id of that job."""
     if not isinstance(request, MatmulRequest):
         return {}
     return {name: ref.job for name, ref in request.operands.items() if ref.job is not None}

@@ -1,4 +1,4 @@
-"""A job as the ledgers keep it, and how it becomes the record that HTTP shows."""
+"""A job as the ledgers store it, and its conversion to the record that HTTP shows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jobs.timing import Timing
 from jobs.tracing.request_trace import log_fields
 
 EVENTS_TTL_S = 3600  # how long a job's events outlive its end; as in lua/common.lua
-EVENTS_KEPT = 1000  # a job's last so many events; as in lua/common.lua
+EVENTS_KEPT = 1000  # most events kept for a job; as in lua/common.lua
 SCAN_LIMIT = 1000  # jobs that a filtered listing looks at for one page
 LOST_LIMIT = 500  # lost messages reported at a time
 
@@ -62,7 +62,7 @@ class JobRow:
     batch: str | None = None  # jobs with the same one may be computed in one launch
     in_record: str = ""  # the operands there
     held: int = 0  # bytes that it is charged for matrices in its record
-    product_bytes: int = 0  # room in the record for its product; 0: the product goes to the store
+    product_bytes: int = 0  # space in the record for its product; 0: the product goes to the store
     attempts: dict[str, int] = field(default_factory=dict)  # of other jobs, whose products are operands
     waits: bool = False  # for such a product
     unserved: bool = False  # no live worker takes from its queue
@@ -73,7 +73,7 @@ class JobRow:
         return JobMessage(self.id, self.attempt, self.queue, self.number, self.timeout_us / 1e6)
 
     def job(self, queue_position: int | None, *, packed_product: bytes | None = None) -> Job:
-        """`queue_position` counts from 1; None where it does not wait. `packed_product`: as `Job` has it."""
+        """The job. `queue_position` counts from 1; None if the job does not wait. `packed_product`: as in `Job`."""
         return Job(
             record=self._record(queue_position),
             owner=self.owner,
@@ -129,7 +129,7 @@ class JobRow:
         return self.request
 
     def missing(self) -> dict[str, str]:
-        """By operand, the job whose product is not there yet."""
+        """For each operand whose product does not exist yet, the id of its job."""
         return {name: job for name, job in sources_of(self.request).items() if name not in self.attempts}
 
     def _progress(self) -> Progress:
@@ -155,7 +155,7 @@ class JobRow:
 
 
 def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
-    """A job that was just recorded, as lua/submit.lua does it."""
+    """The row that lua/submit.lua writes for a new job."""
     packed = {name: matrix for name in OPERANDS if (matrix := getattr(job.matrices, name))}
     return JobRow(
         id=job.id,
@@ -182,7 +182,7 @@ def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
     )
 
 
-# What scripts read of a job: as READ in lua/common.lua.
+# The fields of a job that scripts read: the same as READ in lua/common.lua.
 READ = (
     *("state", "attempt", "version", "owner", "seq", "held", "ttl", "in_record", "reply_to", "queued", "started"),
     *("created", "a_attempt", "b_attempt", "waits", "needs", "dependents", "cost", "id", "queue", "runs", "timeout"),
@@ -193,7 +193,9 @@ READ = (
 def claimed_row(
     values: Sequence[bytes | None], *, version: int, started_us: int, c_attempt: bytes | None, progress: bytes | None
 ) -> JobRow:
-    """A job that a worker holds now. Raises NotUnderstood where this version does not know what it asks for."""
+    """The row of a job that a worker has just claimed. Raises NotUnderstood if this version does not know what the job
+    asks for.
+    """
     fields = {name: value for name, value in zip(READ, values, strict=True) if value is not None}
     fields |= {"state": b"running", "version": b"%d" % version, "started": b"%d" % started_us}
     fields |= {name: value for name, value in (("c_attempt", c_attempt), ("progress", progress)) if value is not None}
@@ -202,8 +204,10 @@ def claimed_row(
 
 
 def row_from_hash(flat: Sequence[bytes]) -> JobRow:
-    """A row from HGETALL's name, value, name, value…; the fields are those that lua/*.lua write. What another version
-    wrote is read as far as it can be. Raises RecordUnreadable where that is not even what scripts keep of every job."""
+    """A row from HGETALL's name, value, name, value…; the fields are those that lua/*.lua write. Fields written by
+    another version are read as far as possible. Raises RecordUnreadable if even the fields that scripts keep of every
+    job cannot be read.
+    """
     fields = {name.decode(): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
     try:
         return _row(fields, request_to_show(fields["kind"].decode(), fields["request"]))
@@ -238,7 +242,7 @@ def _row(fields: Mapping[str, bytes], request: Request) -> JobRow:
         error=error_of(fields.get("error")) if state is JobState.FAILED else None,
         idem=fields["idem"].decode() if "idem" in fields else None,
         batch=fields["batch"].decode() if "batch" in fields else None,
-        in_record=fields["in_record"].decode().removesuffix("C"),  # which tells scripts alone that c is a job's product
+        in_record=fields["in_record"].decode().removesuffix("C"),  # only scripts use it: c is a job's product
         held=_whole(fields.get("held", b"0")),
         product_bytes=_whole(fields["product_bytes"]),
         attempts={name: _whole(fields[f"{name}_attempt"]) for name in OPERANDS if f"{name}_attempt" in fields},
@@ -254,14 +258,14 @@ def _optional_int(fields: Mapping[str, bytes], name: str) -> int | None:
 
 
 def _whole(text: bytes) -> int:
-    """A count, a size or a time as scripts write them. Raises ValueError for one that no instant can be made of."""
+    """Parses a count, size or time written by a script. Raises ValueError if it is out of range for a point in time."""
     if not 0 <= (value := int(text)) <= _LAST_US:
         raise ValueError
     return value
 
 
 def job_error(kind: type[JobFailed]) -> JobError:
-    """The error of a record, in the words of the error tree."""
+    """The error of a record, with type and title from the error tree."""
     error = kind()
     return JobError(type=error.type, detail=error.detail)
 
@@ -271,7 +275,7 @@ def cursor_after(seq: int) -> str:
 
 
 def cursor_seq(cursor: str) -> int:
-    """The place a cursor stands for. Raises InvalidRequest where it is none of ours."""
+    """The sequence number that a cursor stands for. Raises InvalidRequest if the cursor is not valid."""
     try:
         text = base64.b64decode(cursor.encode() + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         if (found := re.fullmatch(rb"j(\d{1,15})", text)) is None:
@@ -282,7 +286,7 @@ def cursor_seq(cursor: str) -> int:
 
 
 def event_place(event_id: str) -> tuple[int, int]:
-    """A stream id as numbers. Raises InvalidRequest where it is none."""
+    """A stream id as a pair of numbers. Raises InvalidRequest if it is not valid."""
     found = _EVENT_ID.fullmatch(event_id)
     place = (int(found[1]), int(found[2] or 0)) if found else (-1, 0)
     if not all(0 <= part < 1 << 64 for part in place):

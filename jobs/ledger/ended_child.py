@@ -1,5 +1,5 @@
-"""What the process in which a worker ran its jobs leaves behind when it dies: taken back at once, by who knows of its
-death. The sweeper does the same once the leases run out.
+"""Requeues the jobs of a worker's child process as soon as its parent sees that it died. Otherwise the sweeper does so
+once the leases expire.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jobs.tracing.spans import LostAttempt
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """A job as it was lost, and what became of it."""
+    """A requeued job, and the attempt that was lost."""
 
     job_id: str
     attempt: int
@@ -40,12 +40,10 @@ class EndedChildren:
         self._run = RedisScripts(client, prefix, LUA_DIR, clock=clock, after=MATRICES_LUA_DIR).run
 
     def take_back(self, worker: str, *, max_attempts: int, messages: Sequence[str] = ()) -> Sequence[TakenBack]:
-        """Every job that this worker runs, by the ledger: queued again, or failed where `max_attempts` runs were made.
-        One that did not run alone has a second run in any case.
-
-        `messages` (`<job id>.<attempt>`) were fetched: where the job still waits its message is sent again.
-
-        To be called only while no process of this worker takes jobs.
+        """Takes back every job that this worker runs according to the ledger: each is queued again, or failed after
+        `max_attempts` runs. A job that shared its child with others gets a second run in any case. `messages` (`<job
+        id>.<attempt>`) had been fetched: if a job still waits, its message is sent again. Call this only while no
+        process of this worker takes jobs.
         """
         lost, late = job_error(WorkerLost), job_error(TimeLimitExceeded)
         errors = (lost.model_dump_json(), lost.type, late.model_dump_json(), late.type)

@@ -1,4 +1,4 @@
-"""The end of a job, as the script that ends it tells the service process whose caller waits for it."""
+"""The end of a job, as published by the script that ends it to the service process whose caller waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jobs.states import JobState
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """What the end of a product's job changed, as told to the service process whose caller waits for it."""
+    """What changed at the end of a product's job, sent to the service process whose caller waits."""
 
     job_id: str
     # state, attempt, version; times: queued, started ('' where it never was), finished; and of each operand the attempt
@@ -26,7 +26,7 @@ class JobEnd:
     product: bytes  # what of it is in the record
 
     def of(self, job: NewJob, recorded: Job) -> Job:
-        """That job as it is now. `recorded`: as it was when it was recorded."""
+        """The job as it is now. `recorded` is the job as it was submitted."""
         state, attempt, version, queued, started, finished, *products = self.head
         created_us = us_of(recorded.record.created_at)
         row = new_row(job, seq=0, created_us=created_us, number=0)
@@ -40,7 +40,7 @@ class JobEnd:
 
 
 def ends_from_answers(data: bytes) -> list[JobEnd]:
-    """Out of what `answer` in lua/common.lua publishes. Raises ValueError where it is something else."""
+    """Parses what `answer` in lua/common.lua publishes. Raises ValueError for anything else."""
     ends = []
     parts = iter(_strings(data))
     for head, outcome, error, product in zip(parts, parts, parts, parts, strict=True):
@@ -50,7 +50,7 @@ def ends_from_answers(data: bytes) -> list[JobEnd]:
 
 
 def _strings(data: bytes) -> list[bytes]:
-    """What comes one after the other, each after its length."""
+    """Yields the length-prefixed strings."""
     strings: list[bytes] = []
     place = 0
     while place < len(data):

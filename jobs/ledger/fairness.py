@@ -1,4 +1,4 @@
-"""Fairness between owners in each queue: what the sweeper asks of a ledger. See lua/common_fairness.lua."""
+"""Fairness between owners in each queue: the part that the sweeper calls. See lua/common_fairness.lua."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class FairQueues(ABC):
 
     @abstractmethod
     def refill(self, workers: Mapping[str, int]) -> int:
-        """Sets how many workers take from each of these queues, which is how many messages of one owner may wait there
-        (at least one; of an open server all), and sends what may be sent now; how many messages.
+        """Sets how many workers consume each of these queues, and so how many messages of one owner may wait there (at
+        least one; without keys, all). Sends the messages that may now be sent and returns their number.
 
         Raises StoreUnavailable."""
 

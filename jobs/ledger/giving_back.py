@@ -1,4 +1,4 @@
-"""Where a store or its disk is full: an attempt that finds no room, and a Redis that cannot keep what it said."""
+"""Handles full stores and disks: attempts that find no room, and a Redis that cannot persist its changes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from jobs.states import JobState
 
 
 class GivesBack(ABC):
-    """The part of a ledger that sees to them."""
+    """The part of a ledger that handles these cases."""
 
     @abstractmethod
     def give_back(self, job_id: str, attempt: int, error: JobError, *, timeout_s: float) -> JobState | None:
-        """running → queued, behind all others, with attempt + 1, and without a run counted; or → failed, with `error`,
-        once `timeout_s` have passed since the job was first given back after its submission or redrive.
-
-        Its state then; None where the attempt no longer owns the job.
+        """running → queued, at the end of the queue, with attempt + 1 but without counting a run; or → failed with
+        `error`, once `timeout_s` have passed since the job was first given back after its submission or redrive.
+        Returns the new state; None if the attempt no longer owns the job.
         """
 
     @abstractmethod
     def check_written(self, *marks: Mark) -> None:
-        """Raises StoreUnavailable where a change that was answered before this call would not outlive a crash of the
-        store, or a failover to a replica that is to have it. A failover in between is noticed by `marks`, what the
-        changes left in their jobs."""
+        """Raises StoreUnavailable if a change that was answered before this call would not survive a crash of the
+        store, or a failover to a replica. `marks`, which the changes left in their jobs, reveal a failover in between.
+        """
 
 
 class RedisGivesBack(GivesBack):

@@ -1,4 +1,6 @@
-"""How many jobs may wait, and be kept once they ended; what one owner may have in flight and ask for in a minute."""
+"""Limits on waiting jobs and on ended jobs that are kept, and quotas on what one owner may have in flight and request
+per minute.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from jobs.models import JobKind, MatmulRequest, NewJob
 
 
 class Quota(NamedTuple):
-    """The most of one owner's; 0 for any number."""
+    """Limits for one owner; 0 means unlimited."""
 
     jobs: int = 0  # in flight: queued and running
     bytes: int = 0  # of their operands and products, wherever those are
@@ -18,7 +20,7 @@ class Quota(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What a job counts for."""
+    """What a job counts in its owner's quota."""
 
     bytes: int = 0
     flops: float = 0.0
@@ -29,7 +31,7 @@ NO_COST = Cost()
 
 
 class Limits(NamedTuple):
-    """A waiting job past one of them is refused; of those that ended the oldest is forgotten."""
+    """A new job beyond a limit is refused; of ended jobs beyond a limit, the oldest are deleted."""
 
     all: int
     of_owner: int
@@ -40,7 +42,7 @@ QuotaOf = Callable[[str], Quota]  # of an owner
 
 
 class NewBenchmark(NewJob):
-    """A benchmark to be recorded, with the operations that it comes to, as estimated."""
+    """A benchmark to be recorded, with its estimated number of operations."""
 
     kind: JobKind = "benchmark"
     flops: float
@@ -51,7 +53,7 @@ def no_quota(_owner: str) -> Quota:
 
 
 def limit_arguments(limits: Limits, quota: Quota, cost: Cost = NO_COST) -> tuple[int, str]:
-    """As scripts take them, the second one for lua/common_quotas.lua."""
+    """The limits as script arguments; the second is for lua/common_quotas.lua."""
     if quota == NO_QUOTA:
         return limits.all, str(limits.of_owner)
     return limits.all, " ".join(f"{number:.17g}" for number in (limits.of_owner, *quota, *cost))
@@ -64,7 +66,9 @@ def cost_of(job: NewJob) -> Cost:
 
 
 def quota_exceeded(reply: Sequence[bytes | int]) -> QuotaExceeded:
-    """The refusal of lua/common_quotas.lua: which limit, how much it is, and after how many seconds to try again."""
+    """The error for a refusal by lua/common_quotas.lua, which gives the limit, its value, and after how many seconds to
+    retry.
+    """
     match reply[1:]:
         case [b"jobs", most, _]:
             return QuotaExceeded(f"This API key has {_number(most)} jobs in flight, as many as it may; {_WHEN}.")
@@ -91,8 +95,9 @@ def _number(text: bytes | int) -> str:
 
 
 class Beside(NamedTuple):
-    """How many jobs a worker may have under way beside each other after a claim. Light ones, of whose matrices none has
-    more than `side` rows or columns, are counted apart, if there may be any."""
+    """How many jobs a worker may have in progress at the same time after a claim. Light jobs, whose matrices have at
+    most `side` rows and columns, are counted separately, if allowed.
+    """
 
     heavy: int
     light: int = 0

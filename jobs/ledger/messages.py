@@ -9,5 +9,5 @@ from dataclasses import dataclass
 class MessageFormat:
     """How a message is put into the broker (`jobs.queue.message_format`)."""
 
-    lists: str  # what the names of the broker's lists begin with; the queue's name follows
+    lists: str  # prefix of the broker's lists; the queue's name follows
     template: str  # a message as Celery reads it, for `string.format` in lua/common.lua

@@ -1,4 +1,4 @@
-"""Jobs that go from one queue to another."""
+"""Moving jobs from one queue to another."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ class Waiting:
 
 
 class Moves:
-    """`run` runs the ledger's scripts, and `messages` is what they are given to send some. Raises StoreUnavailable."""
+    """`run` runs the ledger's scripts; `messages` are the arguments with which they send messages. Raises
+    StoreUnavailable.
+    """
 
     def __init__(self, run: Callable[..., Any], messages: tuple[str, str]) -> None:
         self._run = run
         self._messages = messages
 
     def waiting(self, queue: str, *, after: str | None, limit: int) -> tuple[str | None, Sequence[Waiting]]:
-        """Jobs of a queue in its order, and where to go on, None after the last."""
+        """Jobs of a queue in order, and the position to continue from; None after the last."""
         last, *found = self._run("queued", queue, "-inf" if after is None else f"({after}", limit)
         jobs = [Waiting(job_id.decode(), int(attempt), request) for job_id, attempt, request in found]
         return last.decode() or None, jobs
 
     def move(self, job: Waiting, *, source: str, target: str) -> bool:
-        """False where the job is no longer queued there under that attempt."""
+        """Moves a job; False if it is no longer queued there under that attempt."""
         return bool(self._run("move", job.job_id, job.attempt, source, target, *self._messages))

@@ -26,7 +26,9 @@ UNREAD_ERROR = JobError(
 
 
 def request_to_run(kind: str, text: bytes) -> Request:
-    """Raises NotUnderstood where this version does not know all of it: it might compute something else."""
+    """Parses a request to be computed. Raises NotUnderstood if this version does not know all of it, because it might
+    compute something else.
+    """
     try:
         return REQUESTS[kind].model_validate_json(text)
     except (KeyError, ValidationError) as error:
@@ -34,7 +36,9 @@ def request_to_run(kind: str, text: bytes) -> Request:
 
 
 def request_to_show(kind: str, text: bytes) -> Request:
-    """For everyone else. Names may be unknown, but for those of element types: with these one reckons."""
+    """Parses a request to be shown. Unknown names are allowed, except of element types, which are needed for computing
+    sizes.
+    """
     try:
         found = read(REQUESTS[kind], text)
     except (KeyError, ValidationError):
@@ -44,7 +48,7 @@ def request_to_show(kind: str, text: bytes) -> Request:
 
 
 def progress_of(fields: Mapping[str, bytes]) -> Progress:
-    """How far a job is; at its beginning where that cannot be read. Raises ValueError."""
+    """A job's progress; that of an unstarted job if it cannot be read. Raises ValueError."""
     try:
         progress = read(Progress, fields["progress"]) if "progress" in fields else NO_PROGRESS
     except ValidationError:
@@ -53,7 +57,7 @@ def progress_of(fields: Mapping[str, bytes]) -> Progress:
 
 
 def outcome_of(kind: str, text: bytes | None) -> Outcome | BenchmarkOutcome | None:
-    """Each field that cannot be read is None."""
+    """The outcome of a job; fields that cannot be read are None."""
     model: type[Outcome | BenchmarkOutcome] = BenchmarkOutcome if kind == "benchmark" else Outcome
     if text is None:
         return None
@@ -77,7 +81,7 @@ def note_estimate(scripts: RedisScripts, job_id: str, *, seconds: float, measure
 
 
 def _seeded(progress: Progress, fields: Mapping[str, bytes]) -> Progress:
-    """With the estimate in the place of what a job that has not ended does not know yet."""
+    """Fills in the estimate where an unfinished job has no progress yet."""
     if progress.eta_s is not None or "estimate" not in fields or fields["state"] not in (b"queued", b"running"):
         return progress
     began = int(fields["started"]) / 1e6 if fields["state"] == b"running" else None

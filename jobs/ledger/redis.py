@@ -1,5 +1,5 @@
-"""The ledger in Redis. Each method is one Lua script (`jobs/ledger/lua`), so a crash never leaves half of a change.
-What is kept where is listed in `jobs/ledger/lua/common.lua`.
+"""The ledger in Redis. Each method is one Lua script (`jobs/ledger/lua`), so a crash never leaves a change half done.
+`jobs/ledger/lua/common.lua` lists the keys.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
     ) -> None:
         self._client, self._prefix, self._replicas = client, prefix, replicas
         self._when_unreadable = when_unreadable  # called for each job that a page leaves out
-        self._messages = messages.lists, messages.template  # what scripts that queue a job are given last
+        self._messages = messages.lists, messages.template  # the last arguments of scripts that queue a job
         self._bounds = bounds  # of matrices, in records and in the store together
         self._quota_of, self._max_ended = quota_of, max_ended
         self._idempotency_ttl_ms = round(idempotency_ttl_s * 1000)
@@ -93,7 +93,7 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
     async def submit_on(
         self, line: ScriptLine, job: NewJob, *, max_queued: int, max_queued_per_owner: int
     ) -> tuple[Job, JobMessage | None]:
-        """The same from an event loop, without an Idempotency-Key."""
+        """As `submit`, from an event loop and without an Idempotency-Key."""
         reply = await line.run("submit", *self._submission(job, Limits(max_queued, max_queued_per_owner), None))
         return submitted(reply, job, self._bounds)
 
@@ -285,12 +285,12 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
 
     # ---- inside ----
     def _binding(self, owner: str, idempotency: IdempotencyKey | None) -> tuple[str, str, int]:
-        """What scripts that bind a key are given; empty strings for none."""
+        """Arguments of scripts that bind a key; empty strings if there is none."""
         bound = (key_digest(owner, idempotency.key), idempotency.fingerprint) if idempotency else ("", "")
         return *bound, self._idempotency_ttl_ms
 
     def _run_on(self, script: str, job_id: str, *args: str | bytes | int) -> Any:
-        """Runs a script on one job. Raises JobNotFound for what cannot be a job's id."""
+        """Runs a script on one job. Raises JobNotFound if the id cannot be valid."""
         if not _JOB_ID.fullmatch(job_id):
             raise JobNotFound
         return self._run(script, job_id, *args)

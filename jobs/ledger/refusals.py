@@ -1,7 +1,6 @@
-"""Jobs that a worker claimed and whose request its version does not know.
-
-They are given back as they were: no attempt is used up. Another worker may understand them; where every live worker of
-their queue refused them, for long, they fail.
+"""Handles jobs that a worker claimed but whose request its version does not understand. They are returned to the queue
+without using up an attempt, since another worker may understand them. If every live worker of their queue has refused
+them for long enough, they fail.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from jobs.redis.clock import microseconds
 from jobs.stored import NotUnderstood
 from jobs.tracing.request_trace import log_fields
 
-LONGEST_PAUSE_S = 10.0  # from a refusal until the job is offered again; it begins with none, and then one second
-LIMIT = 1000  # jobs that are looked at in one sweep
+LONGEST_PAUSE_S = 10.0  # longest pause from a refusal until the next offer; the first is none, the second one second
+LIMIT = 1000  # jobs examined in one sweep
 ID, ATTEMPT, TRACE = map(READ.index, ("id", "attempt", "trace"))
 
 log = structlog.get_logger(__name__)
@@ -35,7 +34,7 @@ class Refusals:
         self._run = run
 
     def understood(self, worker: str, replies: Sequence[Any]) -> list[Claimed]:
-        """Out of what lua/claim.lua replied to this worker; the other jobs are given back."""
+        """The jobs in a reply of lua/claim.lua that this worker understands; the others are returned to the queue."""
         claimed, refused = [], []
         for reply in replies:
             try:
@@ -49,7 +48,7 @@ class Refusals:
         return claimed
 
     def _refuse(self, worker: str, jobs: Sequence[tuple[str, str]]) -> None:
-        """Jobs and attempts that this worker has just claimed. Where Redis is away their leases run out."""
+        """Returns jobs that this worker has just claimed. If Redis is unavailable, their leases expire instead."""
         flat = [part for job in jobs for part in job]
         try:
             self._run("refuse", worker, microseconds(LONGEST_PAUSE_S), *flat)
@@ -57,7 +56,9 @@ class Refusals:
             log.warning("jobs could not be given back; the sweeper will see to them")
 
     def give_up(self, live: Sequence[WorkerInfo], *, older_than_s: float) -> int:
-        """Fails jobs, first refused so long ago, that all live workers of their queue refused; how many."""
+        """Fails jobs that all live workers of their queue refused and whose first refusal is old enough; returns how
+        many.
+        """
         error = NotUnderstood()
         about = JobError(type=error.type, detail=error.detail).model_dump_json(), error.type
         count = 0

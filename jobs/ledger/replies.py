@@ -1,4 +1,4 @@
-"""What the ledger's scripts answer, as Python has it."""
+"""Converts replies of the ledger's scripts to Python objects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADVICE = {
 
 
 def row_and_job(reply: Sequence[Any]) -> tuple[JobRow, Job]:
-    """A job out of a script's reply: outcome, hash, place in the queue (from 0, or -1)."""
+    """Parses a job from a script's reply: outcome, hash, position in the queue (from 0, or -1)."""
     row = row_from_hash(reply[1])
     return row, row.job(reply[2] + 1 if reply[2] >= 0 else None)
 
@@ -35,8 +35,9 @@ def job_of(reply: Sequence[Any]) -> Job:
 
 
 def claimed_job(reply: Sequence[Any], worker: str) -> Claimed:
-    """A job out of what lua/claim.lua replies of it: what it read, and the version, the start, operands, the attempt
-    that made c where another job did, and how far it is if it was claimed before."""
+    """Parses a job from a reply of lua/claim.lua: the fields that it read, version, start time, operands, the attempt
+    that made c if c is another job's product, and the progress if the job was claimed before.
+    """
     values, version, started, operands, c_attempt, *progress = reply
     again = progress[0] if progress else None
     row = claimed_row(values, version=int(version), started_us=int(started), c_attempt=c_attempt, progress=again)
@@ -68,7 +69,7 @@ def submitted(reply: Sequence[Any], job: NewJob, bounds: Bounds) -> tuple[Job, J
 
 
 def refuse_operand(reply: Sequence[Any]) -> NoReturn:
-    """The product of another job will not be there. Raises OperandMissing, OperandFailed."""
+    """Raises OperandMissing or OperandFailed, because another job's product will not exist."""
     outcome, field, *about = (part.decode() for part in reply)
     if outcome == "operand_missing":
         raise OperandMissing(field=field)
@@ -95,14 +96,14 @@ def redriven(reply: Sequence[Any]) -> tuple[Job, JobMessage | None]:
 
 
 def event_of(entry: Sequence[Any]) -> JobEvent:
-    """An event out of what XRANGE gives: its id, and names and values."""
+    """Parses an event from an XRANGE entry: its id, and names and values."""
     event_id, flat = entry
     fields = dict(zip(flat[::2], flat[1::2], strict=True))
     return JobEvent(id=event_id.decode(), event=fields[b"event"].decode(), data=json.loads(fields[b"data"]))
 
 
 def counts_of(counted: Sequence[bytes | None], running: int, ended: int) -> Mapping[JobState, int]:
-    """How many jobs are in each state. `counted`: those that wait, failed, were cancelled, and are pinned."""
+    """The number of jobs in each state. `counted`: those that wait, failed, were cancelled, and are pinned."""
     queued, failed, cancelled, *pinned = (int(value or 0) for value in counted)
     return {
         JobState.QUEUED: queued,

@@ -1,4 +1,4 @@
-"""A new job as lua/submit.lua takes it."""
+"""A new job as arguments of lua/submit.lua."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from jobs.models import BenchmarkOutcome, MatmulRequest, NewJob, Outcome
 from jobs.redis.clock import microseconds
 from jobs.requests.operands import OPERANDS
 
-BESIDE = "beside"  # a `NewJob.batch`: of products that a worker may have under way at the same time
+BESIDE = "beside"  # the `NewJob.batch` of products that may overlap on one worker
 
 
 def key_digest(owner: str, key: str) -> str:
-    """What an Idempotency-Key is filed under: of fixed length, and another for each owner."""
+    """The name under which an Idempotency-Key is stored: of fixed length, and different for each owner."""
     return hashlib.sha256(f"{owner}\0{key}".encode()).hexdigest()
 
 
 def submission(
     job: NewJob, limits: Limits, quota: Quota, binding: tuple[str, str, int], bounds: Bounds, max_ended: Limits
 ) -> tuple[str | bytes | int, ...]:
-    """The script's arguments, but for the message. `binding`: the digest of the Idempotency-Key ('' for none),
+    """The script's arguments, except for the message. `binding`: the digest of the Idempotency-Key ('' for none),
     the request's fingerprint, and for how many ms they stay bound."""
-    # Without what is by default: a field that is added with a default then is in the request of those who use it alone,
-    # and workers of the version before run all others.
+    # Fields with default values are left out. So a new field appears only in requests that use it, and workers of the
+    # previous version can run all others.
     request = job.request.model_dump_json(exclude_defaults=True)
     about = (job.id, job.owner, job.kind, job.queue, microseconds(job.timeout_s), request)
     held = job.matrices
@@ -42,8 +42,9 @@ def submission(
 
 
 def _stored(job: NewJob) -> list[str | int]:
-    """Room for the product, how long matrices are kept that were there, and the operands that are stored for the job:
-    what they are charged together, for how long, and what each is."""
+    """Arguments about the store: space for the product, how long existing matrices are kept, and the operands stored
+    for the job: their total charge, their time to live, and each one's description.
+    """
     operands = job.matrices.stored
     sizes = [matrix_bytes(operand.dtype, operand.shape) for operand in operands]
     charged = sum(max(size, MIN_CHARGE_BYTES) for size in sizes)
@@ -55,8 +56,9 @@ def _stored(job: NewJob) -> list[str | int]:
 
 
 def claim_on_product(done: Success, bounds: Bounds) -> str:
-    """What lua/succeed.lua is given of a stored product that it is to claim: element type, shape, bytes, the most bytes
-    of its owner, and for how long. Empty for none."""
+    """Arguments of lua/succeed.lua for claiming a stored product: element type, shape, bytes, the owner's byte limit,
+    and the claim's duration. Empty if there is none.
+    """
     if done.claim is None or not isinstance(done.outcome, Outcome):
         return ""
     product, (owner, ttl_s) = done.outcome.product, done.claim
@@ -65,7 +67,7 @@ def claim_on_product(done: Success, bounds: Bounds) -> str:
 
 
 def measured_of(outcome: Outcome | BenchmarkOutcome) -> str:
-    """What lua/common_served.lua counts of a product; empty for a benchmark."""
+    """The figures of a product that lua/common_served.lua counts; empty for a benchmark."""
     if not isinstance(outcome, Outcome):
         return ""
     measured = outcome.measured
@@ -73,7 +75,7 @@ def measured_of(outcome: Outcome | BenchmarkOutcome) -> str:
 
 
 def needs_of(job: NewJob) -> str:
-    """The stored matrices that are its operands, as lua/common_needs.lua has them."""
+    """The stored matrices that are its operands, as arguments of lua/common_needs.lua."""
     if not isinstance(job.request, MatmulRequest):
         return ""
     return " ".join(

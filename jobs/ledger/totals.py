@@ -1,5 +1,5 @@
-"""What was counted of jobs since the ledger began: with each change, in the same Lua script, so that nothing which is
-done twice, restarted or forgotten later makes a figure wrong.
+"""Totals of jobs since the ledger was created. Each is counted in the same Lua script as the change itself, so that
+repetitions, restarts and deleted records do not falsify it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from jobs.states import TERMINAL
 
 NS_PER_US = 1000
 
-# Told from the start, as 0: a rise from nothing is not seen by who compares two answers.
+# Reported as 0 from the start: Prometheus would not see a rise from a missing value.
 WATCHED = (DeviceFault, NoRoomForProduct, OperandDamaged, TimeLimitExceeded, VerificationFailed, WorkerLost)
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """`ended`: jobs by the state that they ended in, one that was retried and ended again twice. `attempts_failed`: by
-    type of error, also those after which the job ran again."""
+    """`ended`: jobs by final state; a job that was retried and ended again counts twice. `attempts_failed`: failed
+    attempts by error type, including those after which the job ran again.
+    """
 
     ended: Mapping[str, int]
     attempts_failed: Mapping[str, int]
     dead_lettered: int  # jobs that used up their attempts
-    dead: int  # of those, the ones that are neither retried nor forgotten
+    dead: int  # of those, the ones that were neither retried nor deleted
 
 
 @translated()
@@ -54,9 +55,9 @@ def totals_of(client: redis.Redis, prefix: str) -> Totals:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Products that one kernel computed, and what they took all together, in nanoseconds, as in `Timing`.
-
-    `failed` are those that were asked of it and failed."""
+    """Totals of the products that one kernel computed; times in nanoseconds, with the names of `Timing`. `failed`
+    counts failed products that requested this kernel.
+    """
 
     products: int = 0
     launches: int = 0  # small products may share one
@@ -74,7 +75,7 @@ class Served:
 
 @translated()
 def served_of(client: redis.Redis, prefix: str) -> Mapping[str, Served]:
-    """By kernel; failed ones that left the choice open under `auto`. Raises StoreUnavailable."""
+    """Totals by kernel; failed products that did not name a kernel are under `auto`. Raises StoreUnavailable."""
     served: dict[str, Served] = {}
     counts: Any = client.hgetall(f"{prefix}counts")
     for field, value in counts.items():

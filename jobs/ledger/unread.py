@@ -1,4 +1,6 @@
-"""Replies of scripts about jobs that another version may have recorded: nothing of them may stop the others."""
+"""Reads script replies about jobs that another version may have recorded; an unreadable job must not block the
+others.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ log = structlog.get_logger(__name__)
 
 
 def requeued(reply: Sequence[Any]) -> Requeued | None:
-    """As `Ledger.fail`. Of what a script has changed only its own fields are read: nothing may fail after it."""
+    """As `Ledger.fail`. Only fields that the script itself writes are read, because nothing may fail after the
+    change.
+    """
     if reply[0] == b"stale":
         return None
     fields = dict(zip(reply[1][::2], reply[1][1::2], strict=True))
@@ -30,7 +34,7 @@ def requeued(reply: Sequence[Any]) -> Requeued | None:
 
 
 def lost_attempt(about: Sequence[Any]) -> LostAttempt | None:
-    """Out of what scripts tell of an attempt that they took from its worker; None of others."""
+    """Parses what scripts report of an attempt that they took from its worker; None if they report none."""
     if len(about) < 4:
         return None
     trace, queued_us, started_us, error_type = about
@@ -38,7 +42,9 @@ def lost_attempt(about: Sequence[Any]) -> LostAttempt | None:
 
 
 def readable(replies: Sequence[Any], when_unreadable: Callable[[], object]) -> list[Job]:
-    """The jobs but those that this version cannot read at all, which are logged and told, and those that are gone."""
+    """The readable jobs. Jobs that this version cannot read are logged and reported; jobs that no longer exist are left
+    out.
+    """
     jobs = []
     for reply in replies:
         try:

@@ -1,7 +1,6 @@
-"""The hash that names a matrix by its contents: a sha256, taken in threads beside the one that receives and stores.
-
-`hashlib` lets go of the interpreter while it hashes, so hashing, receiving and writing take as long as the slowest of
-them, not as long as their sum.
+"""The sha256 that identifies a matrix by its contents, computed in threads beside the one that receives and stores.
+`hashlib` releases the GIL, so hashing, receiving and writing overlap: together they take as long as the slowest of
+them.
 """
 
 from __future__ import annotations
@@ -10,16 +9,16 @@ import hashlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 
-GROUP_BYTES = (
-    1 << 20
-)  # go to a thread together: what is smaller is hashed at once, for handing it over would take longer
+GROUP_BYTES = 1 << 20  # passed to a thread together; less is hashed at once, because passing it on would take longer
 _THREADS = ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="content-hash")
 
 Buffer = bytes | bytearray | memoryview
 
 
 class ContentHash:
-    """A sha256 that has seen `begin`. At most two groups of pieces are kept: one that is hashed, one that fills."""
+    """A sha256 that starts with the bytes `begin`. At most two groups of pieces are kept: one being hashed, one being
+    filled.
+    """
 
     def __init__(self, begin: bytes) -> None:
         self._hash = hashlib.sha256(begin)
@@ -28,7 +27,7 @@ class ContentHash:
         self._under_way: Future[None] | None = None
 
     def update(self, data: Buffer) -> None:
-        """The next bytes. They may be changed afterwards."""
+        """Adds the next bytes. The caller may change the buffer afterwards."""
         kept = _lasting(data)
         self._pieces.append(kept)
         self._bytes += kept.nbytes
@@ -55,6 +54,6 @@ class ContentHash:
 
 
 def _lasting(data: Buffer) -> memoryview:
-    """As it is where nobody can change it, else a copy."""
+    """The data itself if it is immutable, otherwise a copy."""
     view = memoryview(data)
     return view if isinstance(view.obj, bytes) else memoryview(bytes(view))

@@ -1,11 +1,11 @@
-"""The digest of a matrix's stored bytes: how the service notices that they are not the bytes it was given.
+"""The digest of a matrix's stored bytes, by which the service detects that they changed.
 
 The bytes are cut into parts of PART; what is left over at the end belongs to the last part, so a matrix of `size` bytes
 has max(1, size // PART) of them. The digest of a part is XXH3-64 with seed 0 (https://xxhash.com); the digest of the
 matrix is XXH3-64 of those numbers, 64 bits little-endian, one after another. Parts can be taken in any order and at the
 same time, which is what a GPU needs, and a range can be checked without the rest of the matrix.
 
-XXH3 is not cryptographic: the digest stands against faults, not against forgery.
+XXH3 is not cryptographic: the digest protects against faults, not against forgery.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def part_begin(part: int, size: int) -> int:
 
 
 def spans(first: int, end: int, count: int, *, grows: bool) -> Iterator[tuple[int, int]]:
-    """The parts from `first` to `end`, `count` at a time, or where it grows an eighth of what went before."""
+    """The parts from `first` to `end` in ranges: `count` parts at a time, or with `grows` an eighth of what came
+    before.
+    """
     at = first
     while at < end:
         edge = at + count - (at - first) % count
@@ -54,7 +56,7 @@ class Digest:
     def __init__(self, size: int) -> None:
         self._last_begins = (part_count(size) - 1) * PART
         self._seen = 0
-        self._open = xxh3_64()  # the part that has begun
+        self._open = xxh3_64()  # the current, incomplete part
         self._closed = bytearray()  # digests of the parts before it
 
     def update(self, data: Buffer) -> None:
@@ -79,11 +81,11 @@ class Digest:
         self._seen += view.nbytes
 
     def parts(self) -> bytes:
-        """The parts' digests, 8 bytes each, little-endian. To be asked for once all bytes came."""
+        """The parts' digests, 8 bytes each, little-endian. Call it only after all bytes have been added."""
         return bytes(self._closed) + struct.pack("<Q", self._open.intdigest())
 
     def value(self) -> int:
-        """The matrix's digest. To be asked for once all bytes came."""
+        """The matrix's digest. Call it only after all bytes have been added."""
         return xxh3_64_intdigest(self.parts())
 
 
@@ -105,7 +107,7 @@ def digest_of(data: Buffer | np.ndarray[Any, np.dtype[Any]]) -> int:
 
 
 def as_bytes(data: Buffer | np.ndarray[Any, np.dtype[Any]]) -> memoryview:
-    """The bytes of a buffer, or of an array's elements in C order; copied only where they do not lie that way."""
+    """The bytes of a buffer, or of an array's elements in C order; copied only if they are not contiguous."""
     if isinstance(data, np.ndarray):
         return np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
     view = memoryview(data)

@@ -1,4 +1,4 @@
-"""The matrix store that the settings ask for."""
+"""Creates the matrix store that the settings ask for."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from jobs.objects.bucket import Bucket
 from jobs.redis.client import connect
 from jobs.settings import GIB, Settings
 
-KEYS_TO_FILL = 4  # so many keys at least have to be used up before a large store is full
+KEYS_TO_FILL = 4  # at least this many keys must use their whole share before a large store is full
 MIN_KEY_BYTES = GIB
 
 
 def bounds_of(settings: Settings) -> Bounds:
-    """The most bytes of matrices kept, in the store and in the records of jobs together. An open server has one owner,
-    who may have all of it."""
+    """The byte limits for matrices, in the store and in job records together. A server without keys has one owner, who
+    may use all of it.
+    """
     if settings.store_bytes_per_key is not None:
         return Bounds(settings.store_bytes, settings.store_bytes_per_key)
     of_key = max(settings.store_bytes // KEYS_TO_FILL, MIN_KEY_BYTES)
@@ -29,9 +30,9 @@ def bounds_of(settings: Settings) -> Bounds:
 def make_matrix_store(
     settings: Settings, client: redis.Redis | None = None, *, keeps_maps: bool = False
 ) -> MatrixStore:
-    """`client` is shared where there is one already. `keeps_maps` is for workers: slots stay mapped.
-
-    Raises InvalidSettings for a directory that is not ours."""
+    """Creates the store. An existing `client` is shared. `keeps_maps` is for workers: slots stay mapped. Raises
+    InvalidSettings for a directory that belongs to another user.
+    """
     client = client or connect(settings)
     bounds = bounds_of(settings)
     prefix, most = settings.key_prefix, settings.max_matrix_bytes

@@ -1,4 +1,4 @@
-"""Locks on files. The kernel releases them when a process dies, however it dies."""
+"""File locks. The kernel releases them when a process dies, for whatever reason."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ SHARED, EXCLUSIVE = fcntl.LOCK_SH, fcntl.LOCK_EX
 class LockedFile:
     """An open file, locked until `close` or until no one refers to this object, whichever comes first.
 
-    The lock is given up before the file is closed: maps of the file hold copies of the descriptor, and with them the
-    lock would stay.
+    The lock is released explicitly before the file is closed, because maps of the file hold duplicates of the
+    descriptor, which would keep the lock.
     """
 
     def __init__(self, fd: int) -> None:
@@ -22,7 +22,7 @@ class LockedFile:
         self.close.atexit = False
 
     def lock(self, kind: int) -> bool:
-        """Without waiting; changes the kind of a lock that it has. Where this is False it has none any more."""
+        """Acquires or converts the lock without waiting. If it returns False, the file holds no lock."""
         try:
             fcntl.flock(self.fd, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -30,7 +30,7 @@ class LockedFile:
         return True
 
     def is_at(self, path: str) -> bool:
-        """Whether this file has that name."""
+        """Whether this file currently has that name."""
         try:
             named, opened = os.lstat(path), os.fstat(self.fd)
         except FileNotFoundError:
@@ -44,7 +44,7 @@ def _release(fd: int) -> None:
 
 
 def open_file(path: str, flags: int) -> LockedFile | None:
-    """Not yet locked; None where there is none. Raises OSError."""
+    """Opens a file without locking it; None if it does not exist. Raises OSError."""
     try:
         return LockedFile(os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
     except FileNotFoundError:
@@ -52,9 +52,8 @@ def open_file(path: str, flags: int) -> LockedFile | None:
 
 
 def open_locked(path: str, kind: int) -> LockedFile | None:
-    """The file of that name, locked; None where there is none, or where it is locked otherwise. Raises OSError.
-
-    Between opening and locking the name may have gone to another file; then that one is opened.
+    """Opens and locks the file of that name; None if it does not exist or has a conflicting lock. Raises OSError. If
+    the name passed to another file between opening and locking, that file is opened instead.
     """
     while (file := open_file(path, os.O_RDWR)) is not None:
         if not file.lock(kind):

@@ -1,4 +1,4 @@
-"""A matrix's file, open to be read: a plain one, which has its elements, their digests and no more, or a slot."""
+"""A matrix's file, open for reading: either a plain file, which contains only elements and digests, or a slot."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from jobs.matrices.slot_format import MIN_SLOT_BYTES, TRAILER_BYTES, slot_length
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory
 
 POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux: map all pages at once instead of one fault after the other
-# Who deletes a slot locks it, and then it has that name no more. For a moment it may be locked, too, by one who found
-# it free, was held up, and does not know yet that another took it and has stored a matrix there since.
+# A slot that is being deleted is locked and loses its name. It may also be locked briefly by a process that found it
+# free, was delayed, and does not know yet that another process took it and stored a matrix in it.
 LOCKED_S, LOOK_AGAIN_S = 0.2, 0.001
 MAX_KNOWN_NAMES = 1024  # of files of contents: some 400 KiB
 
@@ -33,7 +33,7 @@ Opened = TypeVar("Opened")
 
 
 class FileSource(ElementSource):
-    """Of `size` bytes of elements. What is deleted from now on can still be read."""
+    """Reads `size` bytes of elements. A matrix that is deleted from now on can still be read."""
 
     def __init__(self, file: LockedFile, size: int, *, is_slot: bool) -> None:
         self.file = file
@@ -50,7 +50,9 @@ class FileSource(ElementSource):
         return np.frombuffer(self.read(begin, begin + (after - first) * PART_DIGEST_BYTES), "<u8")
 
     def read(self, start: int, stop: int) -> bytes:
-        """One `pread` gives at most 2 GiB, and no more than the file has."""
+        """Reads these bytes, by several calls if necessary: one `pread` returns at most 2 GiB, and no more than the
+        file has.
+        """
         pieces: list[bytes] = []
         while start < stop:
             with translated_disk():
@@ -108,15 +110,17 @@ def open_matrix(path: str, size: int) -> FileSource:
 
 
 class FileNames:
-    """A named matrix is kept under its name. Of contents the books have the file's name, and no other contents ever get
-    it: as long as there is a file of a name that was read before, it is the one. For any threads."""
+    """A named matrix is kept under its name. For a content address the index has the file's name, which is never reused
+    for other contents. So if a file with a name read earlier still exists, it is the right one. Safe to share between
+    threads.
+    """
 
     def __init__(self, index: MatrixIndex) -> None:
         self._index = index
         self._known: dict[str, str] = {}  # by content address
 
     def opened(self, matrix_id: str, open_file: Callable[[str], Opened]) -> Opened:
-        """What `open_file` gives for its name. Raises MatrixNotFound, as that does."""
+        """The result of `open_file` for the matrix's file name. Raises MatrixNotFound, as `open_file` does."""
         if not is_address(check_id(matrix_id)):
             return open_file(matrix_id)
         if (known := self._known.get(matrix_id)) is not None:

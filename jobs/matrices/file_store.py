@@ -2,11 +2,9 @@
 
 A file holds the elements, and after them the digests of their parts (`jobs/matrices/digest.py`), 8 bytes for each 16
 KiB. It is written as `<random>.part`, and renamed when it is whole: to the matrix's name, or to `<sha256>.<random>` for
-a content address. That random part is why contents can be deleted and uploaded again at the same time: the books say
-which file is the one, and a remover only knows the name of its own.
-
-Large matrices on a tmpfs lie in slots, files whose memory is used again (`jobs/matrices/slots.py`): those are written
-as `<random>.slot`.
+a content address. The random part allows the same contents to be deleted and uploaded again at the same time: the index
+has the name of the current file, and a remover knows only the name of the file it removes. Large matrices on a tmpfs
+are kept in slots, files whose memory is reused (`jobs/matrices/slots.py`); these are written as `<random>.slot`.
 """
 
 from __future__ import annotations
@@ -43,15 +41,16 @@ PART = ".part"
 _OURS = re.compile(
     r"w_[0-9a-f]{32}\.(part|slot)|[a-z]{1,8}_[0-9a-f]{32}(_[0-9]{1,9})?|[0-9a-f]{64}\.w_[0-9a-f]{32}"
 )  # names we give
-LEFTOVER_AGE_S = 600.0  # a file that no one wrote to for so long and that the books do not know is no one's
-SLOT_LEFTOVER_AGE_S = 10.0  # the writer of a slot has it locked, but for the moment in which it is made
+LEFTOVER_AGE_S = 600.0  # a file not written to for this long, and not in the index, is a leftover
+SLOT_LEFTOVER_AGE_S = 10.0  # the writer of a slot has it locked, except in the moment of its creation
 LOOK_ROUND_S = 60.0  # how often the directory is read through for such files
 
 
 class FileMatrixStore(PartialSlots, IndexedMatrixStore):
-    """`free_bytes` is the most that free slots have; None for the share that the directory suits. With `keeps_maps`,
-    slots stay mapped into this process, which a worker needs. With `syncs`, a committed matrix outlives a power cut.
-    Raises InvalidSettings if the directory cannot be one that only this user reads."""
+    """`free_bytes` is the most memory of free slots; None chooses it by the directory. With `keeps_maps`, slots stay
+    mapped into this process, which a worker needs. With `syncs`, a committed matrix survives a power cut. Raises
+    InvalidSettings if the directory cannot be made readable by this user alone.
+    """
 
     REREADS_AT_ONCE = True
 
@@ -75,14 +74,14 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
         self._memories = SlotMemories(free_bytes if keeps_maps else 0)
         self._new_slots = NewSlots(self.directory, self._memories)
         self._names = FileNames(index)
-        self._unchecked: list[str] = []  # file names not yet held against the books, of the last reading
+        self._unchecked: list[str] = []  # file names of the last reading that were not yet compared with the index
         self._next_reading = 0.0
 
     def path(self, data: str) -> str:
         return path_of(self.directory, data)
 
     def sync(self, data: str) -> None:
-        """Puts a file, and its name, on the disk, before a job's record speaks of it. Raises OSError."""
+        """Flushes a file and its directory entry to disk, before a job's record refers to it. Raises OSError."""
         for path in (self.path(data), self.directory) if self.syncs else ():
             sync(path)
 
@@ -92,7 +91,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
             PlainFile(self.path(new_id("w") + PART)).drop()
 
     def _make_again(self) -> None:
-        """Whatever cleans directories may have taken this one, with all that was in it."""
+        """Creates the directory again, in case something deleted it with all its contents."""
         try:
             make_private(self.directory)
         except InvalidSettings as error:
@@ -101,8 +100,9 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
             self.slots.make_directory()
 
     def in_directory(self, make: Callable[[], F]) -> F:
-        """What `make` gives. Where the directory is gone it is made again, for the next try. Raises StoreFull,
-        StoreUnavailable."""
+        """The result of `make`. If the directory is gone it is created again, for the next try. Raises StoreFull,
+        StoreUnavailable.
+        """
         try:
             return make()
         except StoreUnavailable as error:
@@ -119,7 +119,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
 
     # ---- slots ----
     def slot(self, size: int, *, is_whole: bool = True) -> Slot | None:
-        """A slot for `size` bytes; None for a matrix that is to have a plain file. Without `is_whole` a new one gets
+        """A slot for `size` bytes; None for a matrix that gets a plain file. Without `is_whole` a new one gets
         memory as it is written to. Raises StoreFull."""
         if size < MIN_SLOT_BYTES or not self.slots.max_free_bytes:
             return None
@@ -140,13 +140,13 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
             self.respect_bound(0)
 
     def respect_bound(self, need_bytes: int) -> None:
-        """Free slots are within the bound on all bytes, too: removes what would pass it with so many more."""
+        """Removes free slots that would exceed the bound on all bytes if `need_bytes` more were stored."""
         if free_bytes := self.slots.free_bytes:
             room = self.index.bounds.all_bytes - self.index.used_bytes(None) - need_bytes
             self.slots.trim(max(0, min(room, free_bytes)))
 
     def make_room(self) -> bool:
-        """Gives all free slots back to the system; whether there were any."""
+        """Returns the memory of all free slots to the system; True if there were any."""
         had_any = self.slots.free_bytes > 0
         self.slots.trim(0)
         return had_any
@@ -201,7 +201,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
 
     # ---- leftovers ----
     def _sweep_leftovers(self, limit: int) -> int:
-        """Reads the directory through every LOOK_ROUND_S, and looks at `limit` of its files at a time."""
+        """Lists the directory every LOOK_ROUND_S, and examines `limit` of its files at a time."""
         if not self._unchecked and time.monotonic() >= self._next_reading:
             self._make_again()
             with translated_disk():
@@ -269,7 +269,7 @@ class FileWriter(IndexedWriter):
         assert self._file is not None, "a matrix is committed once"
         data = self._data_name(matrix_id)
         with translated_disk():
-            os.lseek(self._file.fd, self._claim.bytes, os.SEEK_SET)  # where the elements were not written one by one
+            os.lseek(self._file.fd, self._claim.bytes, os.SEEK_SET)  # elements may have been written elsewhere
             write_all(self._file.fd, parts, self._files.make_room)
             self._file.publish(self._files.path(data), self._claim.bytes)
             self._files.sync(data)
@@ -277,13 +277,17 @@ class FileWriter(IndexedWriter):
         return data
 
     def _merge(self, data: str, kept_data: str) -> None:
-        """These take the place of those: equal contents, and whole even where someone removed the file."""
+        """The new elements replace the old ones: the contents are equal, and this one is complete even if someone
+        removed the other file.
+        """
         with translated_disk():
             os.replace(self._files.path(data), self._files.path(kept_data))
             self._files.sync(kept_data)
 
     def _drop(self) -> None:
-        """What was renamed already is left to the sweep: a named file may be another attempt's by now."""
+        """A file that was already renamed is left to the sweep, because the name may belong to another attempt by
+        now.
+        """
         file, self._file = self._file, None
         if file is not None:
             with suppress(OSError):

@@ -1,8 +1,8 @@
-"""The books of the matrix stores, in Redis: who claims which matrix until when, and how many bytes are kept.
+"""The index of the matrix stores, in Redis: who claims which matrix until when, and how many bytes are kept.
 
-Each method is one round trip and one atomic step (`jobs/matrices/lua`), so the bounds hold over all processes. What a
-claim is charged is the matrix's bytes, MIN_CHARGE_BYTES at least; elements that several owners claim are charged to
-each, and kept once.
+Each method is one round trip and one atomic step (`jobs/matrices/lua`), so the bounds hold over all processes. A claim
+is charged the matrix's bytes, at least MIN_CHARGE_BYTES; elements that several owners claim are charged to each, and
+kept once.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from jobs.redis.scripts import SERVER_CLOCK, RedisScripts
 from kernels.model.numerics import DTypeName
 
 LUA_DIR = Path(__file__).parent / "lua"
-MIN_CHARGE_BYTES = 4096  # of a matrix, however small: its books and its file take so much; as in lua/common.lua
+MIN_CHARGE_BYTES = 4096  # charge of the smallest matrix: its index entry and file take this much; as in lua/common.lua
 US = 1_000_000  # microseconds in a second
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The most bytes kept."""
+    """Limits on the bytes kept."""
 
     all_bytes: int
     owner_bytes: int
-    anonymous_bytes: int | None = None  # of the one owner of an open server; None for as much as any
+    anonymous_bytes: int | None = None  # limit for the one owner of a server without keys; None: as for any owner
 
     def of(self, owner: str) -> int:
-        """The most bytes of an owner."""
+        """The byte limit of an owner."""
         return self.anonymous_bytes if owner == ANONYMOUS and self.anonymous_bytes is not None else self.owner_bytes
 
 
@@ -50,7 +50,7 @@ class Elements:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim to be made: what the matrix is, whose, for how long, and where its elements are."""
+    """A claim to be made: the matrix, its owner, for how long, and where its elements are."""
 
     id: str
     data: str
@@ -58,9 +58,9 @@ class Claim:
     shape: tuple[int, ...]
     owner: str
     ttl_s: float
-    later: bool = False  # it is made with the job that the matrix is for
-    charged: int | None = None  # bytes of room, where not for all of it at once
-    upload: str = ""  # the id whose claim reserved the room for these elements: it is given up for this one
+    later: bool = False  # the claim is made together with the job that the matrix is for
+    charged: int | None = None  # bytes reserved, if not all of them at once
+    upload: str = ""  # the id whose claim reserved space for these elements; this claim replaces it
 
     @property
     def bytes(self) -> int:
@@ -68,10 +68,10 @@ class Claim:
 
 
 class MatrixIndex:
-    """`chunk_bytes` is what the store keeps under one key, 0 where it keeps elements elsewhere. `clock` is for tests
+    """`chunk_bytes` is what the store keeps under one key; 0 if it keeps elements outside Redis. `clock` is for tests
     (`RedisScripts`).
 
-    All methods raise StoreUnavailable; those that write, StoreFull where Redis has no memory left.
+    All methods raise StoreUnavailable; those that write raise StoreFull if Redis has no memory left.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class MatrixIndex:
         return f"{self._prefix}matrix:{matrix_id}"
 
     def claim(self, claim: Claim) -> tuple[MatrixInfo, str]:
-        """Makes the claim; returns it, and the name that the elements are kept under: another one's than `claim.data`
-        where the same contents are there already. Raises StoreFull past a bound, before anything is written.
+        """Makes the claim. Returns it, and the name under which the elements are kept, which differs from `claim.data`
+        if the same contents are already stored. Raises StoreFull beyond a limit, before anything is written.
         """
         shape = "x".join(map(str, claim.shape))
         charged = claim.bytes if claim.charged is None else claim.charged
@@ -110,7 +110,9 @@ class MatrixIndex:
         return info, data.decode()
 
     def grow(self, claim: Claim, more_bytes: int) -> None:
-        """Charges the claim so much more. Raises StoreFull past a bound, StoreUnavailable where the claim has ended."""
+        """Charges the claim `more_bytes` more. Raises StoreFull beyond a limit, StoreUnavailable if the claim has
+        ended.
+        """
         bounds = (self.bounds.all_bytes, self.bounds.of(claim.owner))
         reply = self._scripts.run("grow", claim.id, claim.owner, more_bytes, *bounds)
         if reply[0] != b"ok":
@@ -130,7 +132,7 @@ class MatrixIndex:
 
     @translated()
     def elements(self, matrix_id: str) -> Elements:
-        """What is kept of the matrix, whoever claims it. Raises MatrixNotFound."""
+        """The stored elements of the matrix, whoever claims it. Raises MatrixNotFound."""
         data, size = cast(list[bytes | None], self._client.hmget(self._key(matrix_id), ["data", "bytes"]))
         if data is None or size is None:
             raise MatrixNotFound
@@ -138,20 +140,19 @@ class MatrixIndex:
 
     @translated()
     def data_names(self, matrix_ids: Sequence[str]) -> list[str | None]:
-        """The names that elements are kept under; None for each matrix that is not there."""
+        """The names under which the elements are kept; None for each matrix that does not exist."""
         with self._client.pipeline(transaction=False) as pipeline:
             for matrix_id in matrix_ids:
                 pipeline.hget(self._key(matrix_id), "data")
             return [None if name is None else name.decode() for name in pipeline.execute()]
 
     def touch(self, matrix_id: str, owner: str, ttl_s: float) -> MatrixInfo:
-        """Puts the end of a claim off, never nearer. Raises MatrixNotFound."""
+        """Extends a claim; never shortens it. Raises MatrixNotFound."""
         return _found(matrix_id, self._scripts.run("touch", matrix_id, owner, int(ttl_s * US), self._chunk_bytes))
 
     def release(self, matrix_id: str, owner: str, *, made_at: float | None = None) -> Elements | None:
-        """Gives a claim up; what is to be removed where it was the last.
-
-        With `made_at`, only the claim made then, not one that took its place. Raises MatrixNotFound.
+        """Drops a claim. Returns the elements to be removed if it was the last claim on them. With `made_at`, drops
+        only the claim made at that time, not one that replaced it. Raises MatrixNotFound.
         """
         made_us = "" if made_at is None else round(made_at * US)
         there, *orphan = self._scripts.run("release", matrix_id, owner, made_us)
@@ -160,19 +161,19 @@ class MatrixIndex:
         return Elements(orphan[0].decode(), int(orphan[1])) if orphan else None
 
     def expire(self, limit: int) -> tuple[int, list[Elements]]:
-        """Drops claims whose time is up, at most `limit`: how many, and what is to be removed."""
+        """Drops at most `limit` expired claims. Returns how many, and the elements to be removed."""
         count, *flat = self._scripts.run("expire", limit)
         return count, [Elements(flat[i].decode(), int(flat[i + 1])) for i in range(0, len(flat), 2)]
 
     @translated()
     def used_bytes(self, owner: str | None) -> int:
-        """Bytes kept, all together or under one owner's claims."""
+        """Bytes kept in total, or under one owner's claims."""
         field = "all" if owner is None else f"of:{owner}"
         return int(cast(bytes, self._client.hget(f"{self._prefix}matrices:bytes", field)) or 0)
 
     @translated()
     def check_room(self, need_bytes: int, owner: str) -> None:
-        """Raises StoreFull if that many more bytes would not fit now."""
+        """Raises StoreFull if there is no room for that many more bytes now."""
         need_bytes = max(need_bytes, MIN_CHARGE_BYTES)
         kept = self._client.hmget(f"{self._prefix}matrices:bytes", ["all", f"of:{owner}"])
         kept_all, kept_owner = (int(value or 0) for value in cast(list[bytes | None], kept))
@@ -183,7 +184,7 @@ class MatrixIndex:
 
 
 def _found(matrix_id: str, reply: Sequence[bytes]) -> MatrixInfo:
-    """Raises MatrixNotFound where the reply is empty."""
+    """Parses a reply about a matrix. Raises MatrixNotFound if it is empty."""
     if not reply:
         raise MatrixNotFound
     dtype, shape, made, ends = (part.decode() for part in reply)
@@ -192,7 +193,7 @@ def _found(matrix_id: str, reply: Sequence[bytes]) -> MatrixInfo:
 
 
 def no_room(outcome: bytes, need_bytes: int, kept_bytes: int, bounds: Bounds, owner: str = "") -> StoreFull:
-    """What a script's refusal means: `full` for the bound on all, `owner_full` for that on one owner."""
+    """The error for a script's refusal: `full` means the limit on all bytes, `owner_full` that on one owner."""
     of_all = outcome == b"full"
     whose, max_bytes = ("The store", bounds.all_bytes) if of_all else ("This API key", bounds.of(owner))
     return StoreFull(

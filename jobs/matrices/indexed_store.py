@@ -1,8 +1,8 @@
-"""What both matrix stores share: claims, bounds, content addresses. How elements are kept is the subclass's part.
+"""What all matrix stores share: claims, limits, content addresses. Subclasses store the elements.
 
-A named matrix (inline operand, product) costs one round trip: the claim that reserves its room is the one that stays.
-A content address is known only at the end, so an upload claims its room under a random id, and `commit` trades that
-claim for one on the contents.
+A named matrix (inline operand, product) costs one round trip: the claim that reserves its space is kept. A content
+address is known only at the end, so an upload reserves its space under a random id, and `commit` exchanges that claim
+for one on the contents.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from jobs.models import new_id
 from kernels.model.numerics import DTypeName
 
 READ_PARTS = READ_CHUNK_BYTES // PART  # read at a time
-READ_BUFFERS = 4  # that are kept to read into; where all are in use, each piece gets memory of its own
-UPLOAD_LEASE_S = 3600.0  # how long the room of a writer that died stays reserved
+READ_BUFFERS = 4  # reusable read buffers; if all are in use, each piece gets memory of its own
+UPLOAD_LEASE_S = 3600.0  # how long the reservation of a dead writer lasts
 LEASED_FROM_BYTES = 1 << 20  # a smaller named matrix is claimed for its full time at once, which saves a round trip
-STEP_BYTES = 16 << 20  # room that is taken at a time for what comes slowly
-UPLOAD = "up_"  # ids of uploads begin so; they are known to no one
+STEP_BYTES = 16 << 20  # space reserved at a time for elements that arrive slowly
+UPLOAD = "up_"  # prefix of the internal ids of uploads
 _ADDRESS = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"(?!up_)[a-z]{1,8}_[0-9a-f]{32}(_[0-9]{1,9})?")
 
@@ -51,14 +51,14 @@ def is_address(matrix_id: str) -> bool:
 
 
 def check_id(matrix_id: str) -> str:
-    """The id, if it is one: no other text may become a path or a key. Raises MatrixNotFound."""
+    """The id, if it is valid: no other text may become a path or a key. Raises MatrixNotFound."""
     if not is_address(matrix_id) and _NAME.fullmatch(matrix_id) is None:
         raise MatrixNotFound
     return matrix_id
 
 
 class IndexedMatrixStore(MatrixStore):
-    """Matrices of at most `max_matrix_bytes`, their books in `index`."""
+    """A store for matrices of at most `max_matrix_bytes`, with its claims in `index`."""
 
     def __init__(self, index: MatrixIndex, max_matrix_bytes: int) -> None:
         self.index = index
@@ -70,20 +70,21 @@ class IndexedMatrixStore(MatrixStore):
 
     @abstractmethod
     def remove(self, orphan: Elements) -> None:
-        """Removes elements that no claim is left on. Harmless where they are gone."""
+        """Removes elements without a claim. Does nothing if they are gone."""
 
     @abstractmethod
     def _sweep_leftovers(self, limit: int) -> int:
-        """Removes what writers and removers that died left behind; how many."""
+        """Removes leftovers of dead writers and removers; returns how many."""
 
     def room_taken(self) -> None:
-        """More bytes are charged than before: whatever a store keeps beside may have to give way. Raises
-        StoreUnavailable."""
+        """Called after more bytes were charged: the store may have to free memory that it keeps in reserve. Raises
+        StoreUnavailable.
+        """
         return
 
     @abstractmethod
     def _source(self, matrix_id: str, size: int) -> AbstractContextManager[ElementSource]:
-        """A matrix of `size` bytes to be read. Raises MatrixNotFound, also where another size is found."""
+        """Opens a matrix of `size` bytes for reading. Raises MatrixNotFound, also if it has another size."""
 
     def chunks(
         self, matrix_id: str, size: int, start: int = 0, stop: int | None = None, *, grows: bool = False
@@ -92,7 +93,9 @@ class IndexedMatrixStore(MatrixStore):
         return chain([next(pieces)], pieces)
 
     def _pieces(self, matrix_id: str, size: int, start: int, stop: int, grows: bool) -> Iterator[memoryview]:
-        """Never none: an empty range gives one empty piece. Whole parts are read, compared, and cut to the range."""
+        """Yields the range in pieces, at least one: an empty range gives one empty piece. Whole parts are read,
+        compared with their digests, and cut to the range.
+        """
         with self._source(matrix_id, size) as source:
             if start >= stop:
                 yield memoryview(b"")
@@ -122,7 +125,9 @@ class IndexedMatrixStore(MatrixStore):
         claimed_later: bool = False,
         comes_slowly: bool = False,
     ) -> MatrixWriter:
-        """Raises BodyTooLarge for a matrix over the size limit, InvalidRequest for an `expected_id` that is none."""
+        """As `MatrixStore.create`. Raises BodyTooLarge for a matrix over the size limit, InvalidRequest for an invalid
+        `expected_id`.
+        """
         if expected_id is not None and not is_address(expected_id):
             raise InvalidRequest("The id of a matrix is the sha256 of its dtype, shape and contents: 64 hex digits.")
         matrix_id = new_id("up") if name is None else check_id(name)
@@ -162,21 +167,21 @@ class IndexedMatrixStore(MatrixStore):
 
 
 class IndexedWriter(MatrixWriter):
-    """Counts the bytes, takes their digests, hashes them where the contents give the id, and keeps the books.
+    """Counts the bytes, computes their digests, hashes them if the id comes from the contents, and makes the claims.
 
-    Two attempts of a job may write the same product at once. Each takes back only the claim it made itself.
+    Two attempts of a job may write the same product at once. Each drops only the claim that it made itself.
     """
 
     def __init__(self, store: IndexedMatrixStore, claim: Claim, expected_id: str | None) -> None:
         self._store = store
-        self._claim = claim  # the one to stay; of an upload, its id and data are the contents' in the end
+        self._claim = claim  # the claim that stays; for an upload, its id and data finally become those of the contents
         self._digest = Digest(claim.bytes)
-        self._made_in_place: bytes | None = None  # digests of the parts of what was made in place
+        self._made_in_place: bytes | None = None  # digests of the parts of a matrix made in place
         self._hasher = content_hasher(claim.dtype, claim.shape) if claim.id.startswith(UPLOAD) else None
         self._expected_id = expected_id
         self._missing_bytes = claim.bytes
         self._charged_bytes = claim.bytes if claim.charged is None else claim.charged
-        self._data = claim.data  # what the elements are kept under
+        self._data = claim.data  # the name under which the elements are kept
         self._is_leased = not claim.later and (self._hasher is not None or claim.bytes > LEASED_FROM_BYTES)
         self._info = self._reserve()
         self._is_open = True
@@ -188,29 +193,28 @@ class IndexedWriter(MatrixWriter):
 
     @abstractmethod
     def _begin(self) -> None:
-        """Room is reserved: makes ready to write."""
+        """Prepares to write, once space is reserved."""
 
     @abstractmethod
     def _put(self, view: memoryview) -> None:
-        """Keeps the next bytes; never none."""
+        """Stores the next bytes; never called with none."""
 
     @abstractmethod
     def _settle(self, matrix_id: str, parts: bytes) -> str:
-        """All bytes came: keeps the digests of their parts with them and makes them readable.
-
-        Returns the name they are kept under.
+        """Called when all bytes have been written: stores the digests of their parts and makes the matrix readable.
+        Returns the name under which the elements are kept.
         """
 
     @abstractmethod
     def _merge(self, data: str, kept_data: str) -> None:
-        """The books have the same contents as `kept_data` already: only those stay."""
+        """The index already has the same contents as `kept_data`: keeps only one of the two."""
 
     @abstractmethod
     def _drop(self) -> None:
-        """Lets go of what only this writer knows of."""
+        """Releases what only this writer uses."""
 
     def _reserve(self) -> MatrixInfo:
-        """Claims an upload for as long as it may take; a large named matrix no longer than that, until it is whole."""
+        """Makes a claim for as long as an upload may take; for a large named matrix too, until it is complete."""
         claim = self._claim
         if claim.later:
             now = time.time()
@@ -237,7 +241,7 @@ class IndexedWriter(MatrixWriter):
         self._put(view)
 
     def _take_room(self) -> None:
-        """For what came, and a step beyond. Raises StoreFull, StoreUnavailable."""
+        """Reserves space for the bytes written so far and one step more. Raises StoreFull, StoreUnavailable."""
         came = self._claim.bytes - self._missing_bytes
         charged = min(self._claim.bytes, came + STEP_BYTES)
         self._store.index.grow(self._claim, charged - self._charged_bytes)
@@ -271,7 +275,7 @@ class IndexedWriter(MatrixWriter):
         return self._info
 
     def _addressed(self, claim: Claim, digest: str) -> Claim:
-        """The claim on the contents, in place of the upload's."""
+        """The claim on the contents, replacing the upload's."""
         if self._expected_id not in (None, digest):
             raise DigestMismatch(f"The contents have the id {digest}, not {self._expected_id}.")
         return replace(claim, id=digest, upload=claim.id)

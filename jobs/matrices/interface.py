@@ -1,10 +1,10 @@
 """The interface of the matrix stores `FileMatrixStore`, `RedisMatrixStore` and `ObjectMatrixStore`. All keep their
-books (who owns what, sizes, expiry) in Redis, so that the bounds hold over all processes.
+index (owners, sizes, expiry) in Redis, so that the limits hold over all processes.
 
-A stored matrix is its elements, little-endian, row-major (C order), and the digests of their parts
-(`jobs/matrices/digest.py`), taken as the elements came in. bfloat16 and float8_e4m3 travel as bit patterns, uint16 and
-uint8, because numpy has no such types. An id is either the sha256 of dtype, shape and contents (64 hex digits: uploaded
-once, used in many products) or a name that the service gives (inline operands `op_…`, products `c_…`).
+A stored matrix consists of its elements, little-endian and row-major (C order), and the digests of their parts
+(`jobs/matrices/digest.py`), computed as the elements arrived. bfloat16 and float8_e4m3 travel as bit patterns, uint16
+and uint8, because numpy has no such types. An id is either the sha256 of dtype, shape and contents (64 hex digits:
+uploaded once, used in many products) or a name that the service gives (inline operands `op_…`, products `c_…`).
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class MatrixInfo:
 
 @dataclass(frozen=True, slots=True)
 class StoredMatrix:
-    """A matrix as a store has it. Nothing has been compared yet: `verify` does."""
+    """A matrix read from a store, not yet compared with its digests: call `verify`."""
 
     elements: Array  # read-only, C order, in STORAGE_DTYPES
-    parts: Array  # uint64: the digests of the parts of the bytes that came in
-    memory: SlotMemory | None = None  # that the elements lie in, where it outlives them
+    parts: Array  # uint64: the digests of the parts, as originally received
+    memory: SlotMemory | None = None  # the slot memory that contains the elements, if any
 
     @property
     def digest(self) -> int:
@@ -70,7 +70,7 @@ class StoredMatrix:
         return digest_of_parts(self.parts)
 
     def verify(self) -> None:
-        """Raises MatrixDamaged where the elements are not those that came in."""
+        """Raises MatrixDamaged if the elements differ from those originally received."""
         if digest_of(self.elements) != self.digest:
             raise MatrixDamaged
 
@@ -83,61 +83,65 @@ class StoredMatrix:
 
 
 def check_parts(piece: memoryview, parts: Array) -> None:
-    """Raises MatrixDamaged where these successive parts do not have these digests."""
+    """Raises MatrixDamaged if these successive parts do not have these digests."""
     if part_digests(piece, len(parts)) != parts.tobytes():
         raise MatrixDamaged
 
 
 def parts_bytes(size: int) -> int:
-    """What the digests of a matrix's parts take."""
+    """The size in bytes of the digests of a matrix's parts."""
     return PART_DIGEST_BYTES * part_count(size)
 
 
 class Place:
-    """Where a matrix can be made that is stored afterwards, without a copy."""
+    """Memory in which a matrix can be computed and then stored without a copy."""
 
     def __init__(self, elements: Array, memory: SlotMemory) -> None:
-        self.elements = elements  # writable, C order, in STORAGE_DTYPES; what they are at first means nothing
+        self.elements = elements  # writable, C order, in STORAGE_DTYPES; uninitialised at first
         self.memory = memory
 
 
 class Partial(ABC):
-    """A place under a name, where a matrix grows in the course of several attempts of a job. It is dropped with its
-    context, unless it was stored, or `is_kept` was set; what is kept and not written to is dropped later."""
+    """A named place in which a matrix is built up by several attempts of a job. It is dropped at the end of its
+    context, unless it was stored or `is_kept` was set; a kept one is dropped later if nothing is written to it.
+    """
 
     place: Place
-    is_found: bool  # an earlier attempt's, with what that one wrote
+    is_found: bool  # it comes from an earlier attempt and has that attempt's data
     is_kept: bool = False
 
     @abstractmethod
     def touch(self) -> None:
-        """Something was written to it."""
+        """Records that something was written to it."""
 
 
 class MatrixWriter(ABC):
-    """Takes the elements in order, in pieces of any size. Left without a `commit`, it leaves nothing behind."""
+    """Takes the elements in order, in pieces of any size. If its context ends without `commit`, nothing is stored."""
 
     @abstractmethod
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Raises InvalidMatrix once more bytes come than the shape has."""
+        """Writes the next bytes. Raises InvalidMatrix if there are more than the shape has."""
 
     @abstractmethod
     def fill(self, parts: bytes) -> None:
-        """All elements lie in the place that the writer was made with. `parts` are the digests of what lies there, 8
-        bytes each, taken from there."""
+        """Declares that all elements are in the place given to `create`. `parts` are the digests of its contents, 8
+        bytes each.
+        """
 
     @property
     @abstractmethod
     def digest(self) -> int:
-        """The digest of all bytes written. To be asked for once all came."""
+        """The digest of all bytes written. Call it only after all have been written."""
 
     @abstractmethod
     def commit(self) -> MatrixInfo:
-        """Makes the matrix readable. Raises InvalidMatrix if bytes are missing, DigestMismatch if they are others."""
+        """Makes the matrix readable. Raises InvalidMatrix if bytes are missing, DigestMismatch if they differ from
+        those expected.
+        """
 
     @abstractmethod
     def abort(self) -> None:
-        """Drops what was written. Harmless after `commit`."""
+        """Discards what was written. Does nothing after `commit`."""
 
     def __enter__(self) -> Self:
         return self
@@ -147,28 +151,29 @@ class MatrixWriter(ABC):
 
 
 class ElementSource(ABC):
-    """One matrix, open to be read."""
+    """One matrix, open for reading."""
 
     parts: Array  # uint64, as in StoredMatrix
 
     @abstractmethod
     def read(self, start: int, stop: int) -> bytes:
-        """Exactly these bytes of the elements. Raises MatrixNotFound where they are gone."""
+        """Exactly these bytes of the elements. Raises MatrixNotFound if they are gone."""
 
     def read_into(self, buffer: memoryview, start: int) -> memoryview:
-        """As many as the buffer has room for, from `start` on, which the matrix must have; in the buffer, or elsewhere.
-        Raises as `read`."""
+        """Reads as many bytes as the buffer holds, from `start` on; the matrix must have that many. Returns them as a
+        view of the buffer or of other memory. Raises as `read`.
+        """
         return memoryview(self.read(start, start + len(buffer)))
 
     def digests(self, first: int, after: int) -> Array:
-        """Of these parts, uint64."""
+        """The digests of these parts, uint64."""
         return self.parts[first:after]
 
 
 class MatrixStore(ABC):
-    """Raises StoreFull past a bound, StoreUnavailable where Redis does not answer."""
+    """A matrix store. Its methods raise StoreFull beyond a limit, and StoreUnavailable if Redis does not answer."""
 
-    REREADS_AT_ONCE: ClassVar[bool]  # whether what was read a moment ago is in this host's memory
+    REREADS_AT_ONCE: ClassVar[bool]  # whether data that was just read stays in this host's memory
 
     @abstractmethod
     def create(
@@ -184,83 +189,86 @@ class MatrixStore(ABC):
         claimed_later: bool = False,
         comes_slowly: bool = False,
     ) -> MatrixWriter:
-        """Reserves room and opens a writer. With `name` that is the id and nothing is hashed; without, the contents
-        give it, and `expected_id` (of a PUT) must be what they give. Contents stored already are stored once more only
-        in the books: each owner has a claim and a time of its own. `place`, of a named matrix of that type and shape,
-        is where it is written. `claimed_later`, of a named one: no room is reserved, for its claim is made when its
-        job is recorded; until then it is a leftover that `sweep` may remove, some minutes on. With `comes_slowly` there
-        must be room for all of it now, but room is taken as the elements come: whoever promises much and sends little
-        keeps it from no one."""
+        """Reserves space and opens a writer. A `name` is used as the id, and nothing is hashed. Otherwise the id is
+        computed from the contents, and must equal `expected_id` (of a PUT) if that is given. Contents that are already
+        stored are not stored again; each owner only gets a claim with its own expiry. `place`, for a named matrix of
+        that type and shape, is where it is written. With `claimed_later`, for a named matrix, no space is reserved,
+        because the claim is made when the job is recorded; until then it is a leftover that `sweep` may remove after
+        some minutes. With `comes_slowly` there must be room for the whole matrix now, but space is reserved only as the
+        elements arrive, so that a client that announces much and sends little does not block others.
+        """
 
     @contextmanager
     def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:
-        """A place for a matrix, to be handed to `create` while the context lasts; None where the store has none to
-        give. It reserves no room: `create` does."""
+        """A place for a matrix, to be passed to `create` within the context; None if the store has none. It reserves no
+        space: `create` does.
+        """
         yield None
 
     @contextmanager
     def partial(self, name: str, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Partial | None]:
-        """A place that another process finds again by its name once this one is dead; no two have it at once. None
-        where the store has none to give, or the matrix is small."""
+        """A place that another process can find by its name after this one has died; only one process at a time has it.
+        None if the store has none, or the matrix is small.
+        """
         yield None
 
     def new_memories(self) -> Iterator[SlotMemory]:
-        """Slots that came up since the last look, already mapped. For one thread."""
+        """Slots created since the last call, already mapped. For one thread."""
         return iter(())
 
     @abstractmethod
     def info(self, matrix_id: str, *, owner: str) -> MatrixInfo:
-        """Raises MatrixNotFound; also where the owner has no claim to it."""
+        """Describes the matrix. Raises MatrixNotFound, also if the owner has no claim to it."""
 
     @abstractmethod
     def touch(self, matrix_id: str, *, owner: str, ttl_s: float) -> MatrixInfo:
-        """Puts the end of its time off to `ttl_s` from now, never nearer; what it is. Raises MatrixNotFound."""
+        """Extends the expiry to `ttl_s` from now; never shortens it. Returns the matrix's description. Raises
+        MatrixNotFound.
+        """
 
     @abstractmethod
     def drop(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> None:
-        """Removes the elements of a named matrix whose only claim was given up with its job, or never made."""
+        """Removes the elements of a named matrix whose only claim was dropped with its job, or never made."""
 
     @abstractmethod
     def delete(self, matrix_id: str, *, owner: str) -> None:
-        """Gives the owner's claim up; the last one takes the elements along. Raises MatrixNotFound."""
+        """Drops the owner's claim; with the last claim the elements are removed. Raises MatrixNotFound."""
 
     @abstractmethod
     def chunks(
         self, matrix_id: str, size: int, start: int = 0, stop: int | None = None, *, grows: bool = False
     ) -> Iterator[memoryview]:
         """The bytes from `start` to `stop` of a matrix of `size` bytes, in pieces of about READ_CHUNK_BYTES. With
-        `grows` the first are small, and each has at most an eighth of what came before: for readers who may not come
-        back for more.
-
-        Each piece was held against its digests. The first one is read at once, so that this raises MatrixNotFound
-        (also where another size is found) and MatrixDamaged; damage further on is raised in place of the piece.
-        Trusts its caller that the owner was checked (`info`).
+        `grows` the first pieces are small, and each has at most an eighth of the bytes before it: for readers that may
+        stop early. Each piece has been compared with its digests. The first one is read at once, so that this call
+        itself raises MatrixNotFound (also for another size) and MatrixDamaged; later damage is raised instead of the
+        damaged piece. The caller must have checked the owner (`info`).
         """
 
     def load(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> Array:
-        """A copy of the matrix in memory, held against its digests. Raises MatrixNotFound, MatrixDamaged."""
+        """A copy of the matrix in memory, compared with its digests. Raises MatrixNotFound, MatrixDamaged."""
         raw = b"".join(self.chunks(matrix_id, matrix_bytes(dtype, shape)))
         return np.frombuffer(raw, STORAGE_DTYPES[dtype]).reshape(shape)
 
     @abstractmethod
     def open(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> AbstractContextManager[StoredMatrix]:
-        """The matrix, mapped where the store can. For workers, which compare the digest after they have used it.
-
-        What is deleted can still be read, as long as the context or any view of the elements lasts. Raises
-        MatrixNotFound, also where the size found is not that of dtype and shape."""
+        """The matrix, mapped if the store can do so. For workers, which compare the digest after they have used the
+        elements. A matrix that is deleted can still be read as long as the context or any view of the elements lasts.
+        Raises MatrixNotFound, also if its size does not match dtype and shape.
+        """
 
     @abstractmethod
     def used_bytes(self, *, owner: str | None = None) -> int:
-        """Bytes kept, all together or under one owner's claims."""
+        """Bytes kept in total, or under one owner's claims."""
 
     @abstractmethod
     def check_room(self, need_bytes: int, *, owner: str) -> None:
-        """Raises StoreFull if that many more bytes would not fit now."""
+        """Raises StoreFull if there is no room for that many more bytes now."""
 
     def check_ready(self) -> None:
-        """Raises StoreUnavailable where no matrix could be stored now. Redis is asked by others."""
+        """Raises StoreUnavailable if no matrix could be stored now. It does not check Redis."""
         return
 
     @abstractmethod
     def sweep(self, *, limit: int = 100) -> int:
-        """Removes matrices whose time is up, and writers' leftovers; how many."""
+        """Removes expired matrices and the leftovers of dead writers; returns how many."""

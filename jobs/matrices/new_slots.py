@@ -1,5 +1,5 @@
-"""Slots that come up in a store's directory, mapped before they are asked for: as soon as a slot has all its memory, a
-worker can map it and register it with its device.
+"""Finds new slots in a store's directory, so that a worker can map them and register them with its device before they
+are needed, as soon as all their memory is allocated.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from jobs.matrices.file_lock import open_file
 from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, is_slot_length
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory
 
-TICK_NS = 50_000_000  # more than the clock's that the system gives files their times by
+TICK_NS = 50_000_000  # longer than a tick of the clock that sets file times
 
 
 class NewSlots:
-    """Of one directory, for one thread. Maps that are kept are never given up for these."""
+    """Watches one directory, for one thread. Existing maps are never dropped to make room for new slots."""
 
     def __init__(self, directory: Path, memories: SlotMemories) -> None:
         self._directory, self._memories = directory, memories
@@ -26,12 +26,12 @@ class NewSlots:
         self._seen: set[int] = set()  # inodes, of the last look
 
     def look(self) -> Iterator[SlotMemory]:
-        """Each slot once; nothing where the directory is as it was. Raises OSError."""
+        """Slots not returned before; none if the directory is unchanged. Raises OSError."""
         self._memories.forget_gone()
         changed_ns = os.stat(self._directory).st_mtime_ns
         if changed_ns == self._changed_ns:
             return
-        is_settled = time.time_ns() - changed_ns > TICK_NS  # two changes in one tick have one time
+        is_settled = time.time_ns() - changed_ns > TICK_NS  # two changes in one tick have the same time
         self._changed_ns = changed_ns if is_settled else 0
         with os.scandir(self._directory) as entries:
             found = {entry.inode(): entry.name for entry in entries if entry.is_file(follow_symlinks=False)}
@@ -40,7 +40,9 @@ class NewSlots:
             yield from self._mapped(inode, name)
 
     def _mapped(self, inode: int, name: str) -> Iterator[SlotMemory]:
-        """Nothing for a plain file, for one that is gone again, and where there is no room for its map."""
+        """The mapped slot; None for a plain file, for a file that is gone again, and if there is no room for its
+        map.
+        """
         file = open_file(path_of(self._directory, name), os.O_RDWR)
         if file is None:
             return

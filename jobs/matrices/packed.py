@@ -1,7 +1,6 @@
-"""A small matrix as one piece of bytes, for a job's record: its elements, and their digest.
-
-A matrix of a few KiB costs less there than in a store: it comes and goes with the job's own changes, in no round trip
-of its own.
+"""A small matrix as one byte string for a job's record: its elements and their digest. A matrix of a few KiB costs less
+there than in a store, because it is written and removed together with the job's own changes and needs no extra round
+trip.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ DIGEST_BYTES = 8
 
 
 def pack(data: Buffer) -> bytes:
-    """The elements as they came in, little-endian, row-major, and their digest (`jobs/matrices/digest.py`)."""
+    """The elements, little-endian and row-major, followed by their digest (`jobs/matrices/digest.py`)."""
     return b"".join((data, digest_of(data).to_bytes(DIGEST_BYTES, "little")))
 
 
 @dataclass(frozen=True, slots=True)
 class PackedMatrix:
-    """What `pack` made. Nothing has been compared yet: `verified` does."""
+    """The result of `pack`, not yet compared with its digest: call `verified`."""
 
     packed: bytes
 
@@ -36,7 +35,7 @@ class PackedMatrix:
 
     @property
     def digest(self) -> int:
-        """The digest of the bytes that came in."""
+        """The digest of the bytes originally received."""
         return int.from_bytes(self.packed[-DIGEST_BYTES:], "little")
 
     def elements(self, dtype: DTypeName, shape: tuple[int, ...]) -> Array:
@@ -44,7 +43,7 @@ class PackedMatrix:
         return np.frombuffer(self.data, STORAGE_DTYPES[dtype]).reshape(shape)
 
     def verified(self) -> memoryview:
-        """The bytes of the elements. Raises MatrixDamaged where they are not those that came in."""
+        """The bytes of the elements. Raises MatrixDamaged if they differ from those originally received."""
         if len(self.packed) < DIGEST_BYTES or digest_of(self.data) != self.digest:
             raise MatrixDamaged
         return self.data

@@ -1,4 +1,4 @@
-"""A plain file while it is written, and the directory of the `file` store."""
+"""A plain file that is being written, and the directory of the `file` store."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from jobs.matrices.file_lock import EXCLUSIVE, open_file, open_locked
 
 
 class PlainFile:
-    """A file in the hands of its writer, beside `Slot`: one matrix uses it, and no other. It is locked until it is
-    published, so that no one takes it for a dead writer's, whatever the clock says. All methods raise OSError."""
+    """A file that is being written, for one matrix only (unlike `Slot`). It is locked until it is published, so that no
+    one takes it for a dead writer's file, whatever the clock says. All methods raise OSError.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -35,7 +36,7 @@ class PlainFile:
 
 
 def remove_left(path: str) -> bool:
-    """Removes the file of a writer that died; False where it lives. Raises OSError."""
+    """Removes the file of a dead writer; False if the writer is alive. Raises OSError."""
     file = open_locked(path, EXCLUSIVE)
     if file is None:
         return False
@@ -45,8 +46,9 @@ def remove_left(path: str) -> bool:
 
 
 def make_private(directory: Path) -> None:
-    """Makes it, or sees that it is this user's: the default lies where everyone may write, so another user may have
-    been there first. Raises InvalidSettings."""
+    """Creates the directory, or checks that it belongs to this user: the default is in a world-writable directory, so
+    another user may have created it first. Raises InvalidSettings.
+    """
     try:
         if not directory.exists():
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""Matrices made from a seed: the same numbers wherever and in whatever pieces they are made.
+"""Matrices made from a seed: the numbers do not depend on where, or in which pieces, they are generated.
 
 Elements are drawn in row-major order in blocks of BLOCK_ELEMENTS. Block i is drawn from Philox keyed by the seed, with
-its counter at i · 2^128, so that any block can be made without those before it. How draws become numbers is the way of
-numpy's `Generator`, which numpy changes only for a good reason; a test notices when it does. A complex element is two
-draws: its real part, then its imaginary part.
+its counter at i · 2^128, so that any block can be made without those before it. Draws are converted to numbers by
+numpy's `Generator`, whose algorithm rarely changes; a test detects if it does. A complex element is two draws: its real
+part, then its imaginary part.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LARGEST_INTEGER = 8  # products of such integers, summed over any k that fits in
 
 
 def check_random(spec: RandomSpec, dtype: DTypeName) -> None:
-    """Raises InvalidMatrix for a shape that is none, InvalidRequest for a distribution that `dtype` does not have."""
+    """Raises InvalidMatrix for an invalid shape, InvalidRequest for a distribution that `dtype` does not support."""
     try:
         check_shape(dtype, spec.shape)
     except InvalidMatrix as error:

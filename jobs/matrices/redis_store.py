@@ -2,7 +2,7 @@
 
 Chunk i of a matrix is `chunk:<data>:<i>`, all of CHUNK_BYTES but the last, which has the rest, and after it the digests
 of the matrix's parts (`jobs/matrices/digest.py`), 8 bytes for each 16 KiB. Each chunk has a time to live somewhat
-beyond the claims, so that what a writer or remover leaves behind goes by itself.
+longer than the claims, so that leftovers of dead writers and removers expire by themselves.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class RedisMatrixStore(IndexedMatrixStore):
 
     @translated()
     def put(self, key: str, chunk: memoryview, parts: bytes, ttl_ms: int) -> None:
-        """SET to `chunk` and `parts`, without a copy: redis-py would first pack a command, at a fifth of the speed."""
+        """SETs the key to `chunk` followed by `parts`, without a copy: redis-py would first pack a command, at a fifth
+        of the speed.
+        """
         command = f"*5\r\n$3\r\nSET\r\n${len(key)}\r\n{key}\r\n${len(chunk) + len(parts)}\r\n"
         expiry = f"\r\n$2\r\nPX\r\n${len(str(ttl_ms))}\r\n{ttl_ms}\r\n"
         connection = self.client.connection_pool.get_connection()
@@ -84,7 +86,7 @@ class RedisMatrixStore(IndexedMatrixStore):
 
 
 class _ChunkSource(ElementSource):
-    """One matrix's chunks. Of the last one, all or only the digests are read at once, and kept."""
+    """One matrix's chunks. The last chunk, or only its digests, is read at once and kept."""
 
     def __init__(self, store: RedisMatrixStore, elements: Elements) -> None:
         self._chunks = store
@@ -111,7 +113,7 @@ class _ChunkSource(ElementSource):
 
     @translated()
     def _get(self, chunk: int, begin: int, end: int) -> bytes:
-        """These bytes of a chunk. Raises MatrixNotFound where it does not have them."""
+        """These bytes of a chunk. Raises MatrixNotFound if it does not have them."""
         key = self._chunks.key(self._data, chunk)
         piece = cast(bytes, self._chunks.client.getrange(key, begin, end - 1))
         if len(piece) != end - begin:
@@ -132,7 +134,7 @@ class _ChunkWriter(IndexedWriter):
         pass
 
     def _put(self, view: memoryview) -> None:
-        """The last chunk waits for the digests, even where it is full."""
+        """Sends full chunks, but keeps the last one, even if it is full, until the digests are known."""
         while view.nbytes:
             if self._filled == CHUNK_BYTES:
                 self._send(self._buffer)

@@ -1,7 +1,6 @@
-"""How a matrix lies in a slot: a file of one of a few lengths, whose memory other matrices have used and will use.
-
-The elements begin at offset 0, the digests of their parts follow, and the last TRAILER_BYTES say how large the matrix
-is. What lies between is left over from matrices before it. The length follows from the matrix's size alone.
+"""The layout of a matrix in a slot, which is a file of one of a few lengths whose memory is reused by other matrices.
+The elements begin at offset 0, the digests of their parts follow, and the last TRAILER_BYTES contain the matrix's size.
+The bytes in between are left over from earlier matrices. The file's length depends only on the matrix's size.
 """
 
 from __future__ import annotations
@@ -22,19 +21,21 @@ TRAILER_BYTES = _TRAILER.size
 
 
 def capacity(size: int) -> int:
-    """The most elements, in bytes, of a slot that a matrix of `size` bytes is kept in."""
+    """The capacity, in bytes of elements, of the slot for a matrix of `size` bytes."""
     step = 1 << max(0, (size - 1).bit_length() - STEPS.bit_length())
     return -(-size // step) * step
 
 
 def slot_length(size: int) -> int:
-    """The length of the slot's file. Never that of the plain file: elements, digests and no more."""
+    """The length of the slot's file. It never equals the length of a plain file of that size (elements and digests
+    only).
+    """
     held = capacity(size)
     return held + _pages(parts_bytes(held) + TRAILER_BYTES)
 
 
 def is_slot_length(length: int) -> bool:
-    """Whether slots have this length."""
+    """Whether some slot has this length."""
     if length < MIN_SLOT_BYTES:
         return False
     step = 1 << (length.bit_length() - STEPS.bit_length())
@@ -43,7 +44,7 @@ def is_slot_length(length: int) -> bool:
 
 
 def trailer(size: int) -> bytes:
-    """What ends a slot that holds a matrix of `size` bytes."""
+    """The last bytes of a slot that holds a matrix of `size` bytes."""
     said = _TRAILER.pack(_MAGIC, size, parts_bytes(size), 0)[:-8]
     return said + struct.pack("<Q", xxh3_64_intdigest(said))
 

@@ -1,7 +1,6 @@
-"""Slots mapped into this process: each once, for as long as anything uses it, and the ones used last beyond that.
-
-An array on a slot keeps the slot locked. So the slot cannot be taken for another matrix before the last view of the
-array is gone, wherever that view went.
+"""Slots mapped into this process. Each is mapped once, as long as anything uses it; the most recently used ones stay
+mapped longer. An array on a slot keeps the slot locked, so the slot cannot be reused for another matrix before the last
+view of the array is gone.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from jobs.formats.elements import Array
 from jobs.matrices.file_lock import LockedFile
 
 MADV_POPULATE_WRITE = 23  # of Linux, since 5.14
-POPULATED_BYTES, MAX_POPULATING = 8 << 20, 8  # at least so much for each thread; one clears some 3 GB a second
-MAX_KEPT = 512  # maps kept that nothing uses: each takes two file descriptors
-LOOKED_AT = 16  # maps at a time: whether their files are gone
+POPULATED_BYTES, MAX_POPULATING = 8 << 20, 8  # at least this much per thread; a thread clears some 3 GB/s
+MAX_KEPT = 512  # unused maps that are kept; each takes two file descriptors
+LOOKED_AT = 16  # maps checked at a time for deleted files
 LOOK_EVERY_S = 0.05  # where none is added
 
 
@@ -41,12 +40,14 @@ class SlotMemory:
         weakref.finalize(self, _unmap, mapped, self._fd, self._before_end).atexit = False
 
     def before_unmapped(self, call: Callable[[], None]) -> None:
-        """Has something undone while the memory is still there. `call` must not hold on to this object."""
+        """Registers a call to be made before the memory is unmapped. `call` must not hold a reference to this
+        object.
+        """
         self._before_end.append(call)
 
     @property
     def is_gone(self) -> bool:
-        """Whether the slot's file has no name any more: its memory is free once it is unmapped."""
+        """Whether the slot's file was deleted, so that unmapping it frees its memory."""
         return os.fstat(self._fd).st_nlink == 0
 
     def array(self, file: LockedFile, size: int, *, writable: bool) -> Array:
@@ -55,8 +56,9 @@ class SlotMemory:
 
 
 def populate(address: int, length: int) -> None:
-    """Maps all pages at once, and has the system clear those that are new, by several threads. Where the system cannot,
-    each page is mapped when it is first touched: the file has its memory."""
+    """Maps all pages at once, with several threads, so that the kernel clears new pages in parallel. If the kernel does
+    not support this, each page is mapped when it is first touched.
+    """
     madvise = getattr(ctypes.CDLL(None), "madvise", None)
     if madvise is None:
         return
@@ -82,7 +84,7 @@ def _unmap(mapped: mmap.mmap, fd: int, calls: list[Callable[[], None]]) -> None:
 
 
 class _Exposed:
-    """What numpy keeps as the base of an array, and so what keeps the memory mapped and the file locked."""
+    """The base object of a numpy array; it keeps the memory mapped and the file locked."""
 
     def __init__(self, memory: SlotMemory, file: LockedFile, size: int, writable: bool) -> None:
         self._kept = memory, file
@@ -97,7 +99,7 @@ class SlotMemories:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, int], SlotMemory] = OrderedDict()
-        self._unlooked: list[tuple[int, int]] = []  # of those kept, at this round
+        self._unlooked: list[tuple[int, int]] = []  # kept maps not yet checked in this round
         self._being_mapped: dict[tuple[int, int], threading.Lock] = {}
         self.kept_bytes = 0
         self._look_at = 0.0  # time.monotonic(): at whether files are gone
@@ -108,7 +110,7 @@ class SlotMemories:
         key = status.st_dev, status.st_ino  # the map keeps the inode, so no other gets its number
         with self._lock:
             being_mapped = self._being_mapped.setdefault(key, threading.Lock())
-        with being_mapped:  # takes long, and others go on meanwhile
+        with being_mapped:  # takes long; other threads may continue
             with self._lock:
                 memory = self._kept.get(key)
             try:
@@ -121,12 +123,12 @@ class SlotMemories:
         return memory
 
     def has_room(self, size: int) -> bool:
-        """Whether another map could be kept and none be given up for it."""
+        """Whether another map could be kept without dropping one."""
         with self._lock:
             return len(self._kept) < MAX_KEPT and self.kept_bytes + size <= self._max_bytes
 
     def forget_gone(self) -> None:
-        """Gives up maps of slots that were removed: their memory is free once nothing maps them. A few at a time."""
+        """Drops maps of deleted slots, a few at a time, so that their memory is freed."""
         with self._lock:
             self._forget_gone()
 
@@ -140,13 +142,13 @@ class SlotMemories:
             self._take(next(iter(self._kept)))
 
     def _take(self, key: tuple[int, int]) -> SlotMemory | None:
-        """Out of those kept."""
+        """Takes a map out of the kept ones."""
         if (memory := self._kept.pop(key, None)) is not None:
             self.kept_bytes -= memory.bytes
         return memory
 
     def _forget_gone(self) -> None:
-        """All are looked at in turn: a question to the system each, which lets another thread go on."""
+        """Checks the kept maps in turn; each check is a system call, during which another thread may run."""
         self._look_at = time.monotonic() + LOOK_EVERY_S
         self._unlooked = self._unlooked or list(self._kept)
         keys, self._unlooked = self._unlooked[:LOOKED_AT], self._unlooked[LOOKED_AT:]

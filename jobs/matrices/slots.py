@@ -1,7 +1,7 @@
-"""The slots of one directory: files whose memory is used by one matrix after the other (docs/decisions/0020-arena.md).
+"""The slots of one directory: files whose memory is reused by one matrix after another (docs/decisions/0020-arena.md).
 
-A free slot is a file `free/<length>.<nanoseconds>.<random>`. Taking it and giving it back are renames under its
-exclusive lock, so they need no other record, and a process that dies at any moment leaves nothing to repair.
+A free slot is a file `free/<length>.<nanoseconds>.<random>`. Taking a slot and returning it are renames under its
+exclusive lock, so no other record is needed, and a process that dies at any moment leaves nothing to repair.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from jobs.matrices.file_lock import EXCLUSIVE, SHARED, LockedFile, open_file, op
 from jobs.matrices.slot_format import TRAILER_BYTES, is_slot_length, slot_length, trailer
 
 FREE = "free"
-MAX_FREE = 512  # each look at the free slots reads all their names
-FREE_AGE_S = 3600.0  # a slot that no one took for so long goes back to the system
+MAX_FREE = 512  # each search for a free slot lists all their names
+FREE_AGE_S = 3600.0  # a slot unused for this long is deleted
 _NAME = re.compile(r"([1-9][0-9]{0,18})\.([0-9a-f]{16})\.[0-9a-f]{16}")
 
 
@@ -32,7 +32,7 @@ class _Free(NamedTuple):
 
 
 class Slot:
-    """A slot in the hands of its writer: locked exclusively, under a name that no reader asks for."""
+    """A slot that is being written: locked exclusively, under a name that no reader uses."""
 
     def __init__(self, slots: Slots, file: LockedFile, path: str, length: int, *, is_whole: bool = True) -> None:
         self._slots = slots
@@ -48,7 +48,8 @@ class Slot:
     def publish(self, path: str, size: int) -> None:
         """Makes it the matrix of that name; elements and digests have been written. Raises StoreUnavailable, OSError.
 
-        Its lock becomes a shared one first: a reader that meets an exclusive one takes the matrix for deleted.
+        The lock becomes a shared one first, because a reader that meets an exclusive lock regards the matrix as
+        deleted.
         """
         if not self._is_whole:
             os.posix_fallocate(self.file.fd, 0, self.length)
@@ -58,12 +59,12 @@ class Slot:
         os.rename(self.path, path)
 
     def drop(self) -> None:
-        """Frees it: its writer has no use for it. An array that is still on it keeps it locked. Raises OSError."""
+        """Frees the slot without publishing it. An array on it keeps it locked. Raises OSError."""
         self._slots.put_back(self)
 
 
 class Slots:
-    """At most `max_free_bytes` of free ones are kept; with 0 there are none, and no file becomes one.
+    """Keeps at most `max_free_bytes` of free slots; with 0 no slots are kept or created.
 
     All methods raise OSError.
     """
@@ -78,7 +79,7 @@ class Slots:
             self._free.mkdir(mode=0o700, exist_ok=True)
 
     def take(self, size: int, path: str) -> Slot | None:
-        """A free slot for `size` bytes, the one given back last, renamed to `path`; None where there is none."""
+        """The most recently freed slot for `size` bytes, renamed to `path`; None if there is none."""
         length = slot_length(size)
         for free in self._newest_free(length):
             if (file := open_locked(path_of(self._free, free.name), EXCLUSIVE)) is None:
@@ -89,11 +90,12 @@ class Slots:
         return None
 
     def _claimed(self, file: LockedFile, free: _Free, path: str) -> bool:
-        """Renames a free slot, which is locked, to `path`. Not where it was removed to make room, nor where it is not
-        what its name says: its matrix was replaced while it was given back."""
+        """Renames a locked free slot to `path`. Refuses a slot that was removed to make room, or whose length does not
+        match its name because its matrix was replaced while it was being freed.
+        """
         if os.fstat(file.fd).st_size != free.length:
             return False
-        os.utime(file.fd)  # the sweep goes by it
+        os.utime(file.fd)  # the sweep uses this time
         try:
             os.rename(path_of(self._free, free.name), path)
         except FileNotFoundError:
@@ -102,7 +104,7 @@ class Slots:
 
     def make(self, size: int, path: str, *, is_whole: bool = True) -> Slot:
         """A new slot under the name `path`, with all its memory: writing to a map of it never finds the disk full.
-        Without `is_whole` it gets memory as it is written to, and what is left once it is published."""
+        Without `is_whole`, memory is allocated as it is written, and the rest when it is published."""
         file = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         if file is None or not file.lock(EXCLUSIVE):
             raise StoreUnavailable(UNUSABLE, resource="disk")
@@ -119,8 +121,9 @@ class Slots:
         return Slot(self, file, path, length, is_whole=is_whole)
 
     def find(self, size: int, path: str) -> Slot | None:
-        """The slot for `size` bytes that a writer left under the name `path`; None where there is none, or where it is
-        in use."""
+        """The slot for `size` bytes that a writer left under the name `path`; None if there is none, or if it is in
+        use.
+        """
         if (file := open_locked(path, EXCLUSIVE)) is None:
             return None
         length = os.fstat(file.fd).st_size
@@ -134,7 +137,7 @@ class Slots:
         self._free_or_remove(slot.file, slot.path)
 
     def free(self, path: str) -> None:
-        """Removes a matrix's file; where it is a slot that no one reads, it becomes a free one."""
+        """Removes a matrix's file; a slot that no one reads becomes a free slot."""
         file = open_locked(path, EXCLUSIVE) if self.max_free_bytes and _may_be_slot(path) else None
         if file is None:
             remove(path)
@@ -143,7 +146,7 @@ class Slots:
             file.close()
 
     def reclaim(self, path: str) -> bool:
-        """Frees what a writer that died left; not where it is alive. Whether it did."""
+        """Frees the file of a dead writer; returns False if the writer is alive."""
         file = open_locked(path, EXCLUSIVE)
         if file is None:
             return False
@@ -162,7 +165,7 @@ class Slots:
         self.trim()
 
     def trim(self, max_bytes: int | None = None) -> None:
-        """Removes free slots past their bound, or past a lower one: those that have been free for longest."""
+        """Removes the free slots that have been free longest, down to their limit or to a lower `max_bytes`."""
         kept_bytes = 0
         limit_bytes = self.max_free_bytes if max_bytes is None else min(max_bytes, self.max_free_bytes)
         oldest_ns = time.time_ns() - int(FREE_AGE_S * 1e9)
@@ -177,14 +180,14 @@ class Slots:
         return sum(free.length for free in self._all_free())
 
     def _newest_free(self, length: int) -> Iterator[_Free]:
-        """Those of one length, the one given back last first."""
+        """The free slots of one length, most recently freed first."""
         begin = f"{length}."
         for name in sorted((name for name in self._names() if name.startswith(begin)), reverse=True):  # by their times
             if match := _NAME.fullmatch(name):
                 yield _free_of(match)
 
     def _all_free(self) -> list[_Free]:
-        """In the order in which they were given back."""
+        """All free slots, in the order in which they were freed."""
         matches = [match for name in self._names() if (match := _NAME.fullmatch(name))]
         return sorted(map(_free_of, matches), key=lambda free: free.since_ns)
 

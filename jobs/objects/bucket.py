@@ -1,7 +1,7 @@
-"""A bucket of an S3 object store, and the one place where its errors become ours.
+"""A bucket of an S3 object store, and the one place where its errors are translated into the service's own.
 
 Credentials come from the standard variables (`AWS_ACCESS_KEY_ID`, …), from the instance's or the pod's role, or from a
-file in the form of `~/.aws/credentials`; no error that leaves here quotes a request.
+file in the format of `~/.aws/credentials`. No error raised here quotes a request.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class Stored(NamedTuple):
 
 
 class Bucket:
-    """Safe to share between threads. All methods raise StoreUnavailable; MatrixNotFound where there is no such key."""
+    """Safe to share between threads. All methods raise StoreUnavailable, and MatrixNotFound if the key does not
+    exist.
+    """
 
     def __init__(self, settings: Settings) -> None:
         """Raises InvalidSettings."""
@@ -99,12 +101,14 @@ class Bucket:
 
     @cached_property
     def _outside(self) -> S3Store:
-        """As callers reach it, for URLs that are given to them."""
+        """The bucket under the address that callers use, for signing URLs."""
         return self._store(self._settings.s3_public_endpoint or self._settings.s3_endpoint)
 
     # ---- objects ----
     def put(self, key: str, data: Buffer, *, is_new: bool = False) -> bool:
-        """Whole or not at all. With `is_new` an object that is there already stays; whether this one was put."""
+        """Stores an object atomically. With `is_new` an existing object is kept. Returns whether this one was
+        stored.
+        """
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
@@ -117,7 +121,9 @@ class Bucket:
         return True
 
     def put_pieces(self, key: str, pieces: Iterable[Buffer], size: int) -> None:
-        """The same in parts, several at once, as the pieces come. What the iterator raises ends it: nothing is kept."""
+        """Stores an object in parts, several in parallel, as the pieces arrive. If the iterator raises, nothing is
+        stored.
+        """
         import obstore
 
         part_bytes = max(PART_BYTES, -(-size // MAX_PARTS))
@@ -133,7 +139,7 @@ class Bucket:
         self._count(sent=size)
 
     def get(self, key: str, start: int, stop: int) -> memoryview:
-        """Exactly these bytes. Raises MatrixNotFound also where the object has fewer."""
+        """Exactly these bytes. Raises MatrixNotFound also if the object has fewer."""
         import obstore
 
         with _translated():
@@ -144,8 +150,9 @@ class Bucket:
         return piece
 
     def read_into(self, key: str, start: int, buffer: memoryview, size: int) -> Iterator[int]:
-        """Fills the buffer with what the object has from `start` on; yields how many bytes lie there, each time more of
-        them. Raises MatrixNotFound also where the object has not `size` bytes."""
+        """Fills the buffer with the object's bytes from `start` on; yields the growing number of bytes received. Raises
+        MatrixNotFound also if the object does not have `size` bytes.
+        """
         got = 0
         try:
             url = _signed(self._inside, "GET", key, self._request_s)
@@ -162,7 +169,7 @@ class Bucket:
         self._count(received=got)
 
     def _streamed_into(self, key: str, start: int, buffer: memoryview, size: int, got: int) -> Iterator[int]:
-        """The same by obstore, from where `got` bytes lie there."""
+        """The same with obstore, continuing after the `got` bytes already received."""
         import obstore
 
         with _translated():
@@ -178,7 +185,7 @@ class Bucket:
             raise MatrixNotFound
 
     def identity(self) -> str:
-        """A random name that whoever is first gives what the keys here begin with."""
+        """The random name of this key prefix; the first process to ask creates it."""
         if not self.put("identity", secrets.token_hex(16).encode(), is_new=True):
             return bytes(self.get("identity", 0, 32)).decode()
         return self.identity()
@@ -187,7 +194,7 @@ class Bucket:
         return self._head(key)[0]
 
     def is_same(self, key: str, other: str) -> bool:
-        """Whether both are there, with equal bytes as far as the store's own tags tell."""
+        """Whether both objects exist and are equal according to the store's ETags."""
         try:
             return self._head(key) == self._head(other)
         except MatrixNotFound:
@@ -207,7 +214,7 @@ class Bucket:
             obstore.copy(self._inside, key, to)
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Harmless where they are gone."""
+        """Deletes these keys; missing ones are ignored."""
         import obstore
 
         for key in keys:
@@ -218,7 +225,7 @@ class Bucket:
                     continue
 
     def list(self, prefix: str) -> Iterator[Sequence[Stored]]:
-        """A page at a time."""
+        """Lists objects, one page at a time."""
         import obstore
 
         with _translated():
@@ -227,7 +234,7 @@ class Bucket:
                 yield [Stored(each["path"], each["size"], each["last_modified"].timestamp()) for each in page]
 
     def sign(self, method: Literal["GET", "PUT"], key: str, for_s: float) -> str:
-        """A URL that does this with this key, for anyone, for so long. No request is made."""
+        """A signed URL with which anyone can use this method on this key for `for_s` seconds. Makes no request."""
         return _signed(self._outside, method, key, for_s)
 
     def _count(self, *, received: int = 0, sent: int = 0) -> None:
@@ -252,7 +259,7 @@ def _obstore() -> Any:
 
 
 def _credentials(path: Path | None) -> dict[str, str]:
-    """The profile `default` of a file; nothing without one. Raises InvalidSettings."""
+    """The profile `default` of a credentials file; empty without a file. Raises InvalidSettings."""
     if path is None:
         return {}
     parser = configparser.ConfigParser(interpolation=None)
@@ -275,7 +282,7 @@ def _credentials(path: Path | None) -> dict[str, str]:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """The store's errors quote addresses and replies, so they are not chained to ours."""
+    """Translates the store's errors. They quote addresses and replies, so they are not chained."""
     from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
     try:

@@ -1,8 +1,8 @@
-"""Ranges of objects, received where they are wanted, over connections that are used again.
+"""Fetches ranges of objects straight into the caller's memory, over reusable connections.
 
-obstore gathers a range in memory that is new to the process each time: half of what a fetch costs. Here the system
-copies what comes into the caller's memory, and nothing is copied after that. Over plain HTTP only: with TLS
-Python gets 16 KiB at a time, and threads wait for its lock longer than decryption takes.
+obstore collects each range in newly allocated memory, which is half the cost of a fetch. Here the kernel copies
+received bytes into the caller's memory, and nothing is copied after that. Only over plain HTTP: with TLS Python
+receives 16 KiB at a time, and threads wait for the GIL longer than decryption takes.
 """
 
 from __future__ import annotations
@@ -26,26 +26,28 @@ _CONTENT_RANGE = re.compile(rb"bytes (\d+)-(\d+)/(\d+)")
 
 
 class NotServed(Exception):
-    """What came so far is right. The rest may come another way."""
+    """The server cannot serve the range this way. Bytes received so far are valid; the rest may be fetched
+    otherwise.
+    """
 
 
 class OtherSize(Exception):
-    """The object has not as many bytes as was said."""
+    """The object does not have the expected size."""
 
 
 class RangeReader:
-    """For any threads."""
+    """Safe to share between threads."""
 
     def __init__(self, silent_s: float, range_s: float) -> None:
-        """The longest silence, and the longest that a range may take."""
+        """`silent_s`: longest time without data; `range_s`: longest time for a whole range."""
         self._silent_s, self._range_s = silent_s, range_s
         self._has_proxy = "http" in getproxies()
         self._idle: deque[_Connection] = deque()
 
     def pieces(self, url: str, start: int, buffer: memoryview, size: int) -> Iterator[int]:
-        """Fills the buffer with what an object of `size` bytes has from `start` on; yields how many lie there.
-
-        Raises TimeoutError, NotServed, OtherSize."""
+        """Fills the buffer from an object of `size` bytes, beginning at `start`; yields the number of bytes received so
+        far. Raises TimeoutError, NotServed, OtherSize.
+        """
         target, deadline = urlsplit(url), time.monotonic() + self._range_s
         if target.scheme != "http" or self._has_proxy:
             raise NotServed
@@ -54,7 +56,7 @@ class RangeReader:
                 reply.check(start, start + buffer.nbytes, size)
                 got = len(reply.body)
                 buffer[:got] = reply.body
-                if got and got == buffer.nbytes:  # all of it came with the head
+                if got and got == buffer.nbytes:  # the whole body came with the head
                     yield got
                 while got < buffer.nbytes:
                     if time.monotonic() > deadline:
@@ -69,7 +71,7 @@ class RangeReader:
 
     @contextmanager
     def _asked(self, target: SplitResult, start: int, stop: int) -> Iterator[tuple[_Connection, _Reply]]:
-        """The connection is kept where all of the reply was read."""
+        """Requests a range. The connection is kept if the whole reply was read."""
         path = f"{target.path}?{target.query}"
         request = f"GET {path} HTTP/1.1\r\nHost: {target.netloc}\r\nRange: bytes={start}-{stop - 1}\r\n\r\n".encode()
         connection, reply = self._answered(target, request)
@@ -82,7 +84,7 @@ class RangeReader:
                 connection.socket.close()
 
     def _answered(self, target: SplitResult, request: bytes) -> tuple[_Connection, _Reply]:
-        """By a connection that is there, unless the server has closed it meanwhile, or else by a new one."""
+        """Sends the request over an idle connection, or over a new one if there is none or the server has closed it."""
         while True:
             try:
                 connection, is_new = self._idle.pop(), False
@@ -97,7 +99,7 @@ class RangeReader:
 
 
 class _Connection:
-    """Its socket waits in the system, not in Python. All methods raise OSError."""
+    """A connection with a blocking socket, whose timeouts the kernel enforces. All methods raise OSError."""
 
     def __init__(self, target: SplitResult, silent_s: float) -> None:
         self.socket = socket.create_connection((target.hostname, target.port or 80), silent_s)
@@ -118,7 +120,7 @@ class _Connection:
         return _Reply(bytes(head[: end + 4]), bytes(head[end + 4 :]))
 
     def receive(self, buffer: memoryview, *, flags: int = socket.MSG_WAITALL) -> int:
-        """As many bytes as come, or as are wanted; never 0."""
+        """Receives at most as many bytes as the buffer holds; never 0."""
         try:
             count = self.socket.recv_into(buffer, flags=flags)
         except BlockingIOError:
@@ -141,7 +143,9 @@ class _Reply:
         self._fields[name.lower()] = value
 
     def check(self, start: int, stop: int, size: int) -> None:
-        """That it is this range of an object of `size` bytes, and not in chunks. Raises NotServed, OtherSize."""
+        """Checks that the reply is this range of an object of `size` bytes, not in chunked encoding. Raises NotServed,
+        OtherSize.
+        """
         said = _CONTENT_RANGE.fullmatch(self._fields.get(b"content-range", b""))
         if self.parser.get_status_code() != 206 or said is None:
             raise NotServed

@@ -36,10 +36,11 @@ _SORTED = (
 )
 _STREAMS = ("xadd", "xrange", "xrevrange", "xlen", "xtrim")
 _TELLING = ("publish", "wait", "multi", "exec", "discard", "watch", "unwatch")
-# What both do: the ledger and the stores' index are scripts that either may run.
+# What both roles need: the ledger and the stores' index are scripts that either may run.
 SHARED = (*_CONNECTION, *_SCRIPTS, *_KEYS, *_STRINGS, *_HASHES, *_LISTS, *_SETS, *_SORTED, *_STREAMS, *_TELLING)
 OWN: dict[Role, tuple[str, ...]] = {
-    # Hears of changes and ends; looks at what Redis syncs; loads the functions that both call, and sees to old ones.
+    # The API receives notifications, checks Redis' sync policy, loads the functions that both call, and removes old
+    # ones.
     "api": ("subscribe", "unsubscribe", "info", "config|get", "function|load", "function|list", "function|delete"),
     "worker": ("brpop", "subscribe", "unsubscribe", "psubscribe", "punsubscribe"),  # as Celery waits for messages
 }
@@ -50,7 +51,9 @@ def user_name(role: Role) -> str:
 
 
 def key_patterns(role: Role, prefix: str) -> tuple[str, ...]:
-    """All keys with the prefix; but a worker's may not begin with `se`: it neither reads nor makes sign-ins."""
+    """Patterns for all keys with the prefix. A worker gets no keys that begin with `se`, so that it can neither read
+    nor create sign-ins.
+    """
     escaped = re.sub(r"([*?\[\]\\^])", r"\\\1", prefix)
     return (f"{escaped}*",) if role == "api" else (f"{escaped}[^s]*", f"{escaped}s[^e]*")
 
@@ -60,7 +63,7 @@ def password_rule(password: str) -> str:
 
 
 def user_rules(role: Role, prefix: str, password: str) -> str:
-    """What follows `user` in an ACL file or a configuration."""
+    """The rules that follow `user NAME` in an ACL file or a configuration."""
     keys = " ".join(f"~{pattern}" for pattern in key_patterns(role, prefix))
     channels = f"&{key_patterns('api', prefix)[0]}"
     commands = " ".join(f"+{command}" for command in (*SHARED, *OWN[role]))

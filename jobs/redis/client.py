@@ -1,4 +1,4 @@
-"""Connections to Redis that fail fast, and the one place where Redis' errors become ours."""
+"""Connections to Redis that fail fast, and the one place where Redis' errors are translated into the service's own."""
 
 from __future__ import annotations
 
@@ -27,20 +27,22 @@ SAID = {
     "READONLY": "The job store is a replica, which takes no changes; try again once it is the primary again.",
     "NOREPLICAS": "The job store has too few replicas to take changes; try again once they are back.",
 }
-# What an event loop may raise where a connection ended; RuntimeError is uvloop's, of a transport closed just before.
+# Errors that an event loop may raise after a connection ended; uvloop raises RuntimeError for a transport just closed.
 CONNECTION_LOST = (redis.RedisError, OSError, RuntimeError)
 REDIS_FULL = "The job store has no memory left; try again when some jobs have ended."
 
 
 log = structlog.get_logger(__name__)
 
-# A connection whose other end vanished without a word, as behind a NAT that forgot it or on a host that moved: the
-# system asks after 2 s of silence and each second from then on, and gives it up 5 s after it was last heard.
+# TCP keepalive for connections whose other end vanished silently, such as behind a NAT that dropped them: the kernel
+# probes after 2 s of silence and then every second, and drops the connection 5 s after the last sign of life.
 _SILENCE = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 5000}
 
 
 def keepalive_options(settings: Settings) -> dict[str, Any]:
-    """For connections over TCP, as redis-py and kombu name them; a Unix socket cannot die like that."""
+    """Keepalive options for TCP connections, in the names of redis-py and kombu; empty for a Unix socket, which does
+    not need them.
+    """
     if settings.redis_url.get_secret_value().startswith("unix://"):
         return {}
     options = {getattr(socket, name): value for name, value in _SILENCE.items() if hasattr(socket, name)}
@@ -48,7 +50,7 @@ def keepalive_options(settings: Settings) -> dict[str, Any]:
 
 
 def address_of(settings: Settings) -> str:
-    """Where Redis is, for people: no password is in it."""
+    """Redis' address for messages, without the password."""
     url = urlsplit(settings.redis_url.get_secret_value())
     return f"{url.hostname}:{url.port or 6379}" if url.hostname else url.path
 
@@ -67,23 +69,23 @@ def _options(settings: Settings, timeout_s: float | None) -> dict[str, Any]:
 def connect(settings: Settings, *, timeout_s: float | None = None) -> redis.Redis:
     """A client for `settings.redis_url`, safe to share between threads. Nothing is sent yet.
 
-    Each command has `timeout_s` to connect and as long to answer (default: `settings.redis_timeout_s`). It is sent
-    twice only where a replica refused it: a command that timed out may have been carried out, and only the caller knows
-    whether that matters.
+    Connecting and each answer may take `timeout_s` (default: `settings.redis_timeout_s`). A command is sent again only
+    if a replica refused it: a command that timed out may have been carried out, and only the caller knows whether that
+    matters.
     """
     url = settings.redis_url.get_secret_value()
     return client_of(url, **_options(settings, timeout_s))
 
 
 def connect_async(settings: Settings, *, timeout_s: float | None = None) -> redis.asyncio.Redis:
-    """The same for asyncio: for the one connection of a process that listens for changes."""
+    """The same for asyncio, for the one connection of a process that listens for changes."""
     url = settings.redis_url.get_secret_value()
     retry = redis.asyncio.retry.Retry(NoBackoff(), 0)
     return redis.asyncio.Redis.from_url(url, retry=retry, **_options(settings, timeout_s))
 
 
 def connect_alone(settings: Settings) -> redis.asyncio.Connection:
-    """One connection for asyncio, not open yet, whose user sees to the time that an answer may take."""
+    """One asyncio connection, not opened yet. The caller sets timeouts for answers itself."""
     url = settings.redis_url.get_secret_value()
     options = _options(settings, None) | {"socket_timeout": None}
     pool = redis.asyncio.ConnectionPool.from_url(url, retry=redis.asyncio.retry.Retry(NoBackoff(), 0), **options)
@@ -92,7 +94,9 @@ def connect_alone(settings: Settings) -> redis.asyncio.Connection:
 
 
 def unavailable(error: BaseException) -> StoreUnavailable:
-    """For an error of a connection. What of TLS is wrong is for whoever runs the service, not for callers."""
+    """StoreUnavailable for a connection error. Details of TLS problems are logged for the operator, not sent to
+    callers.
+    """
     if (reason := refusal(error)) is None:
         return StoreUnavailable()
     log.error("Redis is not reached by TLS", reason=reason)
@@ -103,7 +107,7 @@ def unavailable(error: BaseException) -> StoreUnavailable:
 def translated() -> Iterator[None]:
     """Turns Redis' errors into StoreUnavailable and StoreFull; also a decorator, `@translated()`.
 
-    Others pass: they are mistakes of ours, and must be seen.
+    Other errors pass through: they are defects of the service and must be visible.
     """
     try:
         yield

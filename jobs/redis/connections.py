@@ -1,7 +1,5 @@
-"""Commands over connections that are taken and given back in a step each.
-
-redis-py's own pool looks for data on a connection, counts, locks and tells listeners, each time: that takes longer than
-sending a small script and reading its answer.
+"""A fast connection pool. redis-py's own pool checks the connection for data, counts, locks and notifies listeners on
+each use, which takes longer than sending a small script and reading its answer.
 """
 
 from __future__ import annotations
@@ -21,7 +19,9 @@ IDLE_S = 0.05  # a connection idle for so long may have been closed from the oth
 
 
 class Connections:
-    """As many as are in use at once, to where the pool leads. Safe to share between threads, and to fork."""
+    """Grows to as many connections as are in use at the same time, to the pool's server. Safe to share between threads,
+    and across a fork.
+    """
 
     def __init__(self, pool: redis.ConnectionPool) -> None:
         self._pool = pool
@@ -29,8 +29,9 @@ class Connections:
         self._pid = os.getpid()
 
     def ask(self, *command: str | bytes | int | float) -> Any:
-        """Its answer as it comes. A command that a replica refused changed nothing, and is sent once more: the address
-        may lead to the primary by now. Nothing else is sent twice: what got no answer may have been carried out.
+        """The raw answer to a command. A command that a replica refused changed nothing and is sent once more, because
+        the address may lead to the primary by now. No other command is sent twice: without an answer it may have been
+        carried out.
 
         Raises redis.RedisError."""
         try:
@@ -57,7 +58,7 @@ class Connections:
         return answer
 
     def ask_together(self, *commands: Sequence[str | int]) -> list[Any]:
-        """Their answers, over one connection in one step. Raises as `ask`."""
+        """The answers to several commands, sent together over one connection. Raises as `ask`."""
         connection = self._taken()
         try:
             connection.send_packed_command(connection.pack_commands(commands))  # type: ignore[no-untyped-call]
@@ -69,13 +70,13 @@ class Connections:
         return answers
 
     def close(self) -> None:
-        """Those that nobody uses now. Who asks afterwards gets a new one."""
+        """Closes all idle connections. Later commands open new ones."""
         with suppress(IndexError):  # when there is none left
             while self._pid == os.getpid():
                 self._free.pop()[0].disconnect()  # type: ignore[no-untyped-call]
 
     def _taken(self) -> redis.Connection:
-        """The one used last, or a new one. What a parent had open stays the parent's."""
+        """The most recently used connection, or a new one. Connections opened before a fork are left to the parent."""
         if self._pid != os.getpid():
             self._free, self._pid = deque(), os.getpid()
         try:
@@ -90,7 +91,7 @@ class Connections:
 
 
 class Pool(redis.ConnectionPool):
-    """redis-py's own, and connections beside it that are closed when its client is."""
+    """redis-py's pool, plus `Connections` that are closed together with its client."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -102,14 +103,16 @@ class Pool(redis.ConnectionPool):
 
 
 def beside(client: redis.Redis) -> Connections:
-    """Those of a client that `client_of` made."""
+    """The `Connections` of a client made by `client_of`."""
     pool = client.connection_pool
     assert isinstance(pool, Pool), "a client that nobody would close"
     return pool.beside
 
 
 class _OnceMoreOfThePrimary(Retry):
-    """What a replica refused is sent once more over a new connection, as `Connections.ask` does; nothing else is."""
+    """A retry policy that resends only commands that a replica refused, over a new connection, as `Connections.ask`
+    does.
+    """
 
     def __init__(self) -> None:
         given_up = (redis.ConnectionError, redis.TimeoutError, TimeoutError, redis.exceptions.ReadOnlyError)
@@ -123,12 +126,12 @@ class _OnceMoreOfThePrimary(Retry):
 
 
 def client_of(url: str, **options: Any) -> redis.Redis:
-    """With a pool of its own. Nothing is sent yet."""
+    """A client with its own pool. Nothing is sent yet."""
     return redis.Redis.from_pool(Pool.from_url(url, retry=_OnceMoreOfThePrimary(), **options))
 
 
 def _has_ended(connection: redis.Connection) -> bool:
-    """Nothing was asked, so what there is to be read is the end."""
+    """Whether the server closed the connection: nothing was asked, so readable data can only be the end."""
     try:
         return connection.can_read(timeout=0)
     except (redis.ConnectionError, redis.TimeoutError, OSError):

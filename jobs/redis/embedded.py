@@ -19,12 +19,12 @@ import redis
 from jobs.redis.acl import ROLES, Role, password_rule, user_name, user_rules
 from jobs.redis.connections import client_of
 
-START_TIMEOUT_S = 60.0  # it answers within a tenth of a second, but where the machine has much else to do
-# Below those that Linux gives to connections: one of them would take the port while its server is down.
+START_TIMEOUT_S = 60.0  # it answers within a tenth of a second unless the machine is busy
+# Below Linux's ephemeral ports: an outgoing connection could otherwise take the port while its server is down.
 SERVER_PORTS = range(20_000, 32_768)
-APART = 7_891  # ports between those of one process and of the next: this way even many begin far from each other
-# The wheel's server allocates with glibc. Scripts make and free many small things, which are found again at once where
-# more of them than by default are kept at hand.
+APART = 7_891  # distance between the first ports of successive process ids, so that processes start far apart
+# The wheel's server uses glibc's malloc. Scripts allocate and free many small objects, which is faster with a larger
+# thread cache than the default.
 ALLOCATOR = "glibc.malloc.tcache_count=256:glibc.malloc.tcache_max=8192:glibc.malloc.mxfast=0"
 
 
@@ -51,8 +51,9 @@ def find_server() -> str:
 
 
 def free_port() -> int:
-    """A loopback port that nothing has now. A process hands out each once, and processes begin far apart: a server that
-    does not listen yet, or is down for a moment, does not lose its port to another."""
+    """A loopback port that is free now. A process hands out each port only once, and processes start far apart, so a
+    server that does not listen yet, or is down for a moment, does not lose its port to another.
+    """
     while True:
         port = SERVER_PORTS[(os.getpid() * APART + next(_handed_out)) % len(SERVER_PORTS)]
         with socket.socket() as probe, suppress(OSError):
@@ -88,7 +89,7 @@ class EmbeddedServer:
         return f"redis://:{self._password}@127.0.0.1:{self.port}/0"
 
     def url_of(self, role: Role) -> str:
-        """The same for a part of the service: its user may do what that part does."""
+        """The same for a role of the service, with that role's Redis user."""
         return f"redis://{user_name(role)}:{self._password_of(role)}@127.0.0.1:{self.port}/0"
 
     def _password_of(self, role: Role) -> str:

@@ -1,8 +1,7 @@
-"""The scripts that each product runs, as functions that Redis keeps.
-
-A script makes all its Lua functions anew each time it runs, and that takes longer than most of what they do. A library
-makes them once. Its name says what is in it, so versions keep libraries beside one another. Only the API may load one:
-a worker that could would put its own code where the API calls it. Who finds no function runs the script instead.
+"""Scripts that run for every product, as Redis functions. A script creates all its Lua functions each time it runs,
+which takes longer than most of their work; a library creates them once. The library's name is derived from its
+contents, so several versions can coexist. Only the API may load libraries, because a worker that could do so might
+replace code that the API runs. A process that finds no function runs the script instead.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ import structlog
 from jobs.redis.client import translated
 
 LAST_LINE = "return main(ARGV)"  # of a script that is a function of its library as well
-KEPT = 4  # libraries, those loaded last: as many versions as may be at work on one Redis, and more
-OFF_S = 60.0  # for so long who found no function does not look for one
+KEPT = 4  # most recently loaded libraries to keep: more than the versions that may run on one Redis
+OFF_S = 60.0  # how long a process that found no function does not try again
 
 log = structlog.get_logger(__name__)
 
@@ -27,8 +26,9 @@ Command = tuple[str | bytes | int, ...]
 
 
 class Functions:
-    """`parts`: what all functions share, `begin` among it, which makes a run start anew. `scripts`: by name, the flags
-    and the text of each, which ends with LAST_LINE."""
+    """`parts`: code shared by all functions, including `begin`, which resets state for each run. `scripts`: flags and
+    text of each script by name; the text ends with LAST_LINE.
+    """
 
     def __init__(self, prefix: str, parts: str, scripts: Mapping[str, tuple[str, str]]) -> None:
         first = f"local prefix, ARGV, call = {_quoted(prefix)}, {{}}"
@@ -41,11 +41,11 @@ class Functions:
         self._off_until = 0.0
 
     def name(self, script: str) -> str | None:
-        """Of the function that stands for a script, if there is one to be called."""
+        """The name of the function for a script, if there is one and it may be called."""
         return self._names.get(script) if time.monotonic() >= self._off_until else None
 
     def loading(self) -> list[Command]:
-        """What loads the library."""
+        """The command that loads the library."""
         book = (("LREM", self._book, 0, self.library), ("LPUSH", self._book, self.library))
         return [*book, ("FUNCTION", "LOAD", "REPLACE", self._text)]
 
@@ -58,23 +58,23 @@ class Functions:
         return missing or ("unknown command" in text and "FCALL" in text.upper())
 
     def is_forbidden(self, reply: object) -> bool:
-        """Whether the user may not call any, so that none need be loaded for it."""
+        """Whether this Redis user may not call functions, so that loading the library is useless."""
         return isinstance(reply, redis.ResponseError) and "'fcall' command" in str(reply)
 
     def disable(self) -> None:
-        """For a while."""
+        """Runs scripts instead of functions for a while."""
         self._off_until = time.monotonic() + OFF_S
 
     @translated()
     def load(self, client: redis.Redis) -> None:
-        """At the start of an API process; and removes libraries that were not loaded for long.
+        """Loads the library, at the start of an API process, and removes libraries that were not loaded for long.
 
         Raises StoreUnavailable, StoreFull."""
         try:
             execute: Any = client.execute_command
             for command in self.loading():
                 execute(*command)
-            # Processes that load one at the same time may each put it down; what is on no list was loaded before.
+            # Processes that load at the same time may each add it to the list; a library not on the list is older.
             names = dict.fromkeys(cast(list[bytes], client.lrange(self._book, 0, -1)))
             for old in [*names, *self._unlisted(client, names)][KEPT:]:
                 client.lrem(self._book, 0, old)  # type: ignore[arg-type]  # bytes do
@@ -88,8 +88,9 @@ class Functions:
             self._off_until = 0.0
 
     def _unlisted(self, client: redis.Redis, listed: Collection[bytes]) -> list[bytes]:
-        """Libraries of ours that are on no list, as all are that were loaded before a FLUSHALL: it leaves them there.
-        None where this user may not look."""
+        """This service's libraries that are not on the list, such as those loaded before a FLUSHALL, which does not
+        remove them. Empty if this user may not list libraries.
+        """
         try:
             found: Any = client.function_list("matmul_*", withcode=True)
         except redis.exceptions.NoPermissionError:

@@ -1,7 +1,6 @@
-"""Which version of the keys a Redis holds: what is kept where, and in what form.
-
-The first process writes the number. It stays as long as all that changes is added to what there is; a version that
-changes more has the next number. Each version works on two: its own, and the one before as it finds it.
+"""The layout number of the data in Redis: which keys exist, and in what format. The first process writes it. It stays
+the same as long as versions only add to the data; a version that changes existing data uses the next number. Each
+version works with two numbers, its own and the previous one.
 """
 
 from __future__ import annotations
@@ -29,9 +28,8 @@ class WrongLayout(InvalidSettings):
 
 
 def claim_layout(settings: Settings) -> None:
-    """At a process's start: writes the number where there is none. A Redis that is away is asked again by /readyz.
-
-    Raises WrongLayout; InvalidSettings where a certificate is not accepted.
+    """Called at a process's start: writes the number if there is none. If Redis is unavailable, /readyz checks later.
+    Raises WrongLayout; InvalidSettings if a certificate is not accepted.
     """
     with connect(settings) as client:
         try:
@@ -48,7 +46,7 @@ def check_layout(client: redis.Redis, prefix: str) -> None:
 
 @translated()
 def _written(client: redis.Redis, prefix: str) -> Any:
-    """What was there; None where this wrote it. Raises InvalidSettings where a certificate is not accepted."""
+    """The existing number; None if this call wrote it. Raises InvalidSettings if a certificate is not accepted."""
     try:
         return client.set(_key(prefix), LAYOUT, nx=True, get=True)
     except redis.ConnectionError as error:

@@ -1,7 +1,6 @@
-"""Scripts over one connection of an event loop: what is asked for while others wait for an answer goes out together.
-
-A worker thread with a connection of its own costs more than a small script does. Here a request alone goes out at once,
-and requests that come together are one write and one read.
+"""Runs scripts over one connection of an event loop and pipelines concurrent calls. A thread with its own connection
+would cost more than a small script does. Here a single call is sent at once, and calls that arrive while others wait
+are sent together: one write and one read.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from jobs.redis.client import CONNECTION_LOST, connect_alone, translated, unavai
 from jobs.redis.scripts import RedisScripts
 from jobs.settings import Settings
 
-JOINED = ("submit",)  # scripts that one call does for several: arguments but the last two in a row, a reply for each
-MAX_JOINED = 32  # so that none holds up Redis for long
+JOINED = ("submit",)  # one call does for several: all arguments except the last two in sequence; one reply for each
+MAX_JOINED = 32  # so that no script blocks Redis for long
 TELLING = ("submit", "written")  # scripts that are refused while Redis cannot write
 IDLE_S = 0.05  # a connection idle for so long may have been closed from the other side
 
@@ -34,7 +33,7 @@ class _Call:
 
 
 class ScriptLine:
-    """For one event loop. `scripts`: the scripts that `run` knows."""
+    """For one event loop. `scripts` are those that `run` can call."""
 
     def __init__(self, settings: Settings, scripts: RedisScripts) -> None:
         self._settings = settings
@@ -45,8 +44,8 @@ class ScriptLine:
         self._sending: asyncio.Task[None] | None = None
 
     async def run(self, script: str, *arguments: str | bytes | int) -> Any:
-        """The script's reply. Only what a replica refused is sent twice: a call that got no answer may have
-        been carried out.
+        """The script's reply. Only a call that a replica refused is sent again; one without an answer may have been
+        carried out.
 
         Raises StoreUnavailable, StoreFull."""
         call = _Call(script, arguments, asyncio.get_running_loop().create_future())
@@ -57,8 +56,10 @@ class ScriptLine:
             return await call.reply
 
     async def written(self) -> None:
-        """Returns once all that Redis answered before is in its append-only file: scripts that may write are refused
-        while it is not. One that waits to be sent tells as well as a call of its own. Raises StoreUnavailable."""
+        """Returns once all changes that Redis answered before are in its append-only file: while they are not, Redis
+        refuses scripts that may write. A call that already waits to be sent serves as the test; otherwise one is sent.
+        Raises StoreUnavailable.
+        """
         telling = [call.reply for call in self._waiting if call.script in TELLING]
         if telling:
             with suppress(redis.RedisError, StoreUnavailable):  # it may have been refused for reasons of its own
@@ -71,7 +72,7 @@ class ScriptLine:
             await self._connection.disconnect(nowait=True)
 
     async def _send(self) -> None:
-        """Until no one waits."""
+        """Sends calls until none waits."""
         try:
             while self._waiting:
                 calls, self._waiting = self._waiting, []
@@ -98,8 +99,9 @@ class ScriptLine:
                 call.reply.set_result(reply)
 
     async def _of_primary(self, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Their answers. What a replica refused changed nothing, and is asked once more over another connection: the
-        address may lead to the primary by now."""
+        """The answers to the commands. A command that a replica refused changed nothing and is sent once more over a
+        new connection, because the address may lead to the primary by now.
+        """
         answers = await self._answers(asked)
         refused = [i for i, answer in enumerate(answers) if isinstance(answer, redis.exceptions.ReadOnlyError)]
         if refused:
@@ -119,7 +121,7 @@ class ScriptLine:
         return answers
 
     async def _load(self, replies: Sequence[Any]) -> None:
-        """The library of functions, where one was not found."""
+        """Loads the library of functions if one was not found."""
         functions = self._scripts.functions
         if functions is None or not any(functions.is_missing(reply) for reply in replies):
             return
@@ -128,7 +130,7 @@ class ScriptLine:
             functions.disable()
 
     async def _ask(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
-        """One reply for each; a refusal of Redis is one too."""
+        """One reply for each command; an error reply counts as one."""
         connection = await self._connected()
         await connection.send_packed_command(connection.pack_commands(commands))
         replies: list[Any] = []
@@ -153,7 +155,7 @@ class ScriptLine:
 
 
 def _joined(calls: Sequence[_Call]) -> list[tuple[tuple[Any, ...], int]]:
-    """What is sent for these calls, in their order, and for how many of them each is: script and arguments."""
+    """The commands for these calls, in order: script, arguments, and the number of calls that each command serves."""
     joined: list[tuple[list[Any], int]] = []
     for call in calls:
         last, of = joined[-1] if joined else ([""], 0)
@@ -165,7 +167,7 @@ def _joined(calls: Sequence[_Call]) -> list[tuple[tuple[Any, ...], int]]:
 
 
 def _parted(answer: Any, asked: tuple[Any, ...], of: int) -> Sequence[Any]:
-    """The answer for each of so many calls."""
+    """Splits the answer to a joined command into one answer per call."""
     if asked[0] not in JOINED or isinstance(answer, Exception):
         return [answer] * of
     parts: Sequence[Any] = answer

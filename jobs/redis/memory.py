@@ -1,4 +1,4 @@
-"""How much memory a Redis of our own may take."""
+"""How much memory the embedded Redis may use."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def machine_bytes(cgroup_limit: Path = CGROUP_LIMIT) -> int:
 
 
 def memory_options(settings: Settings) -> tuple[str, ...]:
-    """For an embedded server. A full one refuses what would add to it, and forgets nothing: see its eviction policy."""
+    """Memory options for an embedded server. When full, it refuses writes and evicts nothing."""
     most = settings.redis_bytes or max(machine_bytes() // SHARE, MIN_BYTES)
     return (f"maxmemory {most}",)

@@ -1,4 +1,4 @@
-"""What Redis says of its append-only file, on which rests all that a restart must not lose, and of memory."""
+"""Redis' state of persistence and memory. Everything that must survive a restart is in its append-only file."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ log = structlog.get_logger(__name__)
 
 
 def server_options(durability: str) -> tuple[str, ...]:
-    """For an embedded server of ours."""
+    """Persistence options for an embedded server."""
     return ("appendfsync always",) if durability == "disk" else ()
 
 
 class SyncPolicy:
-    """Whether Redis keeps what the setting promises. Safe to share between threads."""
+    """Checks that Redis' sync policy matches the setting `MATMUL_DURABILITY`. Safe to share between threads."""
 
     def __init__(self, client: redis.Redis, durability: Durability) -> None:
         self._client = client
@@ -41,7 +41,7 @@ class SyncPolicy:
         return self._is_wanted and time.monotonic() > self._good_until
 
     def check(self) -> None:
-        """Looks every LOOK_EVERY_S. Raises StoreUnavailable where a power cut would take more than is promised."""
+        """Checks every LOOK_EVERY_S. Raises StoreUnavailable if a power cut could lose more than is promised."""
         if not self.is_due:
             return
         with translated():
@@ -65,7 +65,7 @@ class Persistence:
 
     has_aof: bool
     is_ok: bool
-    delayed_writes: int  # that waited for as long as they may for a disk that was busy with the sync before
+    delayed_writes: int  # writes delayed to their limit because the disk was busy with the previous sync
     size_bytes: int
 
 

@@ -1,10 +1,8 @@
-"""Waits for replicas of Redis. A failover loses what its replica had not got: Redis answers a change before that.
-
-WAIT asks about the last change of its own connection, and replicas get all changes in one order. So a change of no
-effect goes out first: once a replica has that one, it has all that was answered before, to anyone.
-
-By the server that answers it, that is. Where another took its place in between, its replicas may have all of its own,
-and the change is gone. So whoever waits shows what the change left in its job, and that is looked for first.
+"""Waits for replicas of Redis. Redis answers a change before its replicas have it, so a failover can lose it. WAIT
+concerns the last change of its own connection, and replicas receive all changes in one order. So a change without
+effect is sent first: once a replica has it, the replica also has every change that this server answered before, to
+anyone. If another server was promoted in between, its replicas may have all of its own changes while the awaited one is
+lost. So the caller passes the mark that the change left in its job, and the mark is checked first.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from jobs.redis.client import CONNECTION_LOST, connect_alone, translated, unavai
 from jobs.redis.connections import Connections
 from jobs.settings import Settings
 
-SHARE_OF_TIMEOUT = 0.75  # of what an answer of Redis may take: it comes in time also where replicas do not
+SHARE_OF_TIMEOUT = 0.75  # share of Redis' timeout, so that an answer comes in time even if replicas do not answer
 TOO_FEW = (
     "Too few replicas of the job store have what it recorded; it may be recorded all the same. Try again with the same "
     "Idempotency-Key."
@@ -38,7 +36,7 @@ Command = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a change leaves in its job: a number in this field of its hash, at least so high."""
+    """The mark of a change in its job: this field of its hash is at least this number."""
 
     job_id: str
     field: str = "version"
@@ -49,15 +47,16 @@ class Mark:
 
 
 def _commands(settings: Settings, marks: Sequence[Mark]) -> list[Command]:
-    """The marks first: what has been read when the change goes out is before it. A message that nobody hears is a
-    change that leaves no key behind."""
+    """The commands to send. The marks are read first, before the change. The change without effect is a message that
+    nobody receives, so it leaves no key.
+    """
     prefix, for_ms = settings.key_prefix, max(1, round(settings.redis_timeout_s * SHARE_OF_TIMEOUT * 1000))
     looks: list[Command] = [("HGET", f"{prefix}job:{mark.job_id}", mark.field) for mark in marks]
     return [*looks, ("PUBLISH", f"{prefix}replicated", ""), ("WAIT", settings.redis_replicas, for_ms)]
 
 
 def _is_replicas(refused: redis.ResponseError) -> bool:
-    """Whether it is what a replica says to WAIT, or to a change."""
+    """Whether the error is a replica's refusal of WAIT or of a change."""
     return NOT_THE_PRIMARY in str(refused) or isinstance(refused, redis.exceptions.ReadOnlyError)
 
 
@@ -80,7 +79,9 @@ def _refusal(sentence: str, cause: str) -> StoreUnavailable:
 
 
 def _check(settings: Settings, marks: Sequence[Mark], answers: Sequence[Any]) -> None:
-    """Raises StoreUnavailable. `answers` are those of the marks, and how many replicas have it."""
+    """Raises StoreUnavailable if a mark is missing or too few replicas answered. `answers`: those of the marks, and the
+    number of replicas that have the change.
+    """
     *found, has_it = answers
     if has_it < settings.redis_replicas:
         raise _refusal(TOO_FEW, f"{has_it} replicas have it")
@@ -95,8 +96,9 @@ class ReplicaWait:
         self._connections, self._settings = connections, settings
 
     def wait(self, *marks: Mark) -> None:
-        """Returns once so many replicas as the setting says have all that was answered before, if the server that
-        answers now has it. Raises StoreUnavailable."""
+        """Returns once as many replicas as the setting requires have all changes answered before, provided the current
+        server has them. Raises StoreUnavailable.
+        """
         if not self._settings.redis_replicas:
             return
         with _translated():
@@ -115,8 +117,9 @@ class ReplicaWait:
 
 
 class ReplicaLine:
-    """The same for one event loop, over a connection of its own, which WAIT holds up. Who comes while a question is
-    under way shares the next one."""
+    """The same for one event loop, over a separate connection, because WAIT blocks it. Callers that arrive while a WAIT
+    is in progress share the next one.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -142,9 +145,9 @@ class ReplicaLine:
             await self._connection.disconnect(nowait=True)
 
     async def _ask_next(self, marks: Sequence[Mark]) -> Sequence[Any]:
-        """What is found of each, and how many replicas have it."""
+        """The values of the marks, and the number of replicas that have the change."""
         async with self._turn:
-            self._next = None  # what others change from now on is not in the answer
+            self._next = None  # changes made from now on are not covered by this answer
             with _translated():
                 try:
                     async with asyncio.timeout(self._settings.redis_timeout_s):
@@ -157,8 +160,10 @@ class ReplicaLine:
                     raise unavailable(error) from error
 
     async def _ask_primary(self, commands: Sequence[Command], marks: int) -> Sequence[Any]:
-        """Asks once more where what answers is a replica: the address may lead to the primary by now, and the marks
-        show whether that has the changes. Who shows none would be told of a server that never had its change."""
+        """Asks once more if a replica answered, because the address may lead to the primary by now; the marks show
+        whether that server has the changes. Without marks it is not asked again, because it might never have had the
+        change.
+        """
         try:
             return await self._ask(commands)
         except redis.ResponseError as refused:

@@ -16,13 +16,14 @@ log = structlog.get_logger(__name__)
 
 @translated()
 def missing_replicas(client: redis.Redis, wanted: int) -> str | None:
-    """For operators: why no 202 can be given, as fewer replicas follow than `MATMUL_REDIS_REPLICAS` says; None where
-    there are enough. Raises StoreUnavailable."""
+    """A sentence for operators if fewer replicas are connected than `MATMUL_REDIS_REPLICAS` requires for a 202; None if
+    there are enough. Raises StoreUnavailable.
+    """
     if not wanted:
         return None
     said: dict[str, Any] = client.info("replication")
     if said.get("role") == "slave":
-        return None  # which is told by whatever is written
+        return None  # which every write reports anyway
     there = sum(isinstance(each, dict) and each.get("state") == "online" for each in said.values())
     if there >= wanted:
         return None
@@ -33,14 +34,15 @@ def missing_replicas(client: redis.Redis, wanted: int) -> str | None:
 
 
 def warn_of_missing_replicas(settings: Settings) -> None:
-    """At the API's start: an error in the log. It starts all the same: a failover leaves fewer replicas for a while,
-    and jobs that ended can be read meanwhile. /readyz asks again."""
+    """Called at the API's start: logs an error if replicas are missing. The API starts all the same, because a failover
+    leaves fewer replicas for a while, and ended jobs can still be read. /readyz checks again.
+    """
     if not settings.redis_replicas:
         return
     with connect(settings) as client:
         try:
             missing = missing_replicas(client, settings.redis_replicas)
         except (StoreUnavailable, StoreFull, redis.ResponseError):
-            return  # of a Redis that is away `claim_layout` tells
+            return  # `claim_layout` reports an unavailable Redis
     if missing is not None:
         log.error("Redis has too few replicas", reason=missing)

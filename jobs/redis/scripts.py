@@ -21,11 +21,11 @@ from jobs.redis.functions import LAST_LINE, Functions
 
 LOCK_SCRIPTS = Path(__file__).parent / "lua"
 _WORD = re.compile(r"\w+")
-_COMMON = "common*.lua"  # what every script of a folder may use
+_COMMON = "common*.lua"  # code that every script of a folder may use
 SERVER_CLOCK = "redis.call('TIME')"  # the one clock that all processes share
 
-# In front of every script. Times are microseconds. In a text Lua would write 1.79e+15; `int` writes every digit, which
-# takes as long as some commands. A number that is an argument of a command Redis writes in full.
+# Prefix of every script. Times are in microseconds. Lua formats such numbers as 1.79e+15; `int` writes all digits,
+# which takes as long as some commands. Redis itself writes number arguments of commands in full.
 _PREFIX = "local prefix, call = ARGV[1], redis.call"
 _PRELUDE = """
 local function int(number)
@@ -41,7 +41,7 @@ end
 
 @lru_cache
 def _sources(clock: str, folder: Path, after: Path | None) -> dict[str, str]:
-    """Script name → source: its `#!lua` line, what it uses of what all have and what its folder has, its own part."""
+    """Script name → source: its `#!lua` line, the shared code that it uses, and its own code."""
     pieces = [_PREFIX, *_shared(folder, after)]
     sources = {}
     for name, (shebang, own) in _own(folder).items():
@@ -51,7 +51,7 @@ def _sources(clock: str, folder: Path, after: Path | None) -> dict[str, str]:
 
 @lru_cache
 def _functions(clock: str, folder: Path, after: Path | None, prefix: str) -> Functions | None:
-    """Of the scripts that end with a call of `main`; None where there is none."""
+    """The functions for scripts that end with a call of `main`; None if there are none."""
     scripts = {
         name: (shebang.partition("flags=")[2], own)
         for name, (shebang, own) in sorted(_own(folder).items())
@@ -64,7 +64,7 @@ def _functions(clock: str, folder: Path, after: Path | None, prefix: str) -> Fun
 
 
 def _own(folder: Path) -> dict[str, tuple[str, str]]:
-    """Script name → its first line, and the rest of its own part."""
+    """Script name → its first line, and the rest of its own code."""
     paths = (path for path in folder.glob("*.lua") if not path.match(_COMMON))
     texts = {path.stem: path.read_text().partition("\n") for path in paths}
     return {name: (shebang, own) for name, (shebang, _, own) in texts.items()}
@@ -76,20 +76,22 @@ def _shared(folder: Path, after: Path | None) -> list[str]:
 
 
 def _pieces(text: str) -> list[str]:
-    """What stands at the left margin, each with what is indented below it, without comments."""
+    """The top-level statements, each with its indented lines, without comments."""
     lines = [line for line in text.splitlines() if line and not line.startswith("--")]
     starts = [i for i, line in enumerate(lines) if line[0].isalpha() and line != "end"]
     return ["\n".join(lines[i:j]) for i, j in pairwise([*starts, len(lines)])]
 
 
 def _names(piece: str) -> set[str]:
-    """What it declares, or defines of what was declared before."""
+    """The names that a statement declares or defines."""
     head = piece.removeprefix("local function ").removeprefix("local ")
     return set(_WORD.findall(re.split(r"[(=]|--", head, maxsplit=1)[0]))
 
 
 def _used(pieces: Sequence[str], own: str) -> list[str]:
-    """Those that the script needs, in their order. A script makes all its functions anew each time it runs."""
+    """The statements that the script needs, in order. Others are left out, because a script creates all its functions
+    each time it runs.
+    """
     wanted = set(_WORD.findall(own))
     used: list[str] = []
     while more := [piece for piece in pieces if piece not in used and not wanted.isdisjoint(_names(piece))]:
@@ -100,7 +102,7 @@ def _used(pieces: Sequence[str], own: str) -> list[str]:
 
 class RedisScripts:
     """Runs the scripts of a folder by name. `clock` is the Lua expression for {seconds, microseconds}; tests give
-    their own. `after`: a folder whose `common*.lua` these use as well.
+    their own. `after`: a folder whose `common*.lua` these scripts use too.
 
     Raises StoreUnavailable, StoreFull.
     """
@@ -111,14 +113,15 @@ class RedisScripts:
         self._client, self._connections = client, beside(client)
         self._prefix = prefix
         self._sources = _sources(clock, folder, after)
-        self.functions = copy(_functions(clock, folder, after, prefix))  # each turns its own off
+        self.functions = copy(_functions(clock, folder, after, prefix))  # a copy: each is disabled separately
         self._digests = {
             name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest() for name, text in self._sources.items()
         }
 
     def command(self, name: str, *args: str | bytes | int, whole: bool = False) -> tuple[str | bytes | int, ...]:
-        """What runs the script, for who sends it by other means: its function, if there is one, or its digest; where
-        `whole`, all of it."""
+        """The command that runs the script, for callers that send it themselves: a function call if there is one,
+        otherwise by digest; with `whole`, the full text.
+        """
         function = self.functions.name(name) if self.functions else None
         if whole:
             return ("EVAL", self._sources[name], 0, self._prefix, *args)
@@ -127,20 +130,21 @@ class RedisScripts:
         return ("EVALSHA", self._digests[name], 0, self._prefix, *args)
 
     def load_functions(self) -> None:
-        """For the API, at its start."""
+        """Loads the Redis functions. For the API, at its start."""
         if self.functions is not None:
             self.functions.load(self._client)
 
     def is_unknown(self, reply: object) -> bool:
-        """Whether Redis did not know what `command` sent, so that all of it is to be sent."""
+        """Whether Redis did not know the function or digest that `command` sent, so that the full text must be sent."""
         if isinstance(reply, redis.exceptions.NoScriptError):
             return True
         return self.functions is not None and self.functions.is_missing(reply)
 
     @translated()
     def run(self, name: str, *args: str | bytes | int) -> Any:
-        """Calls the function, or sends the script's digest; the script itself where Redis does not know it, as after a
-        restart."""
+        """Runs the script by its function or digest, or by its full text if Redis does not know it, as after a
+        restart.
+        """
         functions = self.functions
         if functions and functions.name(name):
             try:

@@ -1,4 +1,4 @@
-"""What a product is held to beside its accuracy class, as requests and records have it."""
+"""Error bounds of products, in addition to accuracy classes, in requests and records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Tolerance = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 
 class ErrorBound(Strict):
-    """What is proven of the error of every element of a product, for these operands."""
+    """A proven bound on the error of every element of a product, for these operands."""
 
     kind: ToleranceKind = Field(
         description="What errors are in proportion to. `componentwise`: an element's own terms, |C − A·B| ≤ "

@@ -1,4 +1,4 @@
-"""Matrices that come with one job, in its record or in the store."""
+"""Matrices that belong to one job, in its record or in the store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kernels.model.numerics import DTypeName
 
 
 class StoredOperand(Strict):
-    """An operand that lies in the store for one job, under its id; the claim to it is made with the job."""
+    """An operand stored for one job, under its id; the claim to it is made together with the job."""
 
     id: str
     dtype: DTypeName
@@ -20,8 +20,8 @@ class JobMatrices(Strict):
     a: bytes | None = None  # None: the operand is elsewhere
     b: bytes | None = None
     c: bytes | None = None
-    product_bytes: int = 0  # room for the product; 0: it goes to the store
+    product_bytes: int = 0  # space for the product; 0: it goes to the store
     ttl_s: float = 0.0  # how long they are kept after the job's end, and stored ones after its submission
     stored: tuple[StoredOperand, ...] = ()
     used_ttl_s: float = 0.0  # how long stored operands that were there before are kept from now on, at least
-    room_bytes: int = 0  # that there must be for a stored product; it is taken when that is there
+    room_bytes: int = 0  # free bytes required for a stored product; they are claimed when it is stored

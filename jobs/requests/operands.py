@@ -1,4 +1,4 @@
-"""Operands of a product, as requests and records name them."""
+"""References to the operands of a product, in requests and records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RandomSpec(Strict):
 
 
 class OperandRef(Strict):
-    """An operand as the job record names it: where its elements are, and what they are."""
+    """A reference to an operand in a job's record: where its elements are, and their type and shape."""
 
     source: Literal["matrix", "inline", "random", "job"] = Field(
         description="`matrix`: stored by id. `inline`: came with the request, kept until the job ends. "
@@ -45,8 +45,9 @@ class OperandRef(Strict):
 
 
 def are_transposes(a: OperandRef, b: OperandRef, flags: Mapping[str, bool]) -> bool:
-    """Whether they are known to be one real matrix and its transpose, so that their product is symmetric. What travels
-    in a job's record has no name to be known by."""
+    """Whether they are known to be one real matrix and its transpose, so that their product is symmetric. Matrices in
+    the job's record have no id, so they are never recognised.
+    """
     if flags["transpose_a"] == flags["transpose_b"] or len(a.shape) != 2 or a != b:
         return False
     return any((a.matrix, a.job, a.random)) and not DTYPES[a.dtype].is_complex

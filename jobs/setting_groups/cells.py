@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings
 
-CELL_DIGITS = 3  # hex, in front of what is random in an id
+CELL_DIGITS = 3  # hex digits before the random part of an id
 MAX_CELL = 16**CELL_DIGITS - 1
 CellNumber = Annotated[int, BeforeValidator(lambda value: int(value, 16) if isinstance(value, str) else value)]
 
@@ -25,5 +25,5 @@ class CellSettings(BaseSettings):
 
     @property
     def cell_digits(self) -> str:
-        """What ids begin with; empty where cells have no numbers."""
+        """The digits that ids begin with; empty if cells are not numbered."""
         return "" if self.cell is None else f"{self.cell:0{CELL_DIGITS}x}"

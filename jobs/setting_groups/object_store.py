@@ -11,7 +11,7 @@ MAX_URL_TTL_S = 7 * 86_400  # S3 signs for no longer
 
 
 class ObjectStoreSettings(BaseSettings):
-    """All have no effect but with MATMUL_STORE=s3."""
+    """These settings have an effect only with MATMUL_STORE=s3."""
 
     store_copies_bytes: int | None = Field(
         None,
@@ -21,8 +21,8 @@ class ObjectStoreSettings(BaseSettings):
     )
     s3_url: str | None = Field(
         None,
-        description="Bucket of the `s3` store, and what its keys begin with: `s3://bucket/prefix`. Each service, or "
-        "cell, has a prefix of its own.",
+        description="Bucket of the `s3` store and prefix of its keys: `s3://bucket/prefix`. Each service, or cell, "
+        "needs its own prefix.",
     )
     s3_endpoint: str | None = Field(
         None,
@@ -32,7 +32,7 @@ class ObjectStoreSettings(BaseSettings):
     s3_public_endpoint: str | None = Field(
         None,
         pattern=r"^https?://",
-        description="The same as callers reach it, for URLs that they are given. Unset: MATMUL_S3_ENDPOINT.",
+        description="Address of the object store for callers, used in URLs given to them. Unset: MATMUL_S3_ENDPOINT.",
     )
     s3_region: str | None = Field(None, description="Region of the bucket. Unset: AWS_REGION.")
     s3_credentials_file: Path | None = Field(
@@ -41,11 +41,11 @@ class ObjectStoreSettings(BaseSettings):
         "and AWS_SECRET_ACCESS_KEY, or the role of the machine.",
     )
     s3_timeout_s: float = Field(
-        5.0, gt=0, description="How long the object store may be silent before an attempt at it is given up."
+        5.0, gt=0, description="How long the object store may be silent before a request to it is abandoned."
     )
     s3_url_ttl_s: int = Field(
         900,
         ge=1,
         le=MAX_URL_TTL_S,
-        description="How long a URL is good that lets a caller reach the object store itself.",
+        description="How long a URL is valid with which a caller reaches the object store directly.",
     )

@@ -1,4 +1,4 @@
-"""TLS to Redis: what a `rediss://` URL asks for, looked at before anything connects, and refusals in words.
+"""TLS to Redis: checks what a `rediss://` URL asks for before anything connects, and explains refusals.
 
 The names are redis-py's: `ssl_ca_certs`, `ssl_certfile` and `ssl_keyfile` are files in PEM.
 """
@@ -20,8 +20,9 @@ _KNOWN = tuple(name for name in inspect.signature(SSLConnection.__init__).parame
 
 
 def tls_options(url: str) -> dict[str, Any]:
-    """For a connection; empty where the URL asks for no TLS. The server's certificate is looked at unless the URL says
-    otherwise: kombu would not, where the URL says nothing of it."""
+    """Connection options; empty if the URL does not ask for TLS. The server's certificate is verified unless the URL
+    says otherwise; kombu's own default would not verify it.
+    """
     if not url.startswith(SCHEME):
         return {}
     asked = {name: value for name, value in parse_url(url).items() if name.startswith(_PREFIX)}  # type: ignore[no-untyped-call]
@@ -35,7 +36,7 @@ def without_tls_options(url: str) -> str:
 
 
 def check_tls(url: str) -> None:
-    """Raises InvalidSettings where a file is not there or is not what it should be, or a name is misspelt."""
+    """Raises InvalidSettings if a file is missing or invalid, or a parameter is misspelt."""
     named = [name for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True) if name.startswith(_PREFIX)]
     if named and not url.startswith(SCHEME):
         raise InvalidSettings(f"MATMUL_REDIS_URL has {named[0]}, but no TLS: let it begin with {SCHEME}.")
@@ -78,7 +79,7 @@ def _what_is(error: OSError) -> str:
 
 
 def refusal(error: BaseException) -> str | None:
-    """Why TLS came to nothing, where that is what an error of redis-py stands for."""
+    """A sentence that says why TLS failed, if that is the cause of an error of redis-py; otherwise None."""
     seen: BaseException | None = error
     while seen is not None and not isinstance(seen, ssl.SSLError):
         seen = seen.__cause__ or seen.__context__

@@ -1,4 +1,4 @@
-"""What every program of the service answers on its command line, and how it says that it cannot start."""
+"""Common command-line options of the service's programs, and their error message if they cannot start."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _PrintSettings(argparse.Action):
 
 
 def make_parser(program: str, description: str, examples: str = "") -> argparse.ArgumentParser:
-    """With `--settings` beside `--help`. `examples`: lines for the end of the help."""
+    """An argument parser with `--settings` in addition to `--help`. `examples`: lines for the end of the help."""
     parser = argparse.ArgumentParser(
         prog=program,
         description=description,
@@ -42,13 +42,13 @@ def make_parser(program: str, description: str, examples: str = "") -> argparse.
 
 
 def add_settings(parser: argparse.ArgumentParser, options: Mapping[str, str]) -> None:
-    """Options that stand for settings: name of the setting → help."""
+    """Adds options that override settings: name of the setting → help text."""
     for name, words in options.items():
         parser.add_argument(f"--{name.replace('_', '-')}", help=f"{words}; in place of {variable(name)}")
 
 
 def apply_settings(chosen: argparse.Namespace, names: Sequence[str] | Mapping[str, str]) -> None:
-    """Into the environment, which the processes that this one starts inherit."""
+    """Puts the chosen options into the environment, which child processes inherit."""
     for name in names:
         if (value := getattr(chosen, name)) is not None:
             os.environ[variable(name)] = value

@@ -1,4 +1,4 @@
-"""The settings as a reader meets them: by group, with defaults, as `--settings` and docs/operations.md list them."""
+"""Formats the settings for readers: by group, with defaults, as `--settings` and docs/operations.md list them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def variable(name: str) -> str:
 
 
 def default_of(name: str, value: Any) -> str:
-    """As a reader would set it; directories that depend on the machine are shown by what they depend on. Empty where
-    it is not set."""
+    """The default as a reader would set it; machine-dependent directories are shown symbolically. Empty if there is no
+    default.
+    """
     if value is None or value == ():
         return ""
     if isinstance(value, SecretStr):
@@ -44,7 +45,7 @@ def default_of(name: str, value: Any) -> str:
 
 
 def size_of(value: int) -> str:
-    """Bytes in the largest unit that they fill."""
+    """A number of bytes in the largest unit that it fills."""
     unit, word = next(
         ((unit, word) for unit, word in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")) if value >= unit), (1, "B")
     )

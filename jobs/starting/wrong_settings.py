@@ -1,4 +1,4 @@
-"""What is wrong with the settings, in words that name the environment variable."""
+"""Explains wrong settings in sentences that name the environment variable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OF_SENTINEL = (
 
 
 def checked_settings() -> Settings:
-    """This process's settings. Raises InvalidSettings with a sentence for all that is wrong."""
+    """This process's settings. Raises InvalidSettings with a sentence for everything that is wrong."""
     try:
         settings = get_settings()
     except ValidationError as error:
@@ -56,6 +56,8 @@ def _clause(found: Any) -> str:
 
 
 def _not_json(message: str) -> str:
-    """pydantic-settings names the field in quotes, and that alone is of use to a reader."""
+    """Extracts the field name, which pydantic-settings puts in quotes; the rest of its message is of no use to a
+    reader.
+    """
     name = message.partition('"')[2].partition('"')[0]
     return f'{variable(name)} is not JSON; it takes a list such as ["name", "name:8000"].'

@@ -1,4 +1,4 @@
-"""Spans over OTLP/HTTP, by OpenTelemetry's SDK. It is imported where the environment asks for it, and nowhere else."""
+"""Exports spans over OTLP/HTTP with OpenTelemetry's SDK, which is imported only if the environment asks for spans."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
 
 SERVICE = "matmul-service"
-DELAY_MS = 1000  # until spans are sent; a process that is killed takes those along that were not
+DELAY_MS = 1000  # until spans are sent; a process that is killed loses those not yet sent
 
 log = structlog.get_logger(__name__)
 
 
 def is_wanted() -> bool:
-    """Whether the environment names where spans go, as OpenTelemetry has it."""
+    """Whether OpenTelemetry's environment variables name an endpoint for spans."""
     if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or os.environ.get("OTEL_TRACES_EXPORTER") == "none":
         return False
     endpoints = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -34,7 +34,7 @@ def is_wanted() -> bool:
 
 
 def preload() -> None:
-    """Has a process that forks import what those it forks will need."""
+    """Imports in a forking process what its children will need."""
     if is_wanted():
         with suppress(ImportError):
             import opentelemetry.exporter.otlp.proto.http.trace_exporter
@@ -42,7 +42,7 @@ def preload() -> None:
 
 
 def make_tracing(part: str) -> OtlpTracing | None:
-    """For this process, and not for those it forks; None where no spans are wanted. `part`: `api` or `worker`."""
+    """The exporter for this process, not for its forks; None if no spans are wanted. `part`: `api` or `worker`."""
     if not is_wanted():
         return None
     try:
@@ -54,7 +54,9 @@ def make_tracing(part: str) -> OtlpTracing | None:
 
 
 def _provider(part: str) -> TracerProvider:
-    """Samples, batches and sends as OTEL_* say. Raises ImportError where the SDK is not installed."""
+    """A tracer provider that samples, batches and sends as OTEL_* say. Raises ImportError if the SDK is not
+    installed.
+    """
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -83,7 +85,7 @@ _next_id: ContextVar[str | None] = ContextVar("next_span_id", default=None)
 
 @contextmanager
 def _named(wanted: str | None) -> Iterator[None]:
-    """Spans that begin inside have this id."""
+    """Gives spans that begin in this context this id."""
     before = _next_id.set(wanted)
     try:
         yield
@@ -92,7 +94,7 @@ def _named(wanted: str | None) -> Iterator[None]:
 
 
 class OtlpTracing:
-    """For any threads."""
+    """Safe to share between threads."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self.provider = provider
@@ -103,7 +105,7 @@ class OtlpTracing:
             return
         try:
             self._tell(trace, span)
-        except Exception:  # no job is to suffer for it
+        except Exception:  # a tracing error must not affect jobs
             log.exception("a span could not be told", span=span.name)
 
     def _tell(self, trace: RequestTrace, span: Span) -> None:
@@ -125,7 +127,7 @@ class OtlpTracing:
         told.end(max(span.start_ns, span.end_ns))
 
     def flush(self, timeout_s: float) -> None:
-        """In a thread of its own: the SDK waits for its collector longer than it is asked to."""
+        """Flushes in a separate thread, because the SDK may wait for its collector longer than the timeout."""
         sending = Thread(target=self.provider.force_flush, name="flush", daemon=True)
         sending.start()
         sending.join(timeout_s)

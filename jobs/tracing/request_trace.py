@@ -1,4 +1,6 @@
-"""The request that a job came with, as log lines and spans of the job's whole life name it (W3C Trace Context)."""
+"""The request that submitted a job, as log lines and spans refer to it throughout the job's life (W3C Trace
+Context).
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,17 @@ from contextvars import ContextVar
 from typing import NamedTuple, Self
 
 _TRACEPARENT = re.compile("00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-SAMPLED = 1  # of the flags: the caller, or who began the trace, keeps it
+SAMPLED = 1  # flag: the caller, or whoever began the trace, records it
 
 
 class RequestTrace(NamedTuple):
-    """A request: its place in its caller's trace, and its own id. `traceparent` names the span that a job's spans are
-    children of: that of the request where the service exports it, else the caller's."""
+    """A request: its place in its caller's trace, and its own id. `traceparent` names the parent of the job's spans:
+    the request's span if the service exports it, otherwise the caller's.
+    """
 
     traceparent: str  # of version 00
     request_id: str
-    tracestate: str = ""  # of the systems that the trace went through, as it came
+    tracestate: str = ""  # vendor data of the systems that the trace passed through, unchanged
 
     @property
     def trace_id(self) -> str:
@@ -36,31 +39,31 @@ class RequestTrace(NamedTuple):
 
     @property
     def log_fields(self) -> dict[str, str]:
-        """What every log line says that is about the request or its job."""
+        """The fields of every log line about the request or its job."""
         return {"request_id": self.request_id, "trace_id": self.trace_id}
 
     def __str__(self) -> str:
-        """As the ledger keeps it with the job."""
+        """The text that the ledger stores with the job."""
         return f"{self.traceparent} {self.request_id} {self.tracestate}".rstrip()
 
     @classmethod
     def read(cls, stored: str) -> Self | None:
-        """What `str` gave; None for anything else, such as nothing at all."""
+        """Parses the result of `str`; None for anything else, such as an empty string."""
         parts = stored.split(" ", 2)
         return cls(*parts) if len(parts) > 1 and _TRACEPARENT.fullmatch(parts[0]) else None
 
 
 def log_fields(stored: str) -> dict[str, str]:
-    """Those of a job, out of what the ledger keeps with it; none where that is nothing."""
+    """The log fields of a job, from the text that the ledger stores; empty if there is none."""
     trace = RequestTrace.read(stored)
     return {} if trace is None else trace.log_fields
 
 
-# Of the request that is being answered. Worker threads that work for it have it too.
+# The trace of the current request. Threads that work for it have it too.
 current: ContextVar[RequestTrace | None] = ContextVar("request_trace", default=None)
 
 
 def trace_of_new_job() -> str:
-    """What a job that is made now is recorded with; empty outside of a request."""
+    """The trace text for a job submitted now; empty outside of a request."""
     trace = current.get()
     return "" if trace is None else str(trace)

@@ -1,6 +1,6 @@
-"""Spans of a job's life, told once they are over. Their ids follow from the job and the attempt, so that a process can
-name the span of another: who takes a job back from a dead worker tells the span that the worker could not, and later
-attempts are linked to the first.
+"""Spans of a job, exported after they have ended. Their ids are derived from job and attempt, so that one process can
+refer to another's span: the process that requeues a dead worker's job exports the span that the worker could not, and
+later attempts are linked to the first.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ NOTHING: Mapping[str, str | int | float] = MappingProxyType({})
 
 
 def span_id(job_id: str, attempt: int, name: str = ATTEMPT) -> str:
-    """16 hex digits; the same wherever it is asked for."""
+    """The id of a span: 16 hex digits, the same in every process."""
     return blake2b(f"{job_id}.{attempt}.{name}".encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Another span that one has to do with, in any trace."""
+    """A link to a related span, in any trace."""
 
     trace_id: str
     span_id: str
@@ -35,7 +35,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One that is over. Times are nanoseconds since the epoch."""
+    """A finished span. Times are nanoseconds since the epoch."""
 
     name: str
     start_ns: int
@@ -49,13 +49,13 @@ class Span:
 
 
 class Tracing(Protocol):
-    """What exports spans; a process that exports none has none of these."""
+    """Exports spans. A process that exports none has no instance."""
 
     def tell(self, trace: RequestTrace, span: Span) -> None:
-        """Hands it to the exporter, where the trace is sampled. Neither waits nor raises."""
+        """Passes a span to the exporter, if the trace is sampled. Neither waits nor raises."""
 
     def flush(self, timeout_s: float) -> None:
-        """Sends what was told, before this process ends. Waits that long at most."""
+        """Sends pending spans before this process ends. Waits at most `timeout_s`."""
 
 
 def attempt_span(
@@ -82,7 +82,7 @@ def attempt_span(
 
 
 def queue_span(job_id: str, attempt: int, queued_us: int, started_us: int) -> Span:
-    """The span of its wait before that, by Redis' clock."""
+    """The span of an attempt's wait in the queue, by Redis' clock."""
     own = span_id(job_id, attempt, QUEUE)
     return Span(QUEUE, queued_us * 1000, started_us * 1000, id=own, attributes=_about(job_id, attempt))
 
@@ -93,7 +93,7 @@ def _about(job_id: str, attempt: int) -> Mapping[str, str | int]:
 
 @dataclass(frozen=True, slots=True)
 class LostAttempt:
-    """What the ledger knows of an attempt that it took from its worker."""
+    """The ledger's data of an attempt that was taken from its worker."""
 
     trace: str  # as the ledger keeps it with the job
     queued_us: int
@@ -101,7 +101,7 @@ class LostAttempt:
     error_type: str  # why
 
     def tell(self, tracing: Tracing | None, job_id: str, attempt: int) -> None:
-        """Its spans, which its worker cannot tell any more."""
+        """Exports the attempt's spans, because its worker no longer can."""
         trace = RequestTrace.read(self.trace)
         if tracing is None or trace is None:
             return

@@ -9,18 +9,19 @@ of their squares,
 and Stability of Numerical Algorithms, 2nd ed. 2002, section 3.5). Roundings that are independent and of mean zero give
 λ·√k·u with a probability that depends on λ alone (N. J. Higham and T. Mary, SIAM J. Sci. Comput. 41(5), 2019,
 A2815-A2835); c = 4 is that λ. Where the roundings of consecutive steps have one sign, as on constant data, √k is not
-enough. Such an element is granted what its partial sums sₜ explain, which is at most k·u·s:
+enough. Such an element is allowed the error that its partial sums sₜ explain, which is at most k·u·s:
 
     sum·s is max(c·√k·s, 2·Σₜ|sₜ|)·u.
 
 Operands that are rounded to a shorter type first, by u each, move each term by up to 2·u of it, independently: 6·u·q is
-more than seven standard deviations. Hardware that cuts them moves all terms the same way, by 2·u of their sum at most.
-Roundings that are not independent, as those of equal elements, are granted what the operands so rounded give.
+more than seven standard deviations. Hardware that truncates them moves all terms in the same direction, by at most 2·u
+of their sum. If roundings are not independent, as for equal elements, the bound allows the exact product of the rounded
+operands.
 
 For classes in NORMWISE, s is the Euclidean norm of the longest row of A times that of the longest column of B.
 
-Of operands with block scales (kernels/model/scales.py) A and B are what their elements stand for. In the class `fp8`
-sums end with each 128 steps of k, so √k is √128 at most, and partial sums sₜ are those of such a block; the blocks are
+For operands with block scales (kernels/model/scales.py), A and B are the dequantised matrices. In the class `fp8` sums
+end after each 128 steps of k, so √k is √128 at most, and partial sums sₜ are those of such a block; the blocks are
 added up in float32. There, and in any class, products with scales round: one of two scales, one of a sum with that, and
 one each where the check multiplies a float32 copy of either operand, with room for as much again. So
 
@@ -48,7 +49,7 @@ from kernels.model.numerics import (
 from kernels.model.scales import SCALE_DEPTH
 
 SUM_FACTOR = 4.0  # c: the λ of a sum with independent roundings
-DRIFT_FACTOR = 2.0  # times Σₜ|sₜ|: once for the roundings, once more for sums that are taken in another order
+DRIFT_FACTOR = 2.0  # times Σₜ|sₜ|: once for the roundings, once more for other orders of summation
 OPERAND_FACTOR, CUT_FACTOR = 6.0, 2.0  # of operands' roundings, independent ones and those of one sign
 SCALE_FACTOR = 8.0  # of what products with scales round
 
@@ -82,19 +83,20 @@ class ElementBound:
 
     @property
     def factors(self) -> tuple[float, float, float, float]:
-        """The whole bound as factors of s, of q and of |A·B|ᵢⱼ, and what is left where all are 0."""
+        """The whole bound as factors of s, of q and of |A·B|ᵢⱼ, plus an absolute term."""
         outer = 1.0 + self.output
         return self.sum * outer, self.operand_root * outer, self.operand_value * outer + self.output, self.underflow
 
 
 def sum_depth(accuracy: AccuracyName, k: int, *, is_scaled: bool) -> int:
-    """Steps of k of the sums whose steps round by `sum_roundoff`."""
+    """The number of steps of the sums that round by `sum_roundoff`."""
     return min(k, SCALE_DEPTH) if is_scaled and accuracy in ACCURACY_SUM_ROUNDOFF else k
 
 
 def element_bound(accuracy: AccuracyName, dtype: DTypeName, k: int, *, is_scaled: bool = False) -> ElementBound:
-    """For operands of `dtype` multiplied in the class `accuracy` at depth `k`; of complex ones, for each part.
-    `is_scaled`: they have block scales."""
+    """The bound for operands of `dtype` multiplied in the class `accuracy` at depth `k`; for complex ones, of each
+    part. `is_scaled`: they have block scales.
+    """
     if (part := DTYPES[dtype].part) is not None:
         return element_bound(accuracy, part, 2 * k)
     own = DTYPES[dtype]

@@ -1,6 +1,6 @@
-"""Activations that may follow a product, and how far off they are where they are computed in float64.
+"""Activations that may follow a product, and bounds on their errors when computed in float64.
 
-Two computations of one activation may differ by what their libraries' functions are off by. The bounds here are of one
+Two computations of an activation may differ by the errors of their libraries' functions. The bounds here are of one
 computation, in the worst case; docs/decisions/0058-bias-activation-output.md derives them.
 """
 
@@ -26,10 +26,9 @@ EXACT: frozenset[str] = frozenset({"relu"})
 
 
 def error_bound(activation: ActivationName, x: Array, value: Array) -> Array:
-    """What |computed - exact| does not exceed for finite `x`; `value` is what was computed.
-
-    Libraries are granted more than they state: two units of the last place for exp, where CUDA and glibc state one, and
-    eight for erfc, where both state five.
+    """An upper bound on |computed - exact| for finite `x`; `value` is the computed value. Libraries are allowed more
+    error than they state: two units of the last place for exp, where CUDA and glibc state one, and eight for erfc,
+    where both state five.
     """
     if activation in EXACT:
         return np.zeros_like(x)

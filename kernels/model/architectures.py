@@ -1,4 +1,4 @@
-"""GPU architectures that kernels are compiled for ahead of a device, and how many blocks find room on one.
+"""GPU architectures for which kernels are compiled ahead of time, and how many blocks fit on their multiprocessors.
 
 Figures: the table of technical specifications per compute capability in NVIDIA's CUDA C++ Programming Guide.
 """
@@ -19,7 +19,7 @@ WARP_UNIT = 4  # and warps in units of one for each of the four schedulers
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What one multiprocessor has."""
+    """The resources of one multiprocessor."""
 
     name: str  # as the compiler takes it
     compute_capability: tuple[int, int]
@@ -34,7 +34,9 @@ class Architecture:
         return DeviceTraits("gpu", self.compute_capability, self.shared_bytes_per_block)
 
     def limits(self, threads: int, registers: int, shared_bytes: int) -> dict[str, int]:
-        """How many blocks of so many threads, registers a thread and bytes of shared memory each of them allows."""
+        """For each resource, the number of blocks of this size (threads, registers per thread, bytes of shared memory)
+        that it allows.
+        """
         warps = -(-threads // WARP)
         per_warp = -(-registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
         return {
@@ -47,17 +49,17 @@ class Architecture:
         }
 
     def resident_blocks(self, threads: int, registers: int, shared_bytes: int) -> int:
-        """How many such blocks run at once."""
+        """The number of such blocks that can be resident at once."""
         return min(self.limits(threads, registers, shared_bytes).values())
 
     def limited_by(self, threads: int, registers: int, shared_bytes: int) -> tuple[str, ...]:
-        """What allows no more of them."""
+        """The resources that limit the number of blocks."""
         limits = self.limits(threads, registers, shared_bytes)
         least = min(limits.values())
         return tuple(name for name, blocks in limits.items() if blocks == least)
 
     def occupancy(self, threads: int, registers: int, shared_bytes: int) -> float:
-        """Resident warps over the most that a multiprocessor holds, 0 to 1."""
+        """Resident warps as a share of the multiprocessor's maximum, 0 to 1."""
         warps = -(-threads // WARP)
         return self.resident_blocks(threads, registers, shared_bytes) * warps * WARP / self.threads
 

@@ -1,4 +1,4 @@
-"""What can be proven of the error of every element of a product before it is computed.
+"""Proven bounds on the error of every element of a product, known before it is computed.
 
 With s = (|A|·|B|)ᵢⱼ, the sum of the magnitudes of an element's terms; R the Euclidean norm of the longest row of A and
 S that of the longest column of B; and η the smallest number of the product's type,
@@ -54,18 +54,18 @@ class Magnitudes:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Of each kind. None where nothing is proven."""
+    """A bound of each kind; None if nothing is proven."""
 
     componentwise: float | None
     normwise: float | None
 
 
-BENIGN = Magnitudes(1.0, 1.0)  # no kernel's bound is lower for another
+BENIGN = Magnitudes(1.0, 1.0)  # gives the lowest bound of every kernel
 NOTHING = Bound(None, None)
 
 
 def any_magnitudes(dtype: DTypeName) -> Magnitudes:
-    """That operands of a type may have: no kernel's bound is higher for another."""
+    """The widest magnitudes that operands of a type may have; they give the highest bound of every kernel."""
     if DTYPES[dtype].is_integer:
         return Magnitudes(DTYPES[dtype].largest, 1.0)
     real = DTYPES[dtype].real
@@ -73,8 +73,9 @@ def any_magnitudes(dtype: DTypeName) -> Magnitudes:
 
 
 def proven_bound(kernel: Kernel, problem: Problem, a: Magnitudes, b: Magnitudes) -> Bound:
-    """For operands of these magnitudes. A bound of 1 or more says no more than a product of zeros does, and is none.
-    Nothing is proven of complex products: the parts of an element have bounds of their own."""
+    """The proven bound for operands of these magnitudes. A bound of 1 or more is useless (a product of zeros meets it)
+    and is dropped. Nothing is proven for complex products: the parts of an element have separate bounds.
+    """
     if DTYPES[problem.dtype].is_complex:
         return NOTHING
     bound = _bound(kernel, problem, a, b)
@@ -115,7 +116,7 @@ def _stays_in_range(problem: Problem, a: Magnitudes, b: Magnitudes) -> bool:
 
 
 def compounded(*errors: float) -> float:
-    """(1 + e)·(1 + e')·… − 1, without the 1 that small ones would be lost beside."""
+    """(1 + e)·(1 + e')·… − 1, computed without losing small errors beside the 1."""
     total = 0.0
     for error in errors:
         total += error + total * error
@@ -123,7 +124,7 @@ def compounded(*errors: float) -> float:
 
 
 def gamma(steps: float, roundoff: float) -> float:
-    """n·u / (1 − n·u); infinite where that says nothing."""
+    """n·u / (1 − n·u); infinite if n·u is 1 or more."""
     return steps * roundoff / (1.0 - steps * roundoff) if steps * roundoff < 0.5 else inf
 
 

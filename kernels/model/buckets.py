@@ -1,4 +1,4 @@
-"""Which products are alike to a kernel: a default config is declared, and a measured table kept, for each bucket."""
+"""Buckets of similar products: a default config is declared, and a measured table kept, for each bucket."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ MEANINGS: Mapping[BucketName, str] = MappingProxyType(
 
 
 def bucket_of(problem: Problem) -> BucketName:
-    """By shape alone: element types have defaults of their own. Groups are as a batch of products of their average
-    size."""
+    """The bucket of a problem, by its shape alone: element types have separate defaults. Groups count as a batch of
+    products of their average size.
+    """
     groups, elements = len(problem.group_sizes), problem.batch * problem.m * problem.n
     m, n = problem.m // max(groups, 1), problem.n
     if elements <= MEDIUM_ELEMENTS:

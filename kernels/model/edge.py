@@ -1,8 +1,8 @@
 """The edge of a product: its last few rows and columns, which some kernels leave to a separate function
 (`worker/cuda/src/edge.cu`).
 
-A product of 4,097 rows has a row of tiles that hold a single row of C each. They take a wave of their own, where that
-row is no more than a vector times a matrix. `hopper_fp32` goes by the same parts, and multiplies both itself.
+A product of 4,097 rows has a row of tiles with a single row of C each. They would take an extra wave, although that row
+is only a vector times a matrix. `hopper_fp32` uses the same division, and multiplies both parts itself.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ EDGE = Parameter(
     False,
 )
 THREADS, STRIP_BYTES, ROWS = 256, 64, 32  # of a block of edge.cu
-FEW_BLOCKS = 264  # so few leave a device idle
+FEW_BLOCKS = 264  # fewer blocks leave a device partly idle
 START_CLOCKS = 10_000  # besides its reads, seen on an H200
 BYTES_A_CLOCK = 1_500  # of operands, which it reads once
 
 
 def core(problem: Problem, config: TileConfig, tile: tuple[int, int]) -> Problem:
-    """What is left for the kernel, whose thread blocks have tiles of (rows, columns): of a symmetric product, whose
-    tiles are computed once where their mirror images are not, all."""
+    """The part left for the kernel, whose thread blocks have tiles of (rows, columns). For a symmetric product of which
+    one triangle is computed, that is all of it.
+    """
     if problem.symmetric:
         return problem
     limit = config.get("edge", 0)  # not every kernel that shares its arithmetic may leave one
@@ -44,7 +45,7 @@ def _whole(extent: int, tile: int, limit: int) -> int:
 
 
 def edge_clocks(problem: Problem, config: TileConfig, tile: tuple[int, int]) -> float:
-    """About what multiplying the edge takes, 0 where there is none."""
+    """The approximate clocks for multiplying the edge; 0 if there is none."""
     inner = core(problem, config, tile)
     rows, columns = inner.m < problem.m, inner.n < problem.n
     if not rows and not columns:
@@ -54,7 +55,7 @@ def edge_clocks(problem: Problem, config: TileConfig, tile: tuple[int, int]) -> 
 
 
 def is_small(problem: Problem, inner: Problem) -> bool:
-    """Whether blocks as wide as elsewhere would be too few for a device, so that they are narrow."""
+    """Whether blocks of the usual width would be too few for a device, so that narrow ones are used."""
     return edge_launch(problem, inner, narrow=False).grid[0] * problem.batch <= FEW_BLOCKS
 
 

@@ -1,6 +1,5 @@
-"""What a kernel may do to its sums before it stores them, instead of a pass over the product after it.
-
-docs/decisions/0064-fused-epilogues.md says when that is taken, and how such a product is checked.
+"""Epilogues that a kernel applies to its sums before it stores them, instead of a separate pass over the product.
+docs/decisions/0064-fused-epilogues.md says when this is used, and how such a product is checked.
 """
 
 from __future__ import annotations

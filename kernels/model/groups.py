@@ -66,7 +66,7 @@ def group_table(problem: Problem, tiles_of: Callable[[Problem], int]) -> GroupTa
 
 
 def tile_count(problem: Problem, tiles_of: Callable[[Problem], int]) -> int:
-    """Of all groups."""
+    """The number of tiles of all groups."""
     return sum(tiles_of(group.problem) for group in groups_of(problem))
 
 
@@ -83,7 +83,7 @@ def with_groups(problem: Problem, sizes: tuple[int, ...]) -> Problem:
 
 
 def groups_of(problem: Problem) -> Iterator[Group]:
-    """Those that have rows."""
+    """The groups that have rows."""
     first_row = 0
     for index, size in enumerate(problem.group_sizes):
         if size:

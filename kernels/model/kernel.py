@@ -1,4 +1,4 @@
-"""What a catalogue entry says about a kernel, and how a launch follows from it. Nothing here touches a device.
+"""Catalogue entries of kernels, and how a launch is derived from them. Nothing here touches a device.
 
 Describe (the entry) → decide (`resolve_config`, `launch`) → launch (`worker/cuda/launch.py`).
 """
@@ -27,17 +27,17 @@ DeviceClass = Literal["cpu", "gpu"]
 # What is known of a kernel's arithmetic, from which `kernels/model/bounds.py` proves a bound.
 Arithmetic = Literal["conventional", "tensor", "strassen", "digits", "wide", "rounded_once", "unproven"]
 MAX_REGISTERS = 255  # of one thread, 32 bits each
-SPARE_REGISTERS = 31  # least that addresses, loop counters and operand fragments take
+SPARE_REGISTERS = 31  # minimum for addresses, loop counters and operand fragments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Default:
-    """A config to start from, for the products and devices it was found best on."""
+    """A default config, for the products and devices on which it was found best."""
 
     config: TileConfig
     buckets: tuple[BucketName, ...] = BUCKET_NAMES
     dtypes: tuple[DTypeName, ...] | None = None  # None: all
-    symmetric: bool = False  # for symmetric products alone
+    symmetric: bool = False  # only for symmetric products
     min_compute_capability: tuple[int, int] = (0, 0)
 
     def suits(self, problem: Problem, device: DeviceTraits) -> bool:
@@ -53,15 +53,15 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTraits:
-    """What decides whether a kernel runs on a device."""
+    """The traits of a device that decide whether a kernel can run on it."""
 
     device_class: DeviceClass
     compute_capability: tuple[int, int] = (0, 0)  # (0, 0) on a CPU
     shared_bytes_per_block: int = 0  # 0: unknown, and so no limit
     multiprocessors: int = 0
-    name: str = ""  # the model's; empty where nobody said
-    gpus: int = 1  # of its kind that compute a product together
-    libraries: tuple[str, ...] = ()  # that not every worker has
+    name: str = ""  # of the model; empty if unknown
+    gpus: int = 1  # number of equal GPUs that compute a product together
+    libraries: tuple[str, ...] = ()  # optional libraries that are installed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,38 +78,41 @@ class Kernel:
     constraints: tuple[Constraint, ...] = ()
     defaults: tuple[Default, ...] = ()  # the first that suits counts; then the parameters' own
     min_compute_capability: tuple[int, int] = (0, 0)
-    # Of element types that need more than that.
+    # For element types that need a higher one.
     dtype_compute_capability: Mapping[DTypeName, tuple[int, int]] = field(default_factory=dict)
-    # True: no other compute capability than the least has its instructions, not even a newer one.
+    # True: only that compute capability has its instructions, not even a newer one does.
     architecture_specific: bool = False
-    # Where each product is several of another type, or less than one of its own: on which type's units, how many.
+    # Emulated kernels: the type whose units do the work, and how many of its products one product takes.
     emulated_with: tuple[DTypeName, float] | None = None
     arithmetic: Mapping[DTypeName, Arithmetic] = field(default_factory=dict)  # of floats, where it is not conventional
-    # Where operands may have block scales: why a config cannot take those of a problem, as a sentence; None: it can.
+    # If operands may have block scales: the reason why a config cannot take those of a problem; None: it can.
     scales: Callable[[Problem, TileConfig], str | None] | None = field(default=None, repr=False)
     groups: Grouped | None = field(default=None, repr=False)  # where rows of A may have groups
-    needs_scales: bool = False  # True: no other operands
+    needs_scales: bool = False  # True: takes only operands with block scales
 
     @property
     def dtypes(self) -> tuple[DTypeName, ...]:
         return tuple(self.accuracy)
 
     def is_reproducible(self, dtype: DTypeName) -> bool:
-        """Whether its products have the same bits on every device, in every config and run: integers are added modulo
-        2³² in any order, and an exact sum that is rounded once is one number."""
+        """Whether its products have the same bits on every device, in every config and run. True for integers, which
+        are added modulo 2³² in any order, and for exact sums that are rounded once.
+        """
         return dtype in self.accuracy and (DTYPES[dtype].is_integer or self.arithmetic.get(dtype) == "rounded_once")
 
     @property
     def is_everyday(self) -> bool:
-        """Whether sets of kernels have it, and not just who asks for it, for what it promises or for its operands."""
+        """Whether named sets such as `all` include it. Special-purpose kernels run only if requested by name, by a
+        demand, or by their operands.
+        """
         return not self.needs_scales and not {"rounded_once", "wide"}.intersection(self.arithmetic.values())
 
     def takes(self, dtype: DTypeName, accuracy: AccuracyName | None = None) -> bool:
-        """Whether it multiplies `dtype` operands to at least the class asked for (by default the dtype's own)."""
+        """Whether it multiplies `dtype` operands in at least the requested class (by default the dtype's own)."""
         return dtype in self.accuracy and meets(self.accuracy[dtype], accuracy or DTYPES[dtype].accuracy)
 
     def unsupported_because(self, device: DeviceTraits, dtype: DTypeName | None = None) -> str | None:
-        """Why this device cannot run it, or not for operands of `dtype`, as a sentence; None where it can."""
+        """A sentence saying why this device cannot run it, in general or for `dtype` operands; None if it can."""
         if device.device_class != self.device_class:
             return f"{self.name} runs on a {self.device_class.upper()}, not on a {device.device_class.upper()}."
         if device.compute_capability < self.min_compute_capability:
@@ -142,7 +145,7 @@ class Kernel:
         raise ConfigError(first_error)
 
     def misfit(self, config: TileConfig, dtype: DTypeName, device: DeviceTraits | None = None) -> str | None:
-        """Why a launch of this config cannot fit, as a sentence with the numbers; None where it can."""
+        """A sentence with numbers saying why a launch of this config cannot fit; None if it can."""
         return None
 
     def takes_scales_of(self, problem: Problem) -> bool:
@@ -169,7 +172,7 @@ class Kernel:
                 raise ConfigError(f"{name}={value} is not allowed for {self.name}; allowed values: {allowed}.")
 
     def _starts(self, problem: Problem | None, device: DeviceTraits | None) -> Iterator[TileConfig]:
-        """Configs to fill up from: those that suit first, then the parameters' defaults, then all others."""
+        """Default configs in order of preference: the suitable ones, then the parameters' defaults, then all others."""
         if problem is not None and device is not None:
             of_groups = self.groups.configs if problem.group_sizes and self.groups is not None else ()
             defaults = tuple(Default(config=config) for config in of_groups) or self.defaults
@@ -193,7 +196,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaKernel(Kernel):
-    """A kernel of ours: `cuda/<name>.cu` holds `extern "C" __global__ void <name>(…)`."""
+    """One of this project's kernels: `cuda/<name>.cu` holds `extern "C" __global__ void <name>(…)`."""
 
     device_class: DeviceClass = "gpu"
     arrange: Callable[[Problem, TileConfig], Launch] = field(repr=False)
@@ -206,16 +209,16 @@ class CudaKernel(Kernel):
     # Where set, the kernel reads and writes matrices by bulk tensor copies (TMA): it is given tensor maps, not
     # addresses.
     boxes: Callable[[Problem, TileConfig], Boxes] | None = field(default=None, repr=False)
-    # Programmatic dependent launch: its functions wait by themselves for what is before them on the stream, a
-    # transposition or each other, so they may begin early.
+    # Programmatic dependent launch: its functions wait by themselves for earlier work on the stream (a transposition or
+    # each other), so they may start early.
     supports_dependent_launch: bool = False
-    # What is left of a product for the kernel, where a separate function computes its edge.
+    # The part of a product left for the kernel, if a separate function computes the edge.
     inner: Callable[[Problem, TileConfig], Problem] = field(default=lambda problem, _config: problem, repr=False)
     fused_outputs: Mapping[DTypeName, tuple[DTypeName, ...]] = field(default_factory=dict)  # by operands' type
     fused_shared_bytes: int = 0  # of shared memory that a block takes with an epilogue, whatever its config
     # Where a config does not store all of these: whether it stores one.
     stores: Callable[[Problem, TileConfig, DTypeName], bool] | None = field(default=None, repr=False)
-    # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.
+    # Approximate clocks of a config on a number of multiprocessors; the cheapest suitable default is used.
     clocks: Callable[[Problem, TileConfig, int], float] | None = field(default=None, repr=False)
     triangle: TriangleOf | None = field(default=None, repr=False)  # of a symmetric product, computed alone
     takes_pairs: bool = False  # compiled with COMPLEX, its elements are pairs of numbers
@@ -251,7 +254,7 @@ class CudaKernel(Kernel):
         return self.stores is None or self.stores(problem, config, fused.output)
 
     def plan(self, problem: Problem, config: TileConfig, fused: FusedEpilogue | None = None) -> LaunchPlan:
-        """All that follows from these for a launch. `config` is a full one, out of `resolve_config`."""
+        """The complete launch plan for a problem. `config` is a full one, from `resolve_config`."""
         mirrored = mirror_of(problem, config, self.triangle, self.clocks)
         problem = problem if mirrored else whole(problem)
         inner = self.inner(problem, config)
@@ -286,9 +289,9 @@ def _with_transposes(problem: Problem, wanted: tuple[bool, bool] | None) -> Prob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryKernel(Kernel):
-    """A library's product, the baseline: no source of ours, no tile."""
+    """A library's product, used as the baseline: it has no source here and no tile."""
 
     library: str  # as in "cuBLAS"
     triangles: tuple[DTypeName, ...] = ()  # types of symmetric products of which it computes one triangle
-    # A problem's first use tries several ways, the library's own choice among them, and keeps the fastest.
+    # The first use of a problem tries several algorithms, including the library's own choice, and keeps the fastest.
     is_tuned: bool = False

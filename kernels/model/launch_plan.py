@@ -1,4 +1,4 @@
-"""What a launch of a kernel comes to. It follows from the problem and the config, and is worked out once."""
+"""Launch plans of kernels, derived once from problem and config."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Device memory that a kernel needs beside the matrices, its last argument; the first bytes start as zero."""
+    """Device memory that a kernel needs besides the matrices, passed as its last argument; the first bytes are
+    zeroed.
+    """
 
     bytes: int
     zeroed_bytes: int
@@ -60,8 +62,8 @@ class LaunchPlan:
     """A kernel's launches for one problem and config."""
 
     problem: Problem
-    inner: Problem  # without its edge, which a separate function computes
-    launched: Problem  # and as the kernel's function finds it: with operands transposed as it wants them
+    inner: Problem  # the problem without its edge, which a separate function computes
+    launched: Problem  # and as the kernel's function sees it, with operands transposed as it needs them
     main: Launch
     passes: tuple[Pass, ...] = ()
     workspace: Workspace | None = None

@@ -15,7 +15,7 @@ DTypeName = Literal[
 ]
 AccuracyName = Literal["bf16", "fp16", "tf32", "fp32", "fp64", "exact", "fp8", "fp32_normwise"]
 
-# What a product may do to each operand: fields of a request, an option and a problem.
+# Operations on each operand: names of fields in requests, options and problems.
 OPERAND_FLAGS = ("transpose_a", "transpose_b", "conjugate_a", "conjugate_b")
 DTYPE_NAMES: tuple[DTypeName, ...] = get_args(DTypeName)
 ACCURACY_NAMES: tuple[AccuracyName, ...] = get_args(AccuracyName)
@@ -43,12 +43,12 @@ class DType:
 
     @property
     def real(self) -> DTypeName:
-        """The type of the numbers that elements are made of: a complex type's parts, else the type itself."""
+        """The type of an element's numbers: the parts of a complex type, otherwise the type itself."""
         return self.part or self.name
 
     @property
     def accumulator_bytes(self) -> int:
-        """Of what kernels sum this type in: float32, float64 or int32."""
+        """The size of this type's accumulator: float32, float64 or int32."""
         return 8 if self.name == "float64" else 4
 
 
@@ -121,15 +121,13 @@ _STRICTNESS: dict[AccuracyName, int] = {
 
 
 def loosest(classes: Iterable[AccuracyName]) -> AccuracyName:
-    """Of some; the first of the equally loose."""
+    """The loosest of some classes; the first among equals."""
     return min(classes, key=_STRICTNESS.__getitem__)
 
 
 def meets(offered: AccuracyName, asked: AccuracyName) -> bool:
-    """Whether a kernel of class `offered` may serve a caller who asked for `asked`.
-
-    A class of narrow range, or of errors in proportion to norms, serves those alone who asked for it: they know their
-    operands.
+    """Whether a kernel of class `offered` may serve a request for `asked`. A class with a narrow range, or with
+    normwise errors, serves only requests for exactly that class, because it depends on the operands.
     """
     if offered in ACCURACY_RANGE or offered in NORMWISE:
         return offered == asked
@@ -190,13 +188,13 @@ class Problem:
 
     @property
     def flops(self) -> int:
-        """Multiplies and adds of real numbers in the whole batch."""
+        """The number of real multiplications and additions in the whole batch."""
         steps = self.batch * self.m * self.n * self.k
         return (8 if DTYPES[self.dtype].is_complex else 2) * steps
 
     @property
     def as_real(self) -> Problem:
-        """A complex product as the real one that it is, and a real one as it is.
+        """The equivalent real problem of a complex product; a real problem unchanged.
 
         Row i of A is (Re aᵢ₁, Im aᵢ₁, Re aᵢ₂, …), as it is stored, and so is row i of C. Each element b = r + is of B
         becomes the 2×2 block of its multiplication, (r, s) above (−s, r); conjugates are among its signs. So each part
@@ -232,5 +230,5 @@ class Problem:
 
 
 def gflops(problem: Problem, kernel_ms: float) -> float | None:
-    """Billions of operations a second; None where the time is too short to have been seen."""
+    """Billions of operations per second; None if the time was too short to measure."""
     return problem.flops / (kernel_ms * 1e6) if kernel_ms > 0 else None

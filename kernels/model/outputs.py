@@ -1,4 +1,4 @@
-"""Which element type a product may be delivered in, and what its operands are multiplied as for that."""
+"""The element types in which a product may be delivered, and the type in which its operands are then multiplied."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHORTER: dict[DTypeName, tuple[DTypeName, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What a caller gets of a product."""
+    """The product as delivered to the caller."""
 
     dtype: DTypeName
     shape: tuple[int, ...]
@@ -28,7 +28,7 @@ class Delivered:
 
 
 def outputs_of(dtype: DTypeName) -> tuple[DTypeName, ...]:
-    """That a product of such operands may have; first the one that it has by default."""
+    """The output types for such operands, the default first."""
     product = DTYPES[dtype].product
     return (product, *(("float32",) if dtype in WIDENED else ()), *SHORTER.get(product, ()))
 

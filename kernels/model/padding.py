@@ -1,4 +1,4 @@
-"""How far a size may be padded with zeros at no cost: matrices, as they lie on a device, have room for so much."""
+"""How far a size may be padded with zeros without cost, within the padding that matrices have on a device."""
 
 from __future__ import annotations
 

@@ -27,13 +27,13 @@ Block = tuple[int, int]  # rows and columns that share a scale, as the operand i
 
 
 def block_of(operand: str, width: int, *, transposed: bool) -> Block:
-    """Of "a" or "b" whose scales are for `width` lines each."""
+    """The block of operand "a" or "b" if each scale covers `width` lines."""
     runs_along_columns = (operand == "a") != transposed
     return (width, SCALE_DEPTH) if runs_along_columns else (SCALE_DEPTH, width)
 
 
 def scale_shape(shape: tuple[int, ...], block: Block) -> tuple[int, ...]:
-    """Of the scales of an operand with this stored shape."""
+    """The shape of the scales of an operand with this stored shape."""
     rows, columns = (-(-size // of) for size, of in zip(shape[-2:], block, strict=True))
     return (*shape[:-2], rows, columns)
 
@@ -54,4 +54,4 @@ def with_scales(problem: Problem, b: tuple[int, ...], scales: tuple[int, ...]) -
 
 
 def any_config(_problem: Problem, _config: Mapping[str, int]) -> None:
-    """Of a kernel that takes scales in whatever config."""
+    """For a kernel that takes scales in any config."""

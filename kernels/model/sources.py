@@ -19,5 +19,5 @@ def source_files() -> dict[str, Path]:
 
 @cache
 def include_options() -> tuple[str, ...]:
-    """What a compiler is told so that it finds every header."""
+    """The compiler options for finding every header."""
     return tuple(f"-I{folder}" for folder in sorted({path.parent for path in source_files().values()}))

@@ -1,4 +1,4 @@
-"""Symmetric products, X·Xᵀ: tiles on and below the diagonal alone are computed, and the others are their mirror image
+"""Symmetric products, X·Xᵀ: only tiles on and below the diagonal are computed, and the others are mirrored
 (`worker/cuda/src/mirror.cu`). BLAS calls this a rank-k update, `syrk`."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kernels.model.numerics import DTYPES, Problem
 TriangleName = Literal["lower", "upper"]
 TriangleOf = Callable[[Problem, Mapping[str, int]], TriangleName | None]
 Clocks = Callable[[Problem, Mapping[str, int], int], float]
-MULTIPROCESSORS = 132  # of a device that does not say
+MULTIPROCESSORS = 132  # assumed for an unknown device
 MIRROR_TILE = 64  # rows and columns for a block, as in mirror.cu
 MIRROR_THREADS = 256
 START_CLOCKS = 5_000  # of a launch behind another
@@ -29,12 +29,12 @@ def triangle_tiles(problem: Problem, rows: int, columns: int) -> int:
 
 
 def whole(problem: Problem) -> Problem:
-    """The same, for what does not care that it is symmetric."""
+    """The same problem, not marked as symmetric."""
     return replace(problem, symmetric=False) if problem.symmetric else problem
 
 
 def triangle_flops(problem: Problem) -> int:
-    """As BLAS counts them: of the elements on and below the diagonal."""
+    """The operations as BLAS counts them: for the elements on and below the diagonal."""
     return problem.n * (problem.n + 1) * problem.k
 
 
@@ -47,8 +47,9 @@ def mirror_clocks(problem: Problem) -> float:
 def mirror_of(
     problem: Problem, config: Mapping[str, int], triangle: TriangleOf | None, clocks: Clocks | None
 ) -> Mirror | None:
-    """What follows a kernel that computes one triangle of C in this config; None where it computes all of C, because it
-    knows nothing else, or as mirroring would take longer than it saves."""
+    """The mirror pass after a kernel that computes one triangle of C in this config; None if the kernel computes all of
+    C, because it has no triangular form or mirroring would cost more than it saves.
+    """
     name = triangle(problem, config) if triangle is not None and problem.symmetric else None
     if name is None or clocks is None:
         return None

@@ -1,4 +1,4 @@
-"""What `auto` may take on a device at shapes yet to come: to be compiled before anyone asks."""
+"""The kernels that `auto` may choose on a device for future shapes, to be compiled ahead of time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernels.selection.defaults import example
 from kernels.selection.tuned import TABLES, Entry, RankedRow, TunedTable, table_for, tables_for
 
 AHEAD = "It is compiled before it is asked for."
-MIN_SPEED = 0.8  # of the fastest at a shape: what is slower there is not taken nearby
+MIN_SPEED = 0.8  # share of the fastest speed at a shape; slower configs are not chosen nearby
 NEAR_EACH_CLASS = 16  # shapes
 
 
@@ -63,8 +63,9 @@ def _defaults(kernel: CudaKernel, device: DeviceTraits) -> Iterator[tuple[Choice
 
 
 def warm_up(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> int:
-    """Chooses once near every few shapes of the device's table, so that what a process works out once is there when
-    the first product comes; how often."""
+    """Fills caches by choosing a kernel once near every few shapes of the device's table, before the first product
+    arrives; returns the number of choices.
+    """
     table = table_for(device, tables)
     by_class: dict[tuple[str, str], list[Entry]] = {}
     for entry in table.entries if table is not None else ():

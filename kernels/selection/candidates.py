@@ -1,4 +1,4 @@
-"""Kernels that may run a product on a device, and what a choice among them says."""
+"""Kernels that can run a product on a device, and the choice among them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NoKernelError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What will run, and one sentence that says why."""
+    """The chosen kernel and config, and one sentence that says why."""
 
     kernel: Kernel
     config: TileConfig

@@ -27,9 +27,9 @@ from kernels.selection.tuned import TABLES, TunedTable
 # In products of fewer operations the launch that does that weighs too much.
 WORTH_ARRANGING, MIN_ARRANGED_FLOPS = 1.5, 1 << 33
 FOUR_OVER_THREE = 4 / 3  # times as fast as four real products are three
-PROBE_REACH = 6.0  # doublings: so far away shapes say what is worth measuring, though not what is the fastest
+PROBE_REACH = 6.0  # doublings: shapes this far away show what is worth measuring, but not what is fastest
 
-IsCompiled = Callable[[Kernel, TileConfig], bool]  # whether a device could launch it at once
+IsCompiled = Callable[[Kernel, TileConfig], bool]  # whether a device can launch it without compiling
 
 # Fastest first where nothing near was measured. A library's product beats ours until a table says otherwise; one of
 # reduced precision is fit only where the caller asked for its class, and faster there.
@@ -61,10 +61,10 @@ _PREFERENCE: tuple[str, ...] = (
 def choose(name: str, asked: TileConfig, problem: Problem, accuracy: AccuracyName, device: DeviceTraits) -> Choice:
     """Resolves a caller's kernel and config on a device. Raises NoKernelError, ConfigError.
 
-    `auto` takes the fastest of what was measured at that shape on that model of device; where it was not measured, what
-    should be the fastest there by the shapes near it. Of kernels within 2 % of it a library's goes first, which adapts
-    to any shape, and among equals the more exact. Where nothing near was measured, or not the kernel that is preferred
-    without figures, that one is taken.
+    `auto` takes the fastest kernel measured at that shape on that device model. If the shape was not measured, it takes
+    the one forecast to be fastest from nearby shapes. Among kernels within 2 % of the fastest, a library's is
+    preferred, because it adapts to any shape, and then the more accurate one. If nothing nearby was measured, or the
+    default preference was not, it takes the default preference.
     """
     if name != "auto":
         return _named(BY_NAME[name], asked, problem, accuracy, device)
@@ -88,8 +88,10 @@ def choose_from(
     is_compiled: IsCompiled = lambda _kernel, _config: True,
     among: Sequence[Kernel] | None = None,
 ) -> Choice:
-    """What `auto` takes by these tables: of what is compiled, unless nothing that fits is. `among`: of these kernels,
-    whose classes need not meet `accuracy`; that is the loosest of them. Raises NoKernelError, ConfigError."""
+    """What `auto` takes by these tables, among compiled kernels unless none of those fits. `among` restricts the choice
+    to these kernels, whose classes need not meet `accuracy`, which is then the loosest of them. Raises NoKernelError,
+    ConfigError.
+    """
     everyday = [kernel for kernel in candidates(problem, accuracy, device) if kernel.is_everyday]
     fit = {kernel.name: kernel for kernel in (everyday if among is None else among)}
     preferred = preferred_of(fit.values())
@@ -120,15 +122,16 @@ def _compiled_default(kernel: Kernel, problem: Problem, device: DeviceTraits, is
 
 
 def preferred_of(fit: Iterable[Kernel]) -> Kernel | None:
-    """Of kernels that fit, the one that is taken without figures; where it was not measured, figures of others decide
-    nothing."""
+    """The default preference among suitable kernels, taken without measurements; if it was not measured, measurements
+    of others do not count.
+    """
     by_name = {kernel.name: kernel for kernel in fit}
     return next((by_name[name] for name in _PREFERENCE if name in by_name), None)
 
 
 def choose_again(problem: Problem, accuracy: AccuracyName, device: DeviceTraits) -> Choice:
-    """What `auto` takes for another attempt at a product that failed: a kernel of ours, as a library would fail the
-    same way again; a library's where we have none. Raises NoKernelError, ConfigError.
+    """What `auto` takes for another attempt at a product that failed: one of this project's kernels, because a library
+    would fail in the same way again; a library's only if there is no other. Raises NoKernelError, ConfigError.
 
     cuBLAS adds up parts of k in 16 bits at some shapes, whatever its math mode says, and its product is then outside of
     its class.
@@ -144,8 +147,9 @@ def choose_again(problem: Problem, accuracy: AccuracyName, device: DeviceTraits)
 def contenders(
     problem: Problem, accuracy: AccuracyName, device: DeviceTraits, tables: Iterable[TunedTable] = TABLES
 ) -> tuple[Forecast, ...]:
-    """What is worth measuring before `auto` takes something. Nothing where the product's very shape was measured, or
-    none within PROBE_REACH of it."""
+    """What is worth measuring before `auto` takes something. Empty if exactly this shape was measured, or no shape
+    within PROBE_REACH of it.
+    """
     near = nearby(problem, accuracy, device, tables, PROBE_REACH)
     if near is None or near.entries[0].is_of(problem):
         return ()
@@ -217,7 +221,7 @@ def _of_three(forecast: Forecast, problem: Problem) -> Forecast:
 
 
 def _winner(rivals: Sequence[Forecast], dtype: DTypeName) -> tuple[Forecast, Forecast]:
-    """Who is taken, and who is the fastest."""
+    """The chosen kernel, and the fastest one."""
     rivals = list(_without_outdone(rivals))
     fastest = max(rivals, key=lambda contender: contender.cautious)
     as_fast = [one for one in rivals if one.cautious >= AS_FAST * fastest.cautious]
@@ -249,7 +253,7 @@ def _worth_their_fallback(rivals: Sequence[Forecast]) -> Sequence[Forecast]:
 
 
 def _precedence(one: Forecast, dtype: DTypeName) -> tuple[bool, float, bool, bool, float]:
-    """Least first, among the equally fast."""
+    """The sort key among equally fast kernels, smallest first."""
     kernel = one.point.kernel
     accuracy = kernel.accuracy[dtype]
     ours = not isinstance(kernel, LibraryKernel)

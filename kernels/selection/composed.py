@@ -1,4 +1,4 @@
-"""What multiplies the real product that a complex one is made of."""
+"""Chooses the kernel for the real product from which a complex one is computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which config a product gets that asks for none: what an entry's defaults come to, device by device."""
+"""The config of a product that requests none: an entry's defaults, device by device."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What a caller demands of a product beside its class: an error within a tolerance, or the same bits everywhere; and
-which kernels are proven to meet it."""
+"""Demands on a product besides its class (an error within a tolerance, or the same bits everywhere), and the kernels
+that are proven to meet them.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +21,9 @@ SHORT_ROUNDOFF = 2.0**-24  # 16-bit types are rounded by way of float32
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What is asked of every element. With an epilogue, of alpha·A·B + beta·C, and errors are in proportion to
-    |alpha|·|A|·|B| + |beta|·|C|, or to the same of norms."""
+    """The demand on every element. With an epilogue it applies to alpha·A·B + beta·C, and errors are relative to
+    |alpha|·|A|·|B| + |beta|·|C|, or to the same with norms.
+    """
 
     tolerance: float | None = None
     kind: ToleranceKind = "componentwise"
@@ -32,7 +34,7 @@ class Demand:
         return self.tolerance is not None or self.reproducible
 
     def bound(self, kernel: Kernel, problem: Problem, a: Magnitudes = BENIGN, b: Magnitudes = BENIGN) -> float | None:
-        """Of the kind asked for; None where nothing is proven."""
+        """The bound of the requested kind; None if nothing is proven."""
         proven = proven_bound(kernel, problem, a, b)
         bound = proven.componentwise if self.kind == "componentwise" else proven.normwise
         if bound is None or not self.has_epilogue or DTYPES[problem.dtype].is_integer:
@@ -92,7 +94,7 @@ def demand_of(request: Demanding) -> Demand:
 
 
 def may_serve(request: Demanding) -> tuple[Kernel, ...]:
-    """Kernels that may compute it, on operands that are benign to them."""
+    """The kernels that may compute it, for benign operands."""
     kernels = CATALOG if request.kernel == AUTO else (BY_NAME[request.kernel],)
     demand, problem = demand_of(request), request.problem
     return tuple(

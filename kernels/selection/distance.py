@@ -1,4 +1,4 @@
-"""How far apart two products are, in doublings: where speeds over a library's change little from one to the other.
+"""The distance of two products in doublings: at a small distance, speeds relative to a library's differ little.
 
 They change slowly with m, n and k, and jump with how rows are aligned, since tensor cores are fed 16 bytes at a time:
 rows of n and k elements that are whole runs of 16 bytes, of 8, or of one element are multiplied at speeds that differ

@@ -1,4 +1,4 @@
-"""How fast kernels should be on a product that was not measured, from shapes near it that were.
+"""Forecasts the speed of kernels for a product that was not measured, from nearby shapes that were.
 
 Of each measured shape the speed of a kernel over the library's is taken, at its best where that was measured. What lies
 between is interpolated by kriging (Krige 1951, Matheron 1963): weights that are best where speeds at two shapes are the
@@ -70,7 +70,7 @@ _Together = dict[_Key, list[SpeedPoint]]
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a kernel should reach. `point` is the nearest shape that says so."""
+    """The expected speed of a kernel. `point` is the nearest shape on which it is based."""
 
     point: SpeedPoint
     speed: float  # over the fastest library's
@@ -102,8 +102,9 @@ def forecasts(
 def promising(
     entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, accuracy: AccuracyName, device: DeviceTraits
 ) -> tuple[Forecast, ...]:
-    """What may well be the fastest: kernels, and each config of those that make their products of another type's,
-    whether it should be as exact as the library or not."""
+    """The kernels that may well be fastest, and each config of emulated kernels, whether or not it should be as
+    accurate as the library.
+    """
     here, together = place_of(problem, accuracy), _points(entries, fit, problem, accuracy, device)
     found = sorted(
         (_forecast(points, problem, here, device) for points in together.values()), key=lambda one: -one.speed
@@ -201,7 +202,7 @@ def _suited(
 
 @lru_cache(maxsize=16_384)
 def _own(name: str, problem: Problem, device: DeviceTraits) -> TileConfig | None:
-    """What the kernel takes where none is asked for."""
+    """The config that the kernel uses if none is requested."""
     return _resolved(BY_NAME[name], NO_CONFIG, problem, device)
 
 
@@ -271,7 +272,7 @@ def _gain(point: SpeedPoint, problem: Problem, device: DeviceTraits, filling: di
 
 
 def _halved(point: SpeedPoint, problem: Problem, device: DeviceTraits) -> float:
-    """What computing one triangle of a symmetric product gains."""
+    """The gain from computing only one triangle of a symmetric product."""
     if not problem.symmetric or not isinstance(point.kernel, CudaKernel):
         return 1.0
     return triangle_gain(point.kernel, point.config, problem, device)

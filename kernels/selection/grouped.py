@@ -1,4 +1,4 @@
-"""What `auto` takes for grouped products. No table has them, so it is the first that there is."""
+"""What `auto` takes for grouped products: the first suitable kernel, because no table has them."""
 
 from __future__ import annotations
 

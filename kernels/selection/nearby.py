@@ -1,4 +1,4 @@
-"""Which measured shapes say something of a product: those near to it, of the table that knows most."""
+"""The measured shapes that are relevant to a product: those near it, from the best table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REACH = 4.0  # doublings of sizes: farther from a problem a measured shape says 
 
 @dataclass(frozen=True, slots=True)
 class Nearby:
-    """What was measured at shapes near to a problem; of several classes where several serve."""
+    """Measurements at shapes near a problem, of several classes if several are suitable."""
 
     table: TunedTable
     accuracy: AccuracyName  # of the class that was asked for

@@ -1,4 +1,4 @@
-"""Measurements of one shape put in order: the ranking and trials of a table's entry."""
+"""Sorts the measurements of one shape into the ranking and trials of a table's entry."""
 
 from __future__ import annotations
 

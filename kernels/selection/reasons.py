@@ -1,4 +1,4 @@
-"""Why `auto` takes a kernel, in a sentence."""
+"""Sentences that say why `auto` takes a kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AS_FAST = 0.98  # of the fastest: runs of one kernel differ by so much
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Who was chosen, who was the fastest, of how many, by which table."""
+    """A choice: the chosen kernel, the fastest one, the number of candidates, and the table."""
 
     chosen: Forecast
     fastest: Forecast

@@ -1,4 +1,4 @@
-"""What `auto` takes for operands with block scales. No table has such products, so it is the first that there is."""
+"""What `auto` takes for operands with block scales: the first suitable kernel, because no table has them."""
 
 from __future__ import annotations
 

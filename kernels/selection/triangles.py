@@ -1,4 +1,4 @@
-"""Which kernels compute one triangle of a symmetric product, and what that should gain."""
+"""Which kernels compute one triangle of a symmetric product, and the expected gain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured fastest, device by device and shape by shape: the tables that `auto` reads.
+"""The tables that `auto` reads: the measured speeds of kernels, device by device and shape by shape.
 
 One file a device model in `tuned/`, which `make recorded` writes from results; one that breaks the schema is an error
 when they are first looked at. A row is a kernel's best config at a shape, so a table also says how fast every kernel
@@ -84,7 +84,7 @@ class Entry:
         return self.m, self.n, self.k, self.batch
 
     def is_of(self, problem: Problem) -> bool:
-        """Whether it is of that very shape. What was measured are whole products."""
+        """Whether the entry has exactly that shape. Entries are measurements of whole products."""
         return not problem.symmetric and self.shape == (problem.m, problem.n, problem.k, problem.batch)
 
 
@@ -99,7 +99,7 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class TunedTable:
-    """What one model of device was measured to do. Without slots, for what is worked out once."""
+    """The measurements of one device model. Without slots, so that derived values can be cached."""
 
     device: str
     device_class: DeviceClass
@@ -190,7 +190,7 @@ DEVICE_CLASS: DeviceClass = "gpu"  # of all that ship, which are not read for ot
 
 
 def table_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> TunedTable | None:
-    """The first of `tables_for`; None where there is none."""
+    """The first of `tables_for`; None if there is none."""
     return next(iter(tables_for(device, tables)), None)
 
 

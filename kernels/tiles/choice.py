@@ -1,4 +1,4 @@
-"""Whether a product has to be computed in tiles."""
+"""Decides whether a product must be computed in tiles."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from kernels.tiles.plan import SMALLEST, TileBytes
 
 
 def whole_bytes(problem: Problem, tile_bytes: Callable[[Problem], TileBytes], has_epilogue: bool) -> int:
-    """Memory of a device that the product takes where it is computed whole; with alpha and beta it is there twice, and
-    C besides."""
+    """The device memory of a product that is computed whole; with alpha and beta there are A·B and the result, and C in
+    addition.
+    """
     needed = tile_bytes(problem)
     return needed.a + needed.b + needed.c * (3 if has_epilogue else 1) + needed.beside
 
@@ -27,7 +28,7 @@ def with_epilogue(tile_bytes: Callable[[Problem], TileBytes]) -> Callable[[Probl
 
 
 def too_deep(problem: Problem, device_bytes: int) -> str:
-    """Why a product that is too large cannot be computed in tiles, as a sentence."""
+    """A sentence saying why a product that is too large cannot be computed in tiles either."""
     return (
         f"k is {problem.k}: not even {SMALLEST} rows of A and {SMALLEST} columns of B fit twice into the "
         f"{device_bytes} bytes that a product may take on the device; cut k into several products and add these up."

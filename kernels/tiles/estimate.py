@@ -1,4 +1,4 @@
-"""How long a product in tiles takes, by the speeds of its devices; and which plan is taken for it."""
+"""Estimates the time of a product in tiles from the speeds of its devices, and chooses its plan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernels.model.numerics import DTYPES, Problem
 from kernels.tiles.fitting import plans
 from kernels.tiles.plan import PLACES, Side, TileBytes, TilePlan, slices
 
-TILE_S = 1e-3  # what a tile takes beside its kernel: launches, and the word of its check
+TILE_S = 1e-3  # overhead of a tile besides its kernel: launches, and reading the result of its check
 
 TOGETHER = 8  # the norm by which copies and kernels add up, from a simulation of their order
 PEER_BYTES = 200e9  # a second, from one device to another
@@ -35,7 +35,9 @@ class Estimate:
 
     @property
     def total_s(self) -> float:
-        """Somewhat more than the longer of both: where they take almost as long, each waits for the other at times."""
+        """The total time: somewhat more than the longer of computing and copying, because each sometimes waits for the
+        other.
+        """
         computing_s = self.first_s + self.compute_s + self.last_s
         longer, shorter = max(computing_s, self.copy_s), min(computing_s, self.copy_s)
         return longer * (1 + (shorter / longer) ** TOGETHER) ** (1 / TOGETHER) if longer else 0.0
@@ -96,6 +98,6 @@ def best_plan(
     tile_bytes: Callable[[Problem], TileBytes],
     devices: int = 1,
 ) -> TilePlan | None:
-    """The one that should take the least time; None where k is too deep for any."""
+    """The plan with the shortest estimated time; None if k is too large for any."""
     fitting = plans(problem, device_bytes=device_bytes, tile_bytes=tile_bytes, devices=devices)
     return min(fitting, key=lambda plan: estimate(plan, speeds, tile_bytes).total_s, default=None)

@@ -1,4 +1,4 @@
-"""The plans of a product that a device has room for, of which an estimate takes one."""
+"""The possible plans of a product that fit on a device."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from kernels.tiles.plan import SMALLEST, Side, Span, TileBytes, TilePlan, rows_o
 def plans(
     problem: Problem, *, device_bytes: int, tile_bytes: Callable[[Problem], TileBytes], devices: int = 1
 ) -> Iterator[TilePlan]:
-    """Those that fit in `device_bytes` of each device, without any that another one fits as well and has larger tiles
-    than. None where even the smallest tiles do not fit: k is too deep."""
+    """The plans that fit in `device_bytes` of each device, without those for which another fitting plan has larger
+    tiles. Empty if even the smallest tiles do not fit because k is too large.
+    """
     if problem.batch > 1 and (in_items := _by_items(problem, device_bytes, tile_bytes, devices)) is not None:
         yield in_items
         return

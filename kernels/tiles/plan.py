@@ -1,4 +1,4 @@
-"""How a product is cut into tiles that a device has room for: pure arithmetic, the same for one device and for several.
+"""Cuts a product into tiles that fit on a device: pure arithmetic, the same for one device and for several.
 
 A tile is some rows of A times some columns of B, over all of k, so any kernel of the catalogue computes it and no sum
 is cut: an element has the error of a product that is computed whole. Rows of A are a **panel**, and so are columns of

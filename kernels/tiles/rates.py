@@ -1,4 +1,4 @@
-"""How fast a kernel computes the large products that tiles are, by what was measured of it."""
+"""The speed of a kernel for large products such as tiles, from its measurements."""
 
 from __future__ import annotations
 

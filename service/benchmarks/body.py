@@ -21,15 +21,15 @@ SHAPE, RANGE = '{"m": 64, "n": 64, "k": 512}', '{"start": 256, "stop": 2048, "st
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkInput:
-    """What was asked for, in a form for each class of device: a preset may have another for a CPU."""
+    """A benchmark request, with a spec for each device class: a preset may have a different one for a CPU."""
 
     document: Mapping[str, Any]  # as it was sent
     forms: Mapping[DeviceClass, BenchmarkSpec]
-    names_kernels: bool  # itself: those of a preset are taken where some of them run
+    names_kernels: bool  # whether the caller named kernels; those of a preset may run in part
 
 
 def read_benchmark(body: bytes) -> BenchmarkInput:
-    """Raises MalformedBody, InvalidRequest, UnknownPreset, UnknownKernel, UnsupportedDType."""
+    """Parses the body. Raises MalformedBody, InvalidRequest, UnknownPreset, UnknownKernel, UnsupportedDType."""
     document = json_object(body)
     fields = _lists(document)
     if fields.get("preset") is None:
@@ -49,7 +49,7 @@ def _parse(fields: Mapping[str, Any]) -> BenchmarkSpec:
 
 
 def _lists(document: Mapping[str, Any]) -> dict[str, Any]:
-    """One shape, kernel or element type stands for a list of one."""
+    """Turns a single shape, kernel or element type into a list of one."""
     fields = dict(document)
     if isinstance(fields.get("shapes"), int | dict):
         fields["shapes"] = [fields["shapes"]]
@@ -65,7 +65,7 @@ def _lists(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_kernels(spec: BenchmarkSpec) -> tuple[str, ...]:
-    """Those that the spec names, each once; none where it says `all`, `ladder` or `best`, or measures no kernel."""
+    """The kernels that the spec names, each once; empty if it says `all`, `ladder` or `best`, or measures no kernel."""
     if isinstance(spec.kernels, str) or spec.kind == "ceilings":
         return ()
     names = (item.kernel if isinstance(item, KernelAxis) else item for item in spec.kernels)

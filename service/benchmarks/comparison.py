@@ -15,7 +15,7 @@ from kernels.published_records import Status
 
 
 class ComparedFigures(Strict):
-    """What one run found of a case."""
+    """One run's figures of a case."""
 
     status: Status = Field(description="`ok`, or why there are no figures.")
     kernel_ms: float | None = Field(description="Median.")
@@ -24,7 +24,7 @@ class ComparedFigures(Strict):
 
 
 class ComparedKey(Strict):
-    """Which case."""
+    """The key that identifies a case."""
 
     kernel: str = Field(description="Name in the catalogue.", examples=["shared_tiled"])
     config: dict[str, int] = Field(description="Full tile config.", examples=[{"tile": 16}])
@@ -51,7 +51,7 @@ class ComparedCase(ComparedKey):
 
 
 class ComparedEnvironment(Strict):
-    """Something that the runs were taken in, and that is not alike."""
+    """A difference between the environments of the runs."""
 
     name: str = Field(description="Dotted name.", examples=["versions.cupy"])
     before: Any = Field(description="In the run named by `compare`; null where it does not say.")
@@ -59,7 +59,7 @@ class ComparedEnvironment(Strict):
 
 
 class ComparisonView(Strict):
-    """This run held against the one named by `compare`."""
+    """This run compared with the one named by `compare`."""
 
     before: str = Field(description="Id of the job named by `compare`.")
     after: str = Field(description="Id of this job.")
@@ -72,7 +72,7 @@ class ComparisonView(Strict):
 
 
 class RunId(NamedTuple):
-    """By what a run is named, and whether it is whole."""
+    """A run's id, and whether the run is complete."""
 
     name: str
     complete: bool
@@ -84,7 +84,7 @@ def comparison(before: Results, after: Results) -> ComparisonView:
 
 
 def comparison_of(before: Run, after: Run, before_id: RunId, after_id: RunId) -> ComparisonView:
-    """Of runs from anywhere."""
+    """Compares two runs from any source."""
     found: Comparison = compare(before, after)
     return ComparisonView(
         before=before_id.name,

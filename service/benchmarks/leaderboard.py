@@ -1,4 +1,4 @@
-"""The leaderboard, as HTTP shows it: made once, of the recorded runs that ship with the package."""
+"""The leaderboard as HTTP shows it, computed once from the recorded runs that ship with the package."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from jobs.base import Strict
 from kernels.model.numerics import AccuracyName, DTypeName
 from kernels.published import PUBLISHED
 
-HEADLINE_SIZE = 4096  # large enough for every kernel, and measured of every type
+HEADLINE_SIZE = 4096  # large enough for every kernel, and measured for every type
 
 
 class LeaderboardQuery(Strict):
-    """Which boards; what is left out asks for all."""
+    """Selects boards; a field that is left out selects all."""
 
     device: str | None = Field(None, max_length=100, description="Model name.", examples=["NVIDIA H200"])
     dtype: DTypeName | None = Field(None, description="Element type of the operands.", examples=["bfloat16"])
@@ -38,7 +38,9 @@ class Leaderboard(Strict):
 
 @cache
 def every_board() -> tuple[Board, ...]:
-    """Of this project's own runs: what others published says nothing of its noise. Devices of many runs come first."""
+    """The boards of this project's own runs; results published by others do not state their noise. Devices with many
+    runs come first.
+    """
     ours = [one for one in PUBLISHED.values() if one.report is None]
     runs = Counter(one.device.name for one in ours)
     found = boards(RankedRun(one.name, from_publication(one)) for one in ours)
@@ -58,7 +60,7 @@ def selected(asked: LeaderboardQuery) -> Sequence[Board]:
 
 
 def headline(found: Sequence[Board]) -> Board:
-    """Of boards of one type the one to begin with: at HEADLINE_SIZE, else the nearest to it."""
+    """The board to show first among those of one type: the one at HEADLINE_SIZE, or the nearest size."""
     return min(found, key=lambda board: (board.m != board.n or board.n != board.k, abs(board.n - HEADLINE_SIZE)))
 
 

@@ -1,5 +1,5 @@
-"""Which live worker's device a benchmark is for. It waits in the queue of that model, so that all of it is measured on
-one model, whichever worker takes it up and whichever goes on with it.
+"""Chooses the live worker whose device model a benchmark is for. The benchmark waits in the queue of that model, so
+that all of it is measured on one model, even if another worker continues it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ class Placed:
 
 
 def place(asked: BenchmarkInput, workers: Sequence[WorkerInfo]) -> Placed:
-    """A GPU's where one serves the kernels that are named, else a CPU's.
-
-    Raises NoWorkers, NoWorkerForDevice, NoWorkerForKernel.
+    """Chooses a GPU worker that serves the named kernels, otherwise a CPU worker. Raises NoWorkers, NoWorkerForDevice,
+    NoWorkerForKernel.
     """
     live = [worker for worker in workers if worker.bench_queue]
     suited = _on_device(asked.forms["gpu"].device, live)
@@ -41,7 +40,7 @@ def place(asked: BenchmarkInput, workers: Sequence[WorkerInfo]) -> Placed:
 
 
 def _on_device(name: str, live: Sequence[WorkerInfo]) -> Sequence[WorkerInfo]:
-    """Those that run on what is asked for, GPUs first. Raises NoWorkerForDevice where there are others alone."""
+    """The workers on the requested device, GPUs first. Raises NoWorkerForDevice if there are none."""
     wanted = name.strip().lower()
     suited = sorted(
         (worker for worker in live if wanted == "any" or wanted in _names(worker)),
@@ -62,7 +61,7 @@ def _names(worker: WorkerInfo) -> set[str]:
 
 
 def _check_alone(worker: WorkerInfo, live: Sequence[WorkerInfo]) -> None:
-    """A queue is of a model: one GPU of several alike cannot be singled out. Raises NoWorkerForDevice."""
+    """Raises NoWorkerForDevice if the request names one of several GPUs of a model: queues are per model."""
     alike = sum(other.bench_queue == worker.bench_queue for other in live)
     if alike > 1:
         raise NoWorkerForDevice(
@@ -73,7 +72,9 @@ def _check_alone(worker: WorkerInfo, live: Sequence[WorkerInfo]) -> None:
 
 
 def _refused(asked: BenchmarkInput, worker: WorkerInfo, live: Sequence[WorkerInfo]) -> MatmulError | None:
-    """A kernel that the caller names must be served by someone, and one of them here; others are skipped here."""
+    """The error if a named kernel has no live worker, or none of the named kernels is served by this one; kernels not
+    served here are skipped.
+    """
     names = named_kernels(asked.forms[worker.device.device_class])
     served = {name for other in live for name in other.kernels}
     missing = [name for name in names if name not in served]

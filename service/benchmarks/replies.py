@@ -1,4 +1,4 @@
-"""Results, reports and plots of a benchmark as HTTP shows them, each in the form that is asked for."""
+"""Results, reports and plots of a benchmark as HTTP responses, in the requested format."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from service.http.negotiation import JSON, choose_type
 CSV, PARQUET = "text/csv", "application/vnd.apache.parquet"
 HTML, MARKDOWN = "text/html", "text/markdown"
 SVG, PNG = "image/svg+xml", "image/png"
-# A report and an SVG hold styles of their own, and pictures; no script, and nothing from elsewhere.
+# A report and an SVG contain their own styles and pictures; no scripts, and nothing from other origins.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'"
 
 
 @dataclass(frozen=True, slots=True)
 class ResultFormat:
-    """One way to show results."""
+    """One format of results."""
 
     media_type: str
     make: Callable[[Results], bytes]
@@ -44,7 +44,9 @@ RESULTS: dict[str, ResultFormat] = {
 
 
 def plot_forms(name: str) -> Mapping[str, ResultFormat]:
-    """Raises NotFound for a name that is none. Drawing raises it where there is nothing to draw, and ExtraMissing."""
+    """The formats of a plot. Raises NotFound for an unknown name. Drawing raises NotFound if there is nothing to draw,
+    and ExtraMissing.
+    """
     if name not in PLOTS:
         raise NotFound(f"There is no plot of that name; there are: {', '.join(PLOTS)}.", field="name")
     return {
@@ -76,7 +78,7 @@ async def results_reply(
 
 
 async def compared(request: Request, job_id: str, other_id: str) -> Response:
-    """The job's results held against another's, in JSON. Raises JobNotFound, NotFound."""
+    """The job's results compared with another's, as JSON. Raises JobNotFound, NotFound."""
     context, owner = context_of(request), owner_of(request)
     choose_type(listed(request, "accept"), [JSON])
     job = await context.call(find_benchmark, context, job_id, owner)
@@ -93,7 +95,7 @@ async def compared(request: Request, job_id: str, other_id: str) -> Response:
 
 
 def find_benchmark(context: Context, job_id: str, owner: str, field: str | None = None) -> Job:
-    """Raises JobNotFound, NotFound for a job that is no benchmark."""
+    """The benchmark job. Raises JobNotFound; NotFound for a job that is not a benchmark."""
     job = context.ledger.get(job_id, owner=owner)
     if not isinstance(job.record.request, BenchmarkSpec):
         raise NotFound(f"Job {job_id} is a product, not a benchmark; see /v1/jobs/{job_id}/product.", field=field)
@@ -101,7 +103,7 @@ def find_benchmark(context: Context, job_id: str, owner: str, field: str | None 
 
 
 def check_comparable(form: str | None) -> None:
-    """Raises InvalidRequest for a form that a comparison does not have."""
+    """Raises InvalidRequest for a format that comparisons do not have."""
     if form not in (None, "json"):
         raise InvalidRequest("A comparison comes as JSON alone; leave format out.", field="format")
 
@@ -121,7 +123,7 @@ def _made(context: Context, job: Job, form: ResultFormat) -> bytes:
 
 
 def results_of(context: Context, job: Job) -> Results:
-    """Read and pooled once for all forms. Raises StoreUnavailable."""
+    """The job's results, read and pooled once for all formats. Raises StoreUnavailable."""
     return context.renders.results(
         (job.id, job.version), lambda: collect(job.record, context.breaker.run(lambda: context.ledger.findings(job.id)))
     )

@@ -1,4 +1,4 @@
-"""A report as HTTP gives it: in the form that is asked for, with title, names and text of whoever hands it in."""
+"""Reports as HTTP responses: in the requested format, with the caller's title, author and text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ReportFormat = Literal["html", "pdf", "markdown", "zip"]
 
 
 class ReportQuery(Strict):
-    """Of a report."""
+    """Query parameters of a report."""
 
     format: ReportFormat | None = Field(None, description="In place of Accept.")
     title: str | None = Field(None, max_length=MAX_LINE, description="In place of its own.")
@@ -53,7 +53,7 @@ class ReportQuery(Strict):
 
     @property
     def options(self) -> ReportOptions:
-        """Raises InvalidRequest for a section that there is none of."""
+        """The report's options. Raises InvalidRequest for an unknown section."""
         return ReportOptions(
             title=_line(self.title),
             author=_line(self.author),
@@ -65,7 +65,7 @@ class ReportQuery(Strict):
 
 
 def _line(text: str | None) -> str | None:
-    """An empty field of a form asks for nothing."""
+    """A line of text; None for an empty form field."""
     return " ".join((text or "").split()) or None
 
 
@@ -80,7 +80,7 @@ def _sections(asked: Sequence[str]) -> tuple[SectionName, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ReportForm:
-    """One way to write a report; of Markdown alone, plots are links below `plots_at`."""
+    """One format of a report. In Markdown alone, plots are links below `plots_at`."""
 
     media_type: str
     suffix: str
@@ -131,7 +131,7 @@ async def published_report(request: Request, published: str, query: ReportQuery)
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a report is of and in which version; the name of its file; where its plots are served."""
+    """The report's subject and version, its file name, and the address of its plots."""
 
     version: tuple[str, str]
     file_name: str

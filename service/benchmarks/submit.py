@@ -1,4 +1,4 @@
-"""From a benchmark's request to its job: checked, bounded, placed, recorded. All of it for worker threads."""
+"""Turns a benchmark request into a job: checks, bounds, places and records it. For worker threads."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ from service.benchmarks.views import DryRun, PresetList, PresetView
 from service.context import Context
 from service.submit.job import Receipt, replayed, submit_job
 
-COUNTED_OUT = 20  # times the limit: a spec that may come to more is refused without expanding it
-EXPANDED = 2  # times the limit: a spec that comes to more is not counted to its end
+COUNTED_OUT = 20  # times the limit: a spec that may exceed this is refused without expanding it
+EXPANDED = 2  # times the limit: counting stops there
 MIN_CASE_S = 0.1  # for the sentence that refuses it
 
 
 def submit(context: Context, owner: str, key: str | None, body: bytes) -> Receipt:
-    """Raises InvalidRequest and its kin, what `place` raises, and what the ledger raises."""
+    """Submits a benchmark. Raises InvalidRequest and its subclasses, what `place` raises, and what the ledger
+    raises.
+    """
     asked, settings = read_benchmark(body), context.settings
     idempotency = None if key is None else IdempotencyKey(key, _fingerprint(asked))
     if (receipt := replayed(context, owner, idempotency)) is not None:
@@ -50,7 +52,7 @@ def submit(context: Context, owner: str, key: str | None, body: bytes) -> Receip
     )
     receipt = submit_job(context, new, idempotency)
     if not receipt.replayed:
-        with suppress(StoreFull):  # it is worth no refusal
+        with suppress(StoreFull):  # the estimate is not worth an error
             note_estimate(
                 context.ledger.scripts, receipt.job.id, seconds=found.estimate_s, measurements=found.measurements
             )
@@ -66,13 +68,13 @@ def _placed(context: Context, asked: BenchmarkInput) -> Placed:
 
 
 def dry_run(context: Context, body: bytes) -> DryRun:
-    """What `submit` would record, and how much it is. Raises the same, but for what the ledger raises."""
+    """What `submit` would record, and its size. Raises the same, except for what the ledger raises."""
     placed = _placed(context, read_benchmark(body))
     return _told(placed, bounded(placed.spec, placed.worker.device, context.settings))
 
 
 def presets(context: Context) -> PresetList:
-    """All presets, each with what it comes to on the live workers. Raises StoreUnavailable."""
+    """All presets, each with its size on the live workers. Raises StoreUnavailable."""
     workers = context.workers.now()
     return PresetList(presets=tuple(_preset(name, workers, context.settings) for name in PRESETS))
 
@@ -110,13 +112,15 @@ def _told(placed: Placed, found: BenchmarkPlan) -> DryRun:
 
 
 def _fingerprint(asked: BenchmarkInput) -> str:
-    """The same for the same request, however it was written down."""
+    """A fingerprint of the request that does not depend on its formatting."""
     text = orjson.dumps(["POST /v1/benchmarks", asked.document], option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()
 
 
 def bounded(spec: BenchmarkSpec, device: DeviceInfo, settings: Settings) -> BenchmarkPlan:
-    """What it comes to. Raises BenchmarkTooLarge past the settings' limits, and what `check_named` and `plan` raise."""
+    """The size of the benchmark. Raises BenchmarkTooLarge beyond the settings' limits, and what `check_named` and
+    `plan` raise.
+    """
     limit = settings.max_benchmark_cases
     most = max_cases(spec, device.device_class) * spec.timing.rounds
     if most > COUNTED_OUT * limit:

@@ -1,4 +1,4 @@
-"""What /v1/benchmarks answers with, apart from jobs and results."""
+"""Response models of /v1/benchmarks, apart from jobs and results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jobs.benchmarks.spec import BenchmarkSpec
 
 
 class DryRun(Strict):
-    """What a benchmark would be."""
+    """The result of a dry run: what the benchmark would be."""
 
     cases: int = Field(
         description="Kernel, config, shape and element type, each combination once, baselines among them. For `tune`: "

@@ -1,4 +1,4 @@
-"""A request's body as it comes in: bounded at the byte, in batches, never whole unless it is small."""
+"""Reads a request's body in batches, with an exact size limit; only a small body is ever held whole."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from service.bodies.sizes import in_units
 from service.problems import PayloadTooLarge, UnsupportedMediaType
 from service.process.body_memory import BodyMemory
 
-BATCH_BYTES = 8 << 20  # what one trip to a worker thread carries of a large body
-FIRST_BYTES = 64 << 10  # what the first trip carries
+BATCH_BYTES = 8 << 20  # bytes of a large body passed to a worker thread at a time
+FIRST_BYTES = 64 << 10  # bytes of the first batch
 SMALL_BYTES = 1 << 20  # a body up to this declared size is read whole
 
-MAX_INFLATED_BYTES = 64 << 20  # in a compressed body, which costs its sender next to nothing
+MAX_INFLATED_BYTES = 64 << 20  # of a compressed body, which is cheap for its sender
 
 Batch = list[Piece]
 
@@ -29,10 +29,10 @@ class ClientGone(Exception):
 
 
 class Body:
-    """Raises PayloadTooLarge as soon as the length is declared, or as soon as the byte past the limit arrives.
-
-    With `inflates`, a compressed body is read as what is in it: that is what its limit is for, and `declared_bytes` is
-    None."""
+    """A request's body. Raises PayloadTooLarge as soon as the declared length, or the number of received bytes, exceeds
+    the limit. With `inflates`, a compressed body is decompressed; the limit then applies to its contents, and
+    `declared_bytes` is None.
+    """
 
     def __init__(
         self,
@@ -44,14 +44,14 @@ class Body:
         inflates: bool = False,
     ) -> None:
         headers = Headers(scope=scope)
-        self._memory = memory or BodyMemory()  # a body that is short by its limit is counted nowhere else
+        self._memory = memory or BodyMemory()  # a body with a small limit is not counted elsewhere
         has_matrices = memory is not None and headers.get("content-type", "").startswith("application/json")
         self._advice = " JSON is for small matrices; send .npy or safetensors." if has_matrices else ""
         self._receive = receive
         self._limit_bytes = limit_bytes
         self._seen_bytes = 0
         self._ended = False
-        self._has_come = False  # whether the last byte of a compressed one has been read
+        self._has_come = False  # whether the last byte of a compressed body has been read
         self.declared_bytes = _declared_bytes(headers)
         if self.declared_bytes is not None and self.declared_bytes > limit_bytes:
             raise self._too_large()
@@ -90,7 +90,7 @@ class Body:
         return piece
 
     async def _inflated(self, inflater: Inflater) -> bytes:
-        """A step of it, in a worker thread."""
+        """Inflates one step, in a worker thread."""
         if inflater.needs_more():
             inflater.put(await self._received())
             self._has_come, self._ended = self._ended, False
@@ -101,8 +101,9 @@ class Body:
         return piece
 
     async def batches(self) -> AsyncGenerator[Batch]:
-        """All of it, in lists of pieces. A small body is one batch; the first of a large one is short, so that what its
-        headers say is looked at soon."""
+        """Yields the whole body as lists of pieces. A small body is one batch; the first batch of a large one is short,
+        so that its headers are checked early.
+        """
         is_small = self.declared_bytes is not None and self.declared_bytes <= SMALL_BYTES
         enough_bytes = SMALL_BYTES if is_small else FIRST_BYTES
         while not self._ended:
@@ -124,7 +125,7 @@ class Body:
         return self._ended
 
     async def read(self) -> bytes:
-        """All of it at once; for bodies whose limit is small."""
+        """The whole body at once; for bodies with a small limit."""
         return b"".join([piece async for batch in self.batches() for piece in batch])
 
 

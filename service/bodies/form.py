@@ -1,4 +1,4 @@
-"""The bodies of this server's own forms: short, URL-encoded, and never written to disk."""
+"""Bodies of this server's own forms: short, URL-encoded, and never written to disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_FIELDS = 1000
 
 
 async def read_form(request: Request, *, limit_bytes: int) -> dict[str, list[str]]:
-    """Values by the name of their field. Raises UnsupportedMediaType, PayloadTooLarge, MalformedBody."""
+    """The form's values by field name. Raises UnsupportedMediaType, PayloadTooLarge, MalformedBody."""
     media_type = media_type_of(sole(request, "Content-Type"))
     if media_type != URLENCODED:
         raise unsupported(media_type, (URLENCODED,))

@@ -1,4 +1,4 @@
-"""Bodies that come compressed: what is in them, a bounded piece at a time."""
+"""Decompresses bodies, one bounded piece at a time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from jobs.errors import MalformedBody
 from service.bodies.piece import Piece
 
-STEP_BYTES = 256 << 10  # of what comes out of a piece at a time: a KiB may hold a MiB
+STEP_BYTES = 256 << 10  # output per step: a KiB of input may expand to a MiB
 WINDOW_BITS: Mapping[str, int] = {"gzip": 31, "deflate": 15}  # by content coding; deflate is zlib's format (RFC 9110)
 
 
 class Inflater:
-    """Of one body. Raises MalformedBody."""
+    """Inflates one body. Raises MalformedBody."""
 
     def __init__(self, encoding: str) -> None:
         self._encoding = encoding
@@ -22,18 +22,18 @@ class Inflater:
         self._is_drained = True
 
     def needs_more(self) -> bool:
-        """Whether nothing more comes out of what was put in."""
+        """Whether all output of the input so far has been taken."""
         return self._is_drained
 
     def put(self, data: Piece) -> None:
-        """Only where it needs more."""
+        """Adds input; allowed only if `needs_more`."""
         if self._stream.eof and data:
             raise self._refusal("goes on after its end")
         self._rest = bytes(data)
         self._is_drained = not data
 
     def step(self) -> bytes:
-        """What comes next; maybe nothing."""
+        """The next output; may be empty."""
         try:
             piece = self._stream.decompress(self._rest, STEP_BYTES)
         except zlib.error:
@@ -45,7 +45,7 @@ class Inflater:
         return piece
 
     def end(self) -> None:
-        """The body is at its end."""
+        """Ends the input. Raises MalformedBody if it is incomplete."""
         if not self._stream.eof:
             raise self._refusal("ends too early")
 

@@ -1,4 +1,4 @@
-"""Clients that close the connection while their answer is being made."""
+"""Detects clients that close the connection while their answer is being computed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ R = TypeVar("R")
 
 
 async def unless_gone(request: Request, reply: Coroutine[Any, Any, R]) -> R:
-    """What `reply` gives. Raises ClientGone as soon as the client closed the connection: then no one waits, and its
-    key is free. The request's body must have been read."""
+    """The result of `reply`. Raises ClientGone as soon as the client closes the connection; its Idempotency-Key is then
+    released. The request's body must have been read.
+    """
     replying, gone = asyncio.ensure_future(reply), asyncio.ensure_future(_gone(request))
     try:
         await asyncio.wait({replying, gone}, return_when=asyncio.FIRST_COMPLETED)

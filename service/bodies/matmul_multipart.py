@@ -1,7 +1,5 @@
-"""multipart/form-data: parts `a` and `b`, and the other operands that there are, as .npy, and a JSON part `options`, in
-any order.
-
-An operand may stand in `options` instead, as `{"matrix": id}`, `{"job": id}` or `{"random": {…}}`.
+"""multipart/form-data: parts `a` and `b`, and further operands, as .npy, and a JSON part `options`, in any order. An
+operand may be given in `options` instead, as `{"matrix": id}`, `{"job": id}` or `{"random": {…}}`.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ MAX_OPTIONS_BYTES = 64 << 10
 
 
 class _OptionsPart(Part):
-    """Keeps its contents until they are whole."""
+    """Collects its contents until they are complete."""
 
     def __init__(self, take: Callable[[bytes], None]) -> None:
         self._take = take
@@ -53,7 +51,7 @@ class _OptionsPart(Part):
 
 
 class _FilePart(Part):
-    """Passes its contents to a parser; what is wrong with them is told under the part's name."""
+    """Passes its contents to a parser; errors name the part."""
 
     def __init__(self, name: str, parser: NpyParser) -> None:
         self._name = name
@@ -138,6 +136,6 @@ class MultipartReader(Reader[MatmulInput]):
         self._check_early()
 
     def _check_early(self) -> None:
-        """What can be refused before all elements have come, is."""
+        """Checks the request as early as possible, before all elements have arrived."""
         if self._options is not None and self._operands.keys() >= {*NEEDED}:
             self._check(MatmulInput(self._options, **self._operands))

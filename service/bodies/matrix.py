@@ -1,4 +1,4 @@
-"""Bodies in: a reader for each media type of POST and PUT /v1/matrices. All give one matrix."""
+"""Body readers for POST and PUT /v1/matrices, one for each media type. Each reads one matrix."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class MatrixUpload(Strict):
 
 
 class FileReader(Reader[Upload]):
-    """By one of the strict parsers."""
+    """Reads a matrix with one of the strict parsers."""
 
     def __init__(self, open_upload: OpenUpload) -> None:
         self._open = open_upload
@@ -83,7 +83,7 @@ class JsonMatrixReader(Reader[Upload]):
     def finish(self) -> Upload:
         body = b"".join(self._pieces)
         document = json_object(body)
-        data = document.pop("data", None)  # its elements are checked by a stricter and faster hand
+        data = document.pop("data", None)  # a stricter and faster parser checks its elements
         upload = parse_model(MatrixUpload, document)
         if (data is None) == (upload.random is None):
             raise InvalidRequest("Give either data or random.", field="data")
@@ -106,7 +106,7 @@ class JsonMatrixReader(Reader[Upload]):
 def matrix_reader(
     request: Request, media_type: str, body: Body, open_upload: OpenUpload, context: Context
 ) -> Reader[Upload]:
-    """`media_type` is one of ACCEPTED_TYPES. Raises InvalidRequest and its kin."""
+    """The reader for `media_type`, one of ACCEPTED_TYPES. Raises InvalidRequest and its subclasses."""
     if media_type == JSON:
         return JsonMatrixReader(open_upload)
     reader = FileReader(open_upload)
@@ -124,7 +124,7 @@ def _parser(request: Request, media_type: str, body: Body, open_sink: OpenSink, 
 
 
 def _octet_header(request: Request) -> MatrixHeader:
-    """Elements alone say nothing of themselves: headers or the query do."""
+    """Type and shape of raw elements, which headers or the query must give."""
     dtype = sole(request, "X-Matmul-Dtype") or request.query_params.get("dtype", "")
     shape = sole(request, "X-Matmul-Shape") or request.query_params.get("shape", "")
     if dtype not in DTYPES:

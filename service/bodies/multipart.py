@@ -1,7 +1,8 @@
-"""A push parser for multipart/form-data (RFC 7578): bytes in as they come, parts out as they begin, grow and end.
+"""A push parser for multipart/form-data (RFC 7578): it is fed bytes as they arrive and reports the begin, contents and
+end of each part.
 
-It looks for the boundary with `bytes.find`, so a large part costs no Python per byte, and it keeps back only what might
-be the beginning of a boundary.
+It looks for the boundary with `bytes.find`, so a large part costs no Python work per byte, and it holds back only what
+might be the beginning of a boundary.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Literal
 from jobs.errors import MalformedBody
 from service.bodies.piece import Piece, Text, text_of
 
-MAX_HEADER_BYTES = 8 << 10  # of one part, and of what may come before the first
+MAX_HEADER_BYTES = 8 << 10  # of one part, and of a preamble before the first
 _PARAMETER = re.compile(r';\s*([!#-\'*+.^-`|~\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))', re.ASCII)
 _BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
 
@@ -25,7 +26,7 @@ class Part(ABC):
 
     @abstractmethod
     def write(self, data: bytes | memoryview) -> None:
-        """The next bytes. They are others' memory: what is to stay is copied."""
+        """Takes the next bytes. The buffer belongs to the caller: copy what is to be kept."""
 
     @abstractmethod
     def end(self) -> None: ...
@@ -64,10 +65,10 @@ class MultipartParser:
             raise MalformedBody("The multipart body ends before its closing boundary; was it cut off?")
 
     def close(self) -> None:
-        """Drops `open_part` and the part it gave last, which are mostly of who holds the parser."""
+        """Drops the references to `open_part` and the last part, which usually belong to the parser's owner."""
         self._open_part = self._part = None
 
-    # Each of these takes what came from `at` on, and returns where the rest begins.
+    # Each of these methods parses from `at` on, and returns where the rest begins.
     def _to_delimiter(self, text: Text, view: memoryview, at: int) -> int:
         found = text.find(self._delimiter, at, len(view))
         if found >= 0:
@@ -102,7 +103,7 @@ class MultipartParser:
         if mark != b"\r\n":
             raise MalformedBody("A multipart boundary must be followed by a line break or by two hyphens.")
         self._state = "headers"
-        return at  # its line break stays: it ends an empty header block as well
+        return at  # the line break is not consumed: it may also end an empty header block
 
     def _headers(self, text: Text, view: memoryview, at: int) -> int:
         end = text.find(b"\r\n\r\n", at, len(view))
@@ -137,7 +138,9 @@ def _parameters(value: str) -> dict[str, str]:
 
 
 def _possible_start(text: Text, begin: int, end: int, delimiter: bytes) -> int:
-    """Where the longest end of what there is could be the beginning of the delimiter; `end` if none could."""
+    """The earliest position from which the remaining bytes could be the beginning of the delimiter; `end` if there is
+    none.
+    """
     at = text.find(b"\r", max(begin, end - len(delimiter) + 1), end)
     while at >= 0:
         if delimiter.startswith(text[at:end]):
@@ -146,7 +149,7 @@ def _possible_start(text: Text, begin: int, end: int, delimiter: bytes) -> int:
     return end
 
 
-@lru_cache(maxsize=64)  # the same few words come with every request
+@lru_cache(maxsize=64)  # every request has the same few headers
 def _read_headers(block: bytes) -> tuple[str, str | None]:
     """A part's name and media type. Raises MalformedBody."""
     headers: dict[str, str] = {}

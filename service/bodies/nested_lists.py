@@ -1,6 +1,5 @@
-"""Nested JSON lists ↔ a matrix, strictly: numbers are numbers, rows have one length, nothing overflows unseen.
-
-Positions in sentences are written as in `b[3][1]`. A complex number is a pair, [re, im].
+"""Converts nested JSON lists to a matrix and back, strictly: only numbers are accepted, rows have equal length, and no
+overflow goes unnoticed. Error messages give positions as in `b[3][1]`. A complex number is a pair, [re, im].
 """
 
 from __future__ import annotations
@@ -24,18 +23,19 @@ from kernels.model.numerics import DTYPES, DTypeName
 
 NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 MAX_DEPTH = 4  # a batch of complex matrices
-PAIR = 2  # numbers of a complex one
+PAIR = 2  # numbers in a complex element
 MAX_INTEGER_DIGITS = 300  # fewer than float64's largest number has
 
 
 class NotJson(str):
-    """What stands where JSON has no number: a bare NaN, or digits past float64. No conversion takes it."""
+    """Stands for a value that is not a JSON number: a bare NaN, or a number beyond float64. No conversion accepts
+    it.
+    """
 
 
 def loads(body: bytes, called: str = "The body") -> Any:
-    """The JSON value of `body`, which sentences call so. Raises MalformedBody with the place where it stops being JSON.
-
-    A bare NaN and its like come through as NotJson, so that `Numbers` can name the element.
+    """The JSON value of `body`; `called` is its name in error messages. Raises MalformedBody with the position of the
+    syntax error. Bare NaN and infinities become NotJson, so that `Numbers` can name the element.
     """
     try:
         return orjson.loads(body)
@@ -50,7 +50,7 @@ def loads(body: bytes, called: str = "The body") -> Any:
 
 
 def _loads_leniently(body: bytes) -> tuple[Any, bool]:
-    """The value with NotJson in it, and whether there is any."""
+    """The value, possibly with NotJson in it, and whether it has any."""
     found: list[str] = []
 
     def note(text: str) -> NotJson:
@@ -68,10 +68,11 @@ def _loads_leniently(body: bytes) -> tuple[Any, bool]:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A matrix, or a batch of them, as JSON has it: elements in row-major order. Raises InvalidMatrix with the
-    position of what is no number. A complex one has an axis of 2 at its end."""
+    """A matrix, or a batch of matrices, from JSON: elements in row-major order. Raises InvalidMatrix with the position
+    of an element that is not a number. Complex matrices have a last axis of length 2.
+    """
 
-    name: str  # the operand's, for sentences
+    name: str  # the operand's name, for error messages
     elements: Sequence[Any]
     shape: tuple[int, ...]
 
@@ -81,12 +82,12 @@ class Numbers:
 
     @property
     def are_whole(self) -> bool:
-        """Whether all are written as integers, without a point or an exponent."""
+        """Whether all numbers are written as integers, without a point or an exponent."""
         return self.types == {int}
 
     @cached_property
     def values(self) -> Array:
-        """In float64, one-dimensional."""
+        """The numbers as a one-dimensional float64 array."""
         elements = self.elements
         if not self.types <= {int, float}:  # `type`, because a bool is an int to isinstance
             elements = [NAMED.get(x, x) if type(x) is str else x for x in elements]
@@ -95,7 +96,7 @@ class Numbers:
 
     @cached_property
     def largest(self) -> float:
-        """Largest magnitude; NaN where there is one."""
+        """The largest magnitude; NaN if there is a NaN."""
         return float(np.abs(self.values).max(initial=0.0))
 
     @property
@@ -113,13 +114,14 @@ class Numbers:
         return convert(self, dtype).reshape(self.shape)
 
     def position(self, index: int) -> str:
-        """Of an element, as in `b[3][1]`."""
+        """The position of an element, as in `b[3][1]`."""
         return _position(self.name, self.shape, index)
 
 
 def read_numbers(value: list[Any], name: str, dtype: DTypeName | None = None) -> Numbers:
-    """Nested lists of one shape; of pairs where `dtype` is complex. Raises InvalidMatrix with the place where they are
-    not."""
+    """Parses nested lists of a regular shape, of pairs if `dtype` is complex. Raises InvalidMatrix with the position
+    where they are irregular.
+    """
     if dtype is None or not DTYPES[dtype].is_complex:
         return Numbers(name, *_flatten(value, name))
     if value and all(row == [] for row in value):
@@ -134,8 +136,9 @@ def read_numbers(value: list[Any], name: str, dtype: DTypeName | None = None) ->
 
 
 def read_lists(values: Mapping[str, Any], body: bytes, dtype: DTypeName | None) -> dict[str, Numbers]:
-    """Those of the operands that are nested lists, by name. Where the caller names a `dtype` they are rounded to that;
-    else every digit in `body` counts. Raises as `read_numbers`."""
+    """Parses the operands that are nested lists, by name. If the caller gives a `dtype` they are rounded to it;
+    otherwise every digit in `body` counts. Raises as `read_numbers`.
+    """
     written = {name: _rows(value, name) for name, value in values.items() if isinstance(value, list)}
     lists = {name: read_numbers(value, name, dtype) for name, value in written.items()}
     if dtype is None and any(numbers.may_have_lost_digits for numbers in lists.values()):
@@ -145,13 +148,14 @@ def read_lists(values: Mapping[str, Any], body: bytes, dtype: DTypeName | None) 
 
 
 def _rows(value: list[Any], name: str) -> list[Any]:
-    """A bias may be written as one list, which is its row."""
+    """The rows of a value. A bias may be written as a single list, which is a row."""
     return [value] if name == "bias" and value and not isinstance(value[0], list) else value
 
 
 def parse_shaped(value: list[Any], name: str, shape: tuple[int, ...], dtype: DTypeName) -> Array:
-    """A matrix of known shape, as nested lists or with all elements in one list, row by row. A bare NaN or Infinity is
-    taken for what it says. Raises InvalidMatrix with the element's position."""
+    """A matrix of known shape, as nested lists or with all elements in one list, row by row. Bare NaN and Infinity are
+    accepted. Raises InvalidMatrix with the element's position.
+    """
     numbers = read_numbers(value, name) if value and isinstance(value[0], list) else Numbers(name, value, shape)
     if numbers.shape != shape:
         _refuse(f"{name} has the shape {_told(shape)}, but its data are {_told(numbers.shape)}.", name)
@@ -168,7 +172,9 @@ def _told(shape: tuple[int, ...]) -> str:
 
 
 def to_json(array: Array, dtype: DTypeName) -> bytes:
-    """The stored form as JSON text: nested lists, with `"NaN"` and the like for what JSON has no number for."""
+    """The stored form as JSON text: nested lists, with strings such as `"NaN"` for values that JSON cannot
+    represent.
+    """
     values = widen(array, dtype)
     if (part := DTYPES[dtype].part) is not None:
         values = np.ascontiguousarray(array).view(STORAGE_DTYPES[part]).reshape(*array.shape, 2)
@@ -206,7 +212,7 @@ def _flatten(value: list[Any], name: str, depths: tuple[int, int] = (2, 3)) -> t
 
 
 def _depth(value: Any) -> int:
-    """How many lists deep the first element lies; no further than one past the deepest allowed."""
+    """The nesting depth of the first element, counted to at most one more than allowed."""
     depth = 0
     while isinstance(value, list) and depth <= MAX_DEPTH:
         depth += 1
@@ -215,7 +221,7 @@ def _depth(value: Any) -> int:
 
 
 def _common_length(items: list[Any], name: str, shape: tuple[int, ...]) -> int:
-    """The one length of all items, which must be lists."""
+    """The common length of all items, which must be lists."""
     if set(map(type, items)) != {list}:
         index = next(i for i, item in enumerate(items) if not isinstance(item, list))
         where = _position(name, shape, index)
@@ -247,7 +253,7 @@ def _narrow(exact: Array, dtype: DTypeName) -> Array:
 
 
 def _integers(numbers: Numbers, dtype: DTypeName) -> Array:
-    """By way of float64, which holds every number of these types exactly."""
+    """Converts by way of float64, which represents every number of these types exactly."""
     _check_numbers(numbers.elements, numbers.name, numbers.shape, f"and {dtype} has no other values")
     exact = numbers.values
     bounds = np.iinfo(STORAGE_DTYPES[dtype])
@@ -280,7 +286,7 @@ def _position(name: str, shape: tuple[int, ...], index: int) -> str:
 
 
 def _word(value: Any) -> str:
-    """A JSON value as a sentence names it, short."""
+    """A short description of a JSON value for error messages."""
     if isinstance(value, NotJson):
         return f"the bare token {value[:40]}"
     if isinstance(value, (list, dict)):

@@ -1,5 +1,5 @@
-"""Which element type numbers in JSON have where no `dtype` says so: float32, or float64 where a number written as an
-integer would come out as another one (docs/decisions/0039-json-numbers.md).
+"""Chooses the element type of JSON numbers without a `dtype`: float32, or float64 if a number written as an integer
+would otherwise be changed (docs/decisions/0039-json-numbers.md).
 """
 
 from __future__ import annotations
@@ -21,21 +21,19 @@ from service.bodies.reader import NEEDED
 AUTO = "auto"
 USUAL: DTypeName = "float32"
 WIDER: DTypeName = "float64"
-LARGEST: dict[DTypeName, float] = {USUAL: 2.0**24, WIDER: 2.0**53}  # up to here every integer is one of theirs
+LARGEST: dict[DTypeName, float] = {USUAL: 2.0**24, WIDER: 2.0**53}  # up to here the type has every integer
 EMULATE = [
     kernel for kernel in CATALOG if isinstance(kernel, CudaKernel) and kernel.emulated_with and kernel.takes(USUAL)
 ]
 
 
 def with_dtype(options: MatmulOptions, lists: Mapping[str, Numbers], *, others: bool) -> MatmulOptions:
-    """The same, with a `dtype` where integers in `lists`, operands by name, need one. `others`: there are operands of
-    other kinds, too.
-
-    Raises InvalidMatrix, UnsupportedDType where no type will do.
+    """The options, with a `dtype` if integers in `lists` (operands by name) need one. `others`: whether there are
+    operands of other kinds. Raises InvalidMatrix or UnsupportedDType if no type is suitable.
     """
     if options.dtype is not None or not lists or _may_round(options):
         return options
-    if not lists.keys() & {*NEEDED}:  # C or a bias alone, whose type the others say
+    if not lists.keys() & {*NEEDED}:  # only C or a bias, whose type follows from the other operands
         for numbers in lists.values():
             if (index := _changed(numbers, USUAL)) is not None:
                 _refuse_element(numbers, index, USUAL)
@@ -55,7 +53,7 @@ def with_dtype(options: MatmulOptions, lists: Mapping[str, Numbers], *, others: 
 
 
 def type_that_holds(lists: Iterable[Numbers]) -> DTypeName:
-    """The first type that has every integer among them. Raises InvalidMatrix where float64 has not."""
+    """The first type that represents every integer in the lists. Raises InvalidMatrix if float64 does not."""
     dtype = USUAL
     for numbers in lists:
         if _changed(numbers, USUAL) is None:
@@ -67,7 +65,7 @@ def type_that_holds(lists: Iterable[Numbers]) -> DTypeName:
 
 
 def _changed(numbers: Numbers, dtype: DTypeName) -> int | None:
-    """Where an integer is that the type does not have; None where there is none."""
+    """The position of an integer that the type cannot represent; None if there is none."""
     if int not in numbers.types or numbers.largest <= LARGEST[dtype] / 2:
         return None
     values = numbers.values
@@ -86,7 +84,7 @@ def _type_that_multiplies(options: MatmulOptions, lists: Mapping[str, Numbers], 
     total = _with_factors(options, lists, product)
     if holds == USUAL and total <= LARGEST[USUAL] and not _may_emulate(options, lists):
         return USUAL
-    # Factors that are no integers round whatever the type is.
+    # Factors that are not integers cause rounding in any type.
     is_whole = all(abs(factor) < LARGEST[WIDER] and factor == round(factor.real) for factor in _factors(options))
     if (total if is_whole else product) >= LARGEST[WIDER]:
         raise InvalidMatrix(
@@ -97,8 +95,9 @@ def _type_that_multiplies(options: MatmulOptions, lists: Mapping[str, Numbers], 
 
 
 def _largest_sum(options: MatmulOptions, a: Numbers, b: Numbers) -> float:
-    """What no sum of magnitudes in A·B exceeds. As float64 rounds to the nearest and 2^53 is one of its numbers, a
-    bound past that never comes out below."""
+    """An upper bound on the sums of magnitudes in A·B. Since float64 rounds to nearest and represents 2^53, a bound
+    above 2^53 is never computed as less.
+    """
     roughly = a.shape[-2 if options.transpose_a else -1] * a.largest * b.largest
     if roughly <= LARGEST[USUAL]:
         return roughly
@@ -120,18 +119,18 @@ def _factors(options: MatmulOptions) -> tuple[complex, complex]:
 
 
 def _accuracy(options: MatmulOptions) -> AccuracyName:
-    """That a float32 product is to meet."""
+    """The accuracy class that a float32 product must meet."""
     named = {} if options.kernel == AUTO else BY_NAME[options.kernel].accuracy
     return options.accuracy or named.get(USUAL, DTYPES[USUAL].accuracy)
 
 
 def _may_round(options: MatmulOptions) -> bool:
-    """Whether the caller asks for less than float32 keeps: operands are rounded then whatever their type."""
+    """Whether the caller accepts less than float32 accuracy: operands are then rounded whatever their type."""
     return not meets(_accuracy(options), DTYPES[USUAL].accuracy)
 
 
 def _may_emulate(options: MatmulOptions, lists: Mapping[str, Numbers]) -> bool:
-    """Whether `auto` may take a kernel that puts float32 products together from narrower ones, which rounds."""
+    """Whether `auto` may choose a kernel that emulates float32 products with narrower ones, which rounds."""
     problem = Problem.of_shapes(
         lists["a"].shape, lists["b"].shape, USUAL, transpose_a=options.transpose_a, transpose_b=options.transpose_b
     )

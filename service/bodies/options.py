@@ -1,4 +1,4 @@
-"""What a caller may ask for beside the operands, and the errors that name a wrong field."""
+"""The options of a product request, and errors that name a wrong field."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class MatmulOptions(Strict):
     )
 
     def dtype_of(self, operand: str) -> DTypeName:
-        """Of the operand called so, where it has none of its own. C and the bias are of the product's type."""
+        """The element type of the named operand if it has none of its own. C and the bias have the product's type."""
         if operand in SCALES:
             return SCALE_DTYPE
         dtype = self.dtype or "float32"
@@ -162,8 +162,8 @@ class RandomOperand(Strict):
 
 
 def parse_model(model: type[M], value: Any, at: str = "", *, kinds: frozenset[str] = frozenset()) -> M:
-    """`value`, a part of a JSON document, as a `model`. `at` is where it stood, for the sentence; `kinds` are the names
-    that pydantic has for the alternatives of the model's unions, which no document holds.
+    """Parses `value`, a part of a JSON document, as a `model`. `at` is its path, for error messages; `kinds` are
+    pydantic's names for the alternatives of the model's unions, which do not occur in documents.
 
     Raises MalformedBody, InvalidRequest, UnknownKernel, UnsupportedDType.
     """
@@ -171,8 +171,9 @@ def parse_model(model: type[M], value: Any, at: str = "", *, kinds: frozenset[st
 
 
 def encoded(value: Any, at: str = "") -> bytes:
-    """`value`, out of a JSON document, as JSON again. Raises MalformedBody where it cannot be: the parser takes
-    deeper lists, larger integers and halves of characters than can be written."""
+    """Encodes `value`, a part of a JSON document, as JSON again. Raises MalformedBody if that is impossible: the parser
+    accepts deeper lists, larger integers and lone surrogates than can be written.
+    """
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -184,7 +185,9 @@ def encoded(value: Any, at: str = "") -> bytes:
 
 
 def parse_model_json(model: type[M], text: bytes, at: str = "", *, kinds: frozenset[str] = frozenset()) -> M:
-    """Strictly: 1 is not "1", and true is no number. (Only JSON input may give lists for tuples in strict mode.)"""
+    """Parses JSON text strictly: 1 is not "1", and true is not a number. (Only JSON input may give lists for tuples in
+    strict mode.)
+    """
     try:
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:
@@ -194,8 +197,9 @@ def parse_model_json(model: type[M], text: bytes, at: str = "", *, kinds: frozen
 def options_error(
     error: ValidationError, model: type[BaseModel], at: str, kinds: frozenset[str] = frozenset()
 ) -> MatmulError:
-    """One of pydantic's complaints as one of our errors: of a field that there is not, which may be why another is
-    missing, or the first."""
+    """Translates a pydantic error. If a field is unknown, which may be why another is missing, that one is reported;
+    otherwise the first.
+    """
     complaints = error.errors(include_url=False)
     unknown = (each for each in complaints if each["type"] == "extra_forbidden" and len(each["loc"]) == 1)
     first = next(unknown, complaints[0])
@@ -211,7 +215,9 @@ def options_error(
 
 
 def _place(parts: Sequence[int | str], kinds: frozenset[str]) -> list[int | str]:
-    """Where in the document: an alternative's name stands after the item or field that it is an alternative of."""
+    """The path in the document, without the names of union alternatives, which pydantic puts after the item or
+    field.
+    """
     before: Sequence[int | str] = ("", *parts[:-1])
     return [part for part, last in zip(parts, before, strict=False) if part not in kinds or last in kinds or last == ""]
 

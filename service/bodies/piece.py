@@ -1,4 +1,4 @@
-"""What a body comes in: bytes, or a view of a buffer that is used again once no view of it is left."""
+"""Pieces of a body: bytes, or a view of a buffer that is reused once no view of it is left."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ Piece = bytes | memoryview  # a view begins where its buffer does
 
 
 def text_of(piece: Piece) -> Text:
-    """The same bytes to be searched, without a copy; there may be others after them."""
+    """A searchable object that begins with the same bytes, without a copy; other bytes may follow them."""
     return cast(Text, piece.obj) if isinstance(piece, memoryview) else piece

@@ -1,4 +1,4 @@
-"""Bodies in: what the readers of POST /v1/matmul have in common. A reader is fed piece by piece, in worker threads."""
+"""What the body readers of POST /v1/matmul have in common. A reader is fed piece by piece, in worker threads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from service.problems import UnsupportedMediaType
 
 T = TypeVar("T")
 NEEDED = ("a", "b")
-OPTIONS = "options"  # what they are called beside binary operands
+OPTIONS = "options"  # the name of the options part beside binary operands
 
 Operand = Upload | MatrixRef | JobRef | RandomSpec
 OpenUpload = Callable[[MatrixHeader], Upload]
@@ -28,7 +28,7 @@ OpenUpload = Callable[[MatrixHeader], Upload]
 
 @dataclass(frozen=True, slots=True)
 class MatmulInput:
-    """A product as asked for."""
+    """A parsed product request."""
 
     options: MatmulOptions
     a: Operand
@@ -45,7 +45,7 @@ class MatmulInput:
 
     @property
     def uploads(self) -> dict[str, Upload]:
-        """Operands that came with the request, each under the first of its names."""
+        """Operands sent with the request, each under the first of its names."""
         found: dict[str, Upload] = {}
         for name, operand in self.operands.items():
             if isinstance(operand, Upload) and operand not in found.values():
@@ -53,28 +53,29 @@ class MatmulInput:
         return found
 
     def with_one_upload(self, more_than_bytes: int) -> MatmulInput:
-        """Where a matrix larger than that came twice, to be multiplied by its transpose, with one of the two: it is
-        then stored and copied once, and known to have a symmetric product."""
+        """If a matrix larger than `more_than_bytes` was sent twice, to be multiplied by its transpose, drops one of the
+        two: it is then stored and copied once, and its product is known to be symmetric.
+        """
         a, b, options = self.a, self.b, self.options
         if not isinstance(a, Upload) or not isinstance(b, Upload) or options.transpose_a == options.transpose_b:
             return self
         return replace(self, b=a) if a.bytes > more_than_bytes and a.is_same(b) else self
 
 
-Check = Callable[[MatmulInput], None]  # raises where a product cannot be, whatever the elements
+Check = Callable[[MatmulInput], None]  # raises if the product is impossible whatever the elements
 
 
 class Reader(ABC, Generic[T]):
-    """Feed it the body, then `finish`. Raises InvalidRequest and its kin."""
+    """Feed it the body, then call `finish`. Raises InvalidRequest and its subclasses."""
 
-    keeps: ClassVar[bool] = False  # whether it holds the body until `finish`
+    keeps: ClassVar[bool] = False  # whether it keeps the body in memory until `finish`
 
     @abstractmethod
     def feed(self, data: Piece) -> None: ...
 
     @abstractmethod
     def finish(self) -> T:
-        """What the body held."""
+        """The parsed contents of the body."""
 
     def close(self) -> None:
         """Drops temporary files."""
@@ -82,7 +83,7 @@ class Reader(ABC, Generic[T]):
 
 
 def media_type_of(content_type: str | None) -> str:
-    """The media type without parameters; empty where there is none."""
+    """The media type without parameters; empty if there is none."""
     return (content_type or "").partition(";")[0].strip().lower()
 
 
@@ -97,7 +98,9 @@ def unsupported(media_type: str, taken: Iterable[str]) -> UnsupportedMediaType:
 
 
 def json_object(body: bytes, called: str = "The body") -> dict[str, Any]:
-    """The body, or a part of it that a sentence calls so, as a JSON object. Raises MalformedBody, InvalidRequest."""
+    """Parses the body, or a part of it, as a JSON object; `called` is its name in error messages. Raises MalformedBody,
+    InvalidRequest.
+    """
     if not body:
         raise MalformedBody(f"{called} is empty; send a JSON object.")
     document = loads(body, called)
@@ -107,7 +110,7 @@ def json_object(body: bytes, called: str = "The body") -> dict[str, Any]:
 
 
 def json_options(text: bytes, called: str) -> dict[str, Any]:
-    """The options beside binary operands. Raises MalformedBody, InvalidRequest, both with their field."""
+    """Parses the options beside binary operands. Raises MalformedBody and InvalidRequest, both with the field."""
     try:
         return json_object(text, called)
     except (MalformedBody, InvalidRequest) as error:
@@ -116,14 +119,15 @@ def json_options(text: bytes, called: str) -> dict[str, Any]:
 
 
 def operands_of(document: dict[str, Any]) -> dict[str, Any]:
-    """Takes the operands out of it, by name. As options, all but A and B may be null."""
+    """Removes the operands from the document and returns them by name. All except A and B may be null."""
     values = {name: document.pop(name) for name in INPUTS if name in document}
     return {name: value for name, value in values.items() if value is not None or name in NEEDED}
 
 
 def reference(value: Any, name: str, otherwise: str = "a list of rows of numbers") -> MatrixRef | JobRef | RandomSpec:
-    """An operand that comes without its elements: a stored matrix, a job's product, or a seed. `otherwise` is how
-    they might have come there."""
+    """Parses an operand given without its elements: a stored matrix, a job's product, or a seed. `otherwise` names the
+    other form allowed there, for error messages.
+    """
     if isinstance(value, dict) and "matrix" in value:
         return parse_model(MatrixRef, value, name)
     if isinstance(value, dict) and "job" in value:
@@ -137,7 +141,7 @@ def reference(value: Any, name: str, otherwise: str = "a list of rows of numbers
 
 
 def filled(open_upload: OpenUpload, array: Array, dtype: DTypeName) -> Upload:
-    """An operand whose elements are at hand."""
+    """An upload filled with the elements of an array."""
     upload = open_upload(MatrixHeader(dtype, array.shape))
     upload.write(array.tobytes())
     return upload

@@ -1,5 +1,5 @@
-"""Feeds a body to its reader: a small one whole, in the same trip to a worker thread that then makes something of it; a
-large one in batches, one of which is written while the next comes in.
+"""Feeds a body to its reader. A small body is passed whole, in the same worker-thread call that then uses it; a large
+one is passed in batches, each of which is written while the next is received.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from service.bodies.reader import Reader
 from service.bodies.uploads import UploadSet
 from service.context import Context
 
-AT_ONCE_BYTES = 64 << 10  # read in less time than a thread takes to start on it
+AT_ONCE_BYTES = 64 << 10  # parsed faster than a thread can be started
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,10 +30,9 @@ async def receive(
     conclude: Callable[[T], R],
     at_once: Callable[[T], Awaitable[R | None]] | None = None,
 ) -> R:
-    """What `conclude`, in a worker thread, makes of what was read. Where anything fails, nothing stays stored.
-
-    `at_once`, where given, is asked first about a body of a few KiB, without a thread; None is no answer.
-    Raises TooManyBodies, and what the reader, `conclude` and `at_once` raise.
+    """The result of `conclude`, called in a worker thread with the parsed body. If anything fails, nothing stays
+    stored. If `at_once` is given, it is tried first for a body of a few KiB, without a thread; if it returns None,
+    `conclude` is called. Raises TooManyBodies, and what the reader, `conclude` and `at_once` raise.
     """
     writing: asyncio.Task[None] | None = None
     batches = body.batches()
@@ -57,7 +56,7 @@ async def receive(
     except BaseException:
         if writing is not None:
             with suppress(Exception, asyncio.CancelledError):
-                await writing  # it is the reader's only user, so wait for it; it may have been called off with this
+                await writing  # it uses the reader, so wait for it; it may have been cancelled with this task
         if uploads.is_open:
             await anyio.to_thread.run_sync(uploads.abort)
         raise
@@ -67,7 +66,7 @@ async def receive(
 
 
 async def _next_batch(batches: AsyncGenerator[Batch], writing: asyncio.Task[None] | None) -> Batch:
-    """What came while the batch before was written. Raises at once where that failed."""
+    """The batch received while the previous one was written. Raises at once if that failed."""
     if writing is None:
         return await anext(batches)
     coming = asyncio.ensure_future(anext(batches))
@@ -90,5 +89,5 @@ def _finish(reader: Reader[T], batch: Batch, uploads: UploadSet, conclude: Calla
 
 def _conclude(read: T, uploads: UploadSet, conclude: Callable[[T], R]) -> R:
     concluded = conclude(read)
-    uploads.abort()  # what was not needed: an Idempotency-Key may have led to an earlier result
+    uploads.abort()  # uploads that were not needed: an Idempotency-Key may have led to an earlier result
     return concluded

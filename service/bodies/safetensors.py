@@ -1,4 +1,4 @@
-"""application/x-safetensors: tensors `a` and `b`, and the other operands that there are; the options are JSON text
+"""application/x-safetensors: tensors `a` and `b`, and further operands; the options are JSON text
 in the metadata, under `options`."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SafetensorsReader(Reader[MatmulInput]):
 
     def _take(self, header: MatrixHeader) -> Upload:
         upload = self._operands[header.name] = self._open(header)
-        if self._operands.keys() >= {*NEEDED}:  # what can be refused before the elements have come, is
+        if self._operands.keys() >= {*NEEDED}:  # refuse what can be refused before the elements arrive
             self._check(self._asked())
         return upload
 

@@ -1,4 +1,4 @@
-"""Elements on their way into the store."""
+"""Matrices that are being received and stored."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from jobs.matrices.packed import pack
 from kernels.model.numerics import DTypeName
 from service.bodies.sizes import in_units
 
-MEMORY_BYTES = 1 << 20  # a matrix up to this size waits in memory until its request is known to be sound
+MEMORY_BYTES = 1 << 20  # a matrix up to this size is kept in memory until its request has been validated
 
 
 @dataclass(frozen=True, slots=True)
 class UploadOwner:
-    """Whose the matrix will be, for how long, and under which id: `name`, or by contents (which may be expected)."""
+    """The owner of the future matrix, its time to live, and its id: `name`, or the hash of its contents (which may be
+    checked).
+    """
 
     owner: str
     ttl_s: float
@@ -77,24 +79,24 @@ class Upload:
             self._pieces.append(bytes(data))
 
     def pack(self) -> bytes:
-        """All of it, for a job's record. Only of a matrix small enough to wait in memory."""
+        """The packed matrix, for a job's record. Only for a matrix that is kept in memory."""
         assert self._writer is None
         return pack(b"".join(self._pieces))
 
     @property
     def name(self) -> str:
-        """The id it will have; only of one that was given a name."""
+        """The id it will have; only if it was given a name."""
         assert self._owner.name is not None
         return self._owner.name
 
     @property
     def digest(self) -> str:
-        """What the contents hash to; only of one that was to be fingerprinted."""
+        """The hash of the contents; only if a fingerprint was requested."""
         assert self._hasher is not None
         return self._hasher.hexdigest()
 
     def is_same(self, other: Upload) -> bool:
-        """Whether both have the same elements, once all have come; of large matrices by the digests of all bytes."""
+        """Whether both have the same elements, once all have arrived; large matrices are compared by their digests."""
         if (self.dtype, self.shape, self.waits) != (other.dtype, other.shape, other.waits):
             return False
         if self._writer is not None and other._writer is not None:
@@ -103,16 +105,18 @@ class Upload:
 
     @property
     def is_open(self) -> bool:
-        """Whether some of it is in the store, but not for good."""
+        """Whether part of it is in the store but not committed."""
         return self._writer is not None
 
     @property
     def waits(self) -> bool:
-        """Whether all of it is in memory still."""
+        """Whether it is still entirely in memory."""
         return self._writer is None
 
     def commit_for_job(self) -> None:
-        """Stores one that waits in memory, for a job whose record is to claim it. Raises as `commit`."""
+        """Stores a matrix that is kept in memory, for a job that will claim it when it is recorded. Raises as
+        `commit`.
+        """
         self._writer = self._open(claimed_later=True)
         self.commit()
 
@@ -126,15 +130,14 @@ class Upload:
         return info
 
     def abort(self) -> None:
-        """Leaves nothing behind of what was not committed."""
+        """Discards what was not committed."""
         if self._writer is not None:
             self._writer.abort()
 
 
 class UploadSet:
-    """Opens what a request's matrices go into, and drops them all where the request fails.
-
-    `body_bytes` is the body's length where it is known and the elements come as they are stored.
+    """Opens uploads for a request's matrices, and drops all of them if the request fails. `body_bytes` is the body's
+    length, if it is known and the elements arrive in stored form.
     """
 
     def __init__(

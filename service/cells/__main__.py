@@ -1,4 +1,6 @@
-"""`python -m service.cells docker/cells/cells.toml > matmul.conf`: what nginx needs to route to the cells of a list."""
+"""`python -m service.cells docker/cells/cells.toml > matmul.conf`: writes the nginx configuration for a list of
+cells.
+"""
 
 from __future__ import annotations
 

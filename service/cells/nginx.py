@@ -1,4 +1,4 @@
-"""An nginx configuration that routes to cells: by the cell in an id, else by what requests have in common."""
+"""An nginx configuration that routes to cells: by the cell number in an id, otherwise by the request's affinity."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ server {
 
 
 def nginx_configuration(plan: CellPlan) -> str:
-    """For nginx ≥ 1.15.3; each part stands alone in its cell's failures."""
+    """The configuration, for nginx ≥ 1.15.3. A failing cell does not affect the others."""
     parts = [HEAD, *_upstreams(plan), _named(plan), _affinity(), _buckets(plan), _choice(plan), _server(plan)]
     return "\n".join(parts)
 
@@ -86,7 +86,7 @@ def _map(source: str, target: str, rows: list[tuple[str, str]]) -> str:
 
 
 def _named(plan: CellPlan) -> str:
-    """The cell that the path names, or else a header, or a browser's cookie."""
+    """The cell named by the path, a header, or a browser's cookie, in this order."""
     rows = [(f'"~{CELL_IN_PATH}{each.cell}"', each.cell) for each in plan.cells]
     words = [(each.cell, each.cell) for each in plan.cells]
     by_cookie = _map("$cookie_matmul_cell", "$matmul_shown_cell", [("default", '""'), *words])
@@ -96,7 +96,7 @@ def _named(plan: CellPlan) -> str:
 
 
 def _affinity() -> str:
-    """What requests that belong together have in common: what they say, else their key, else their address."""
+    """The affinity of a request: its affinity header, otherwise its API key, otherwise its client address."""
     token = (r'"~*^bearer +(?<matmul_token>\S+)$"', "$matmul_token")
     of_key = _map("$http_x_api_key", "$matmul_of_key", [('""', "$remote_addr"), ("default", "$http_x_api_key")])
     of_token = _map("$http_authorization", "$matmul_of_token", [("default", "$matmul_of_key"), token])

@@ -1,4 +1,4 @@
-"""A list of cells, and which of them a caller's work goes to."""
+"""The list of cells, and the mapping of callers to cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobs.base import Strict
 from jobs.errors import InvalidSettings
 from jobs.setting_groups.cells import CELL_DIGITS
 
-BUCKETS = 1000  # of affinities; each is a cell's
+BUCKETS = 1000  # hash buckets of affinities; each belongs to one cell
 
 
 class Cell(Strict):
@@ -34,7 +34,7 @@ class Cell(Strict):
 
 
 class CellPlan(Strict):
-    """What the proxy is told."""
+    """The proxy's configuration."""
 
     listen: str = Field("8080", pattern=r"^[A-Za-z0-9.:\[\]]+$", description="Address or port of the proxy.")
     new_work: Literal["affinity", "least_connections"] = Field(
@@ -52,7 +52,9 @@ class CellPlan(Strict):
         return cells
 
     def buckets(self) -> list[tuple[str, int]]:
-        """Runs of buckets of one cell, in order. Rendezvous hashing: a cell more or less moves only its own share."""
+        """Runs of buckets of one cell, in order. By rendezvous hashing, so adding or removing a cell moves only its own
+        share.
+        """
         names = [each.cell for each in self.cells]
         owners = (max(names, key=lambda name: _weight(name, bucket)) for bucket in range(BUCKETS))
         return [(name, len(list(run))) for name, run in groupby(owners)]

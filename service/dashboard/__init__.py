@@ -1,1 +1,1 @@
-"""The dashboard: pages for people, out of the same functions that answer the API."""
+"""The dashboard: HTML pages, built from the same functions that answer the API."""

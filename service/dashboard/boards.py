@@ -1,4 +1,4 @@
-"""Boards of the leaderboard as pages name them and link to them; the panel of their headlines."""
+"""How pages name the leaderboard's boards and link to them, and the panel of their headlines."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from service.benchmarks.leaderboard import every_board, headlines
 
 
 def type_of(board: Board) -> str:
-    """Its type in words, with the class of arithmetic where a type has several."""
+    """The board's element type in words, with the accuracy class if the type has several."""
     several = {each.accuracy for each in every_board() if (each.device, each.dtype) == (board.device, board.dtype)}
     return f"{board.dtype} as {board.accuracy}" if len(several) > 1 else board.dtype
 
 
 def kind_of(board: Board) -> str:
-    """The same, with the device where there are several."""
+    """The same, with the device if there are several."""
     return type_of(board) + (f", {board.device}" if len(devices()) > 1 else "")
 
 
 def devices() -> list[str]:
-    """That have boards."""
+    """The devices that have boards."""
     return list(dict.fromkeys(each.device for each in headlines()))
 
 
@@ -33,7 +33,7 @@ def link(board: Board) -> str:
 
 
 def evidence(board: Board, row: LeaderboardRow) -> str:
-    """The records that a row comes from."""
+    """Links to the records that a row comes from."""
     size = str(row.padded_to) if row.padded_to else board.size
     query = urlencode({"kernel": row.kernel, "dtype": board.dtype, "size": size})
     return f"/ui/published/{row.published}?{query}#records"
@@ -44,5 +44,5 @@ def name_of(row: LeaderboardRow) -> str:
 
 
 def panel() -> Mapping[str, Any]:
-    """For `published_panel.html`, on whichever page it stands."""
+    """The data of `published_panel.html`, on any page."""
     return {"boards": headlines(), "link": link, "in_words": in_words, "type_of": type_of, "devices": devices()}

@@ -1,4 +1,4 @@
-"""What goes wrong on a page, as a page."""
+"""Errors on pages, as pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_page(request: Request) -> bool:
 
 
 def problem_page(request: Request, error: MatmulError) -> Response:
-    """The sentence of the error, under the status that the API would give it."""
+    """A page with the error's message, with the status that the API would give it."""
     cls = type(error)
     reply = page(request, "problem.html", status=STATUS[cls], title=title_of(cls), detail=error.detail)
     reply.headers.update(problem_headers(error))

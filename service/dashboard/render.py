@@ -1,4 +1,4 @@
-"""Templates to pages. Everything is escaped; nothing comes from another origin, and nothing is inline."""
+"""Renders templates. Everything is escaped; nothing is loaded from another origin, and no script or style is inline."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "referrer-policy": "same-origin",  # with no-referrer a form's Origin is "null", which is refused
 }
-# What the navigation shows: address, words.
+# The navigation: address, label.
 PLACES = (
     ("/", "Overview"),
     ("/ui/multiply", "Multiply"),
@@ -44,14 +44,14 @@ PLACES = (
     ("/ui/devices", "Devices"),
     ("/ui/operations", "Operations"),
 )
-# Pages that a place of the navigation leads to, under another address than its own.
+# Pages that belong to an entry of the navigation with another address.
 WITHIN = {
     "/ui/dead-letters": "/ui/jobs",
     "/ui/pinned": "/ui/jobs",
     "/ui/benchmarks/new": "/ui/benchmarks/new",
     "/ui/benchmarks": "/ui/jobs",
 }
-WRITING = frozenset({"/ui/multiply", "/ui/benchmarks/new"})  # not shown to who may only read
+WRITING = frozenset({"/ui/multiply", "/ui/benchmarks/new"})  # not shown to readers
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
@@ -72,7 +72,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
 
 
 def _place(path: str) -> str:
-    """What the navigation marks as where the reader is."""
+    """The navigation entry to mark as current."""
     within = next((place for prefix, place in WITHIN.items() if path == prefix or path.startswith(f"{prefix}/")), path)
     return next((address for address, _ in PLACES[1:] if f"{within}/".startswith(f"{address}/")), within)
 
@@ -93,6 +93,6 @@ def _environment() -> Environment:
 
 @cache
 def static(name: str) -> str:
-    """Address of a static file, another one for each content: browsers may keep it for ever."""
+    """The address of a static file, which changes with its contents, so that browsers may cache it for ever."""
     digest = hashlib.sha256((STATIC_DIR / name).read_bytes()).hexdigest()[:16]
     return f"{STATIC_PATH}/{name}?v={digest}"

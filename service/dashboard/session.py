@@ -1,4 +1,4 @@
-"""The cookie of a sign-in, and where the form leads."""
+"""The cookie of a sign-in, and the redirect after it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from service.sessions import cookie_name
 
 
 def own_path(wanted: str) -> str:
-    """`wanted` if it is an address of this server's pages, else the overview: a link to the form leads nowhere else."""
+    """`wanted` if it is an address of this server's pages, otherwise the overview, so that a link to the form cannot
+    redirect elsewhere.
+    """
     try:
         parts = urlsplit(wanted)
-    except ValueError:  # a host in brackets that is none
+    except ValueError:  # an invalid host in brackets
         return "/"
     is_ours = not parts.scheme and not parts.netloc and wanted.startswith("/") and not wanted.startswith(("//", "/\\"))
     return wanted if is_ours else "/"
 
 
 def signed_in(settings: Settings, session: str, wanted: str) -> Response:
-    """Sets the cookie and goes on."""
+    """Sets the cookie and redirects."""
     reply = RedirectResponse(own_path(wanted), 303)
     reply.set_cookie(
         cookie_name(settings),

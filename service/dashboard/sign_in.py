@@ -1,4 +1,4 @@
-"""The sign-in, where keys are on."""
+"""The sign-in page, if keys are on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def sign_in_form(
 
 @router.post(SIGN_IN)
 async def sign_in(request: Request) -> Response:
-    """Where keys are off there is nothing to sign in to."""
+    """Signs in. Without keys it only redirects."""
     check_origin(request.headers)
     context = context_of(request)
     form = await read_form(request, limit_bytes=FORM_BYTES)

@@ -1,4 +1,4 @@
-"""The documentation site, where `make site` has built one."""
+"""Serves the documentation site, if `make site` has built it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from jobs.errors import NotFound
 from service.context import context_of
 
 PREFIX = "/site/"
-# Its pages have a few scripts of their own in them: these run by their hashes, others do not.
+# Its pages contain a few inline scripts: these are allowed by their hashes, no others.
 POLICY = (
     "default-src 'none'; script-src 'self' {hashes}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "font-src 'self'; connect-src 'self'; worker-src 'self'; frame-ancestors 'none'; base-uri 'self'"
 )
 INLINE = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
-TEXT = frozenset({".cu", ".cuh", ".md", ".py", ".txt", ""})  # sources that pages lead to: shown, not saved
+TEXT = frozenset({".cu", ".cuh", ".md", ".py", ".txt", ""})  # sources linked from pages: shown, not downloaded
 
 router = APIRouter(include_in_schema=False)
 
@@ -55,12 +55,12 @@ def _reply(directory: Path, path: str) -> Response:
 
 
 def _file(root: Path, path: str) -> Path:
-    """Raises NotFound for what is not in the site, links out of it included."""
+    """The file at a path of the site. Raises NotFound for anything outside of it, including links that lead out."""
     try:
         named = os.path.join(root, path, "index.html" if path.endswith("/") or not path else "")
         found = os.path.realpath(named)
         is_there = os.path.commonpath((root, found)) == str(root) and os.path.exists(found)
-    except (OSError, ValueError):  # a name that no file can have
+    except (OSError, ValueError):  # not a valid file name
         is_there = False
     if not is_there:
         raise NotFound("The documentation has no such page; /site/ is its first one.")

@@ -1,4 +1,4 @@
-"""What pages load besides themselves: files of the package, by name."""
+"""Static files of the pages, from the package, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as pages show them: figures with units, times, states in words."""
+"""Formats values for pages: figures with units, times, states in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AGES = ((86_400, "day"), (3600, "h"), (60, "min"))
 
 
 def figure(value: float | None, digits: int = 4) -> str:
-    """To so many significant digits, thousands apart: 50587.3 is `50 587`."""
+    """A number with `digits` significant digits and grouped thousands: 50587.3 is `50 587`."""
     if value is None:
         return UNKNOWN
     if value == 0 or not abs(value) < float("inf"):
@@ -25,7 +25,7 @@ def figure(value: float | None, digits: int = 4) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """In its two largest units: 3725 is `1 h 2 min`."""
+    """A duration in its two largest units: 3725 is `1 h 2 min`."""
     if seconds is None:
         return UNKNOWN
     if seconds < 1:
@@ -39,14 +39,14 @@ def duration(seconds: float | None) -> str:
 
 
 def elapsed(start: datetime | None, end: datetime | None = None) -> str:
-    """From one instant to another, by default to now."""
+    """The duration from one instant to another, by default to now."""
     if start is None:
         return UNKNOWN
     return duration(max(0.0, ((end or datetime.now(UTC)) - start).total_seconds()))
 
 
 def age(at: datetime | None) -> str:
-    """How long ago, as one would say it: `just now`, `21 min ago`, `3 days ago`."""
+    """How long ago an instant was: `just now`, `21 min ago`, `3 days ago`."""
     if at is None:
         return UNKNOWN
     seconds = max(0.0, (datetime.now(UTC) - at).total_seconds())
@@ -67,12 +67,12 @@ def instant(at: datetime | None) -> str:
 
 
 def speed(gflops: float | None) -> str:
-    """GFLOPS; of a product too small to have a speed, that it is."""
+    """The speed in GFLOPS; for a product too small to have a meaningful speed, a note that says so."""
     return "< 0.001" if gflops is not None and 0 < gflops < 1e-3 else figure(gflops)
 
 
 def size(count: float | None) -> str:
-    """Bytes in the largest unit that fits: 1572864 is `1.5 MiB`."""
+    """A number of bytes in the largest unit that fits: 1572864 is `1.5 MiB`."""
     return UNKNOWN if count is None else in_units(count)
 
 

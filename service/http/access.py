@@ -1,4 +1,4 @@
-"""Which role a request needs. The gate asks every request for the least; a route may ask for more."""
+"""Which role a request needs. The gate checks the minimum for every request; a route may require more."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ _REFUSED = {
 
 
 def role_of(request: Request) -> Role:
-    """Of the key that the request came with; an operator's where keys are off."""
+    """The role of the request's key; operator if keys are off."""
     return cast(Role, request.state.role)
 
 
 def whose_jobs(request: Request) -> str | None:
-    """The owner whose jobs the request may see and cancel; None for an operator, who may do so with everyone's. What is
-    in them, operands and products, is their owner's alone: see `owner_of`."""
+    """The owner whose jobs the request may see and cancel; None for an operator, who may see and cancel all. Operands
+    and products are only for their owner: see `owner_of`.
+    """
     owner = owner_of(request)
     return None if role_of(request) is Role.OPERATOR and owner != ANONYMOUS else owner
 
@@ -42,14 +43,16 @@ def check_role(role: Role, needed: Role) -> None:
 
 
 def check_method(scope: Scope, role: Role) -> None:
-    """What changes anything needs a submitter, whichever route it is; anyone may sign out. Raises Forbidden."""
+    """Every request that changes anything needs a submitter; anyone may sign out. Raises Forbidden."""
     if scope["method"] not in SAFE_METHODS and scope["path"] != SIGN_OUT:
         check_role(role, Role.SUBMITTER)
 
 
 def check_write_token(scope: Scope, headers: Headers) -> None:
-    """A cookie comes along whoever made the browser ask. A request with one that changes anything needs what this
-    server's own pages have: in the address of a form, or in a header. Raises Forbidden."""
+    """Protects against CSRF: browsers send the cookie whichever page caused the request. So a request with a cookie
+    that changes anything must also carry the token of this server's own pages, in the form's address or in a header.
+    Raises Forbidden.
+    """
     token = scope["state"].get("csrf")
     if token is None or scope["method"] in SAFE_METHODS or scope["path"] == SIGN_OUT:
         return

@@ -46,12 +46,12 @@ def is_conditional(request: Request) -> bool:
 
 
 def none_match(header: str | None, etag: str) -> bool:
-    """Whether `If-None-Match` names this version: the caller has it already."""
+    """Whether `If-None-Match` names this version: the caller already has it."""
     if header is None:
         return False
     return header.strip() == "*" or any(tag == etag for _, tag in _ENTITY_TAG.findall(header))
 
 
 def range_applies(if_range: str | None, etag: str) -> bool:
-    """Whether a Range counts: it was asked of this version, or of any."""
+    """Whether a Range applies: the request has no If-Range, or one that names this version."""
     return if_range is None or if_range.strip() == etag

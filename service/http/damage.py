@@ -1,4 +1,4 @@
-"""Stored bytes that are no longer those that came in: said to whoever runs the service, not only to the caller."""
+"""Reports damaged matrices to the operator, not only to the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: one request with a key runs at a time, and its job answers later ones."""
+"""`Idempotency-Key`: only one request with a key runs at a time, and later ones get its job."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from service.http.listed import sole
 from service.problems import InvalidHeader
 
 HOLD_S = 6.0  # how long a key stays taken after the process that held it died
-RELEASE_S = 0.25  # how often it is tried to let go of one while Redis does not answer
+RELEASE_S = 0.25  # interval of attempts to release a key while Redis does not answer
 MAX_LENGTH = 255
 
 
 def key_of(request: Request) -> str | None:
-    """The header's value; None without one. Raises InvalidHeader."""
+    """The header's value; None if absent. Raises InvalidHeader."""
     key = sole(request, "Idempotency-Key")
     if key is None:
         return None
@@ -37,7 +37,7 @@ def key_of(request: Request) -> str | None:
 
 @asynccontextmanager
 async def holding_key(request: Request) -> AsyncIterator[str | None]:
-    """Keeps the request's key, if it has one, to itself until the reply is made. Raises IdempotencyKeyInUse."""
+    """Reserves the request's key, if it has one, until the reply is made. Raises IdempotencyKeyInUse."""
     key = key_of(request)
     if key is None:
         yield None
@@ -58,7 +58,9 @@ async def holding_key(request: Request) -> AsyncIterator[str | None]:
 
 
 async def _is_released(context: Context, owner: str, key: str, holder: str) -> bool:
-    """The breaker is passed by: what the caller does next depends on it."""
+    """Releases the key; returns whether it succeeded. Bypasses the circuit breaker, because the caller's next step
+    depends on it.
+    """
     try:
         await context.call_anyway(context.ledger.release_key, owner, key, holder=holder)
     except StoreUnavailable:
@@ -67,7 +69,7 @@ async def _is_released(context: Context, owner: str, key: str, holder: str) -> b
 
 
 async def _release_later(context: Context, owner: str, key: str, holder: str) -> None:
-    """As soon as Redis is there again, or until the hold has ended by itself."""
+    """Releases the key as soon as Redis answers again, or gives up when the hold has expired by itself."""
     until = time.monotonic() + HOLD_S
     while time.monotonic() < until:
         await asyncio.sleep(RELEASE_S)
@@ -83,7 +85,7 @@ async def _renew(context: Context, owner: str, key: str, holder: str) -> None:
 
 
 def bound_as(request: Request, key: str | None, contents: str = "") -> IdempotencyKey | None:
-    """The key with what stands for the request. `contents` stands for its body."""
+    """The key with the request's fingerprint. `contents` represents the body."""
     if key is None:
         return None
     what = f"{request.method} {request.url.path} {contents}"
@@ -102,10 +104,9 @@ def once(
     act: Callable[[], tuple[Response, str]],
     again: Callable[[str], Response],
 ) -> Response:
-    """`act`, unless the same request with this key was answered before: then `again`. For worker threads.
-
-    `act` must be harmless where it is done twice: the key is bound afterwards. It also returns what it was about, a
-    job's or matrix's id, and `again` takes that. `contents` stands for the body. Raises IdempotencyKeyReused.
+    """Calls `act`, or `again` if the same request with this key was answered before. For worker threads. `act` must be
+    safe to repeat, because the key is bound afterwards. It also returns its subject, the id of a job or matrix, which
+    is passed to `again`. `contents` represents the body. Raises IdempotencyKeyReused.
     """
     bound = bound_as(request, key, contents)
     if bound is None:

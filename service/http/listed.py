@@ -8,7 +8,7 @@ from service.problems import InvalidHeader
 
 
 def listed(request: Request, name: str) -> str | None:
-    """The value of all its lines together; None where there is none."""
+    """The joined value of all lines of a header; None if absent."""
     lines = request.headers.getlist(name)
     return ", ".join(lines) if lines else None
 

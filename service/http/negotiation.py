@@ -16,19 +16,18 @@ SAFETENSORS = "application/x-safetensors"
 OCTETS = "application/octet-stream"
 _WEIGHT = re.compile(r"[01](\.\d{0,3})?", re.ASCII)
 
-PRODUCT_OFFERS = (JSON, NPY, SAFETENSORS, OCTETS)  # the first is for a caller who does not mind
+PRODUCT_OFFERS = (JSON, NPY, SAFETENSORS, OCTETS)  # the first is the default
 FILE_OFFERS = (NPY, SAFETENSORS, OCTETS, JSON)
 
 
 def offers_for(dtype: DTypeName, offers: Sequence[str]) -> Sequence[str]:
-    """Those of the media types that can carry the element type: npy has those that numpy has, safetensors all but
-    complex128."""
+    """The media types that support the element type: npy has numpy's types, safetensors all except complex128."""
     missing = {NPY} if held_as_bits(dtype) else set() if in_safetensors(dtype) else {SAFETENSORS}
     return [offer for offer in offers if offer not in missing]
 
 
 def choose_type(accept: str | None, offers: Sequence[str]) -> str:
-    """The offer that the caller likes best; of equals the first. Raises NotAcceptable, which lists the offers."""
+    """The offer that the caller prefers; the first among equals. Raises NotAcceptable, which lists the offers."""
     if not accept or accept == "*/*":
         return offers[0]
     ranges = [_parse_range(text) for text in accept.split(",") if text.strip()]
@@ -57,7 +56,7 @@ def _weight(text: str) -> float:
 
 
 def _quality(offer: str, ranges: Sequence[tuple[str, float]]) -> float:
-    """The weight that the most specific matching range gives the offer; 0 where none matches."""
+    """The weight of the most specific range that matches the offer; 0 if none does."""
     family = offer.split("/")[0] + "/*"
     for pattern in (offer, family, "*/*"):
         weights = [weight for media_range, weight in ranges if media_range == pattern]

@@ -1,5 +1,5 @@
-"""Which Host and which Origin a request may name: against pages elsewhere that post here, on another port too, and
-against web pages whose name was made to point here.
+"""Checks the Host and Origin of requests: protects against cross-site posts, including from other ports of this host,
+and against DNS rebinding.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OTHER_ORIGIN = "This server does not answer requests that another site's page ma
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Name and port, None where it is not said: an IPv6 address has no brackets here."""
+    """A host name and port (None if not given). IPv6 addresses are without brackets."""
 
     name: str
     port: int | None
@@ -34,14 +34,14 @@ class Place:
 
 
 def place_of(host: str) -> Place | None:
-    """A Host header, or an entry of MATMUL_ALLOWED_HOSTS; None for what is none."""
+    """Parses a Host header, or an entry of MATMUL_ALLOWED_HOSTS; None if it is invalid."""
     bare = f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
     match = _HOST.fullmatch(bare.lower())
     return _place(match[1], match[2]) if match else None
 
 
 def origin_of(origin: str) -> tuple[Place, int] | None:
-    """The place that an Origin header names, with its port, and its scheme's port; None for what is no web page's."""
+    """The place of an Origin header, with its port, and its scheme's default port; None if it is not a web page's."""
     match = _ORIGIN.fullmatch(origin.lower())
     if match is None:
         return None
@@ -54,8 +54,7 @@ def _place(name: str, port: str | None) -> Place:
 
 
 def check_origin(headers: Headers) -> None:
-    """For requests that a browser may have been made to send: whoever has its page open must be this server. Raises
-    Forbidden."""
+    """Checks that a request sent by a browser comes from a page of this server. Raises Forbidden."""
     if headers.get("sec-fetch-site") not in (None, "none", "same-origin"):
         raise Forbidden(OTHER_ORIGIN, field="Sec-Fetch-Site")
     origin, host = _sole(headers, "origin"), place_of(_sole(headers, "host") or "")
@@ -64,7 +63,9 @@ def check_origin(headers: Headers) -> None:
 
 
 def _sole(headers: Headers, name: str) -> str | None:
-    """Its value. Of two, what is in front of this server may have gone by either: together they are no name."""
+    """The value of a header that must occur once. If it occurs twice, a proxy may have used either value, so neither
+    counts.
+    """
     values = headers.getlist(name)
     return ", ".join(values) if values else None
 
@@ -74,7 +75,7 @@ def _is_same(origin: tuple[Place, int] | None, host: Place | None) -> bool:
 
 
 class HostWall:
-    """Lets requests to some names through. An entry without a port stands for every port of that name."""
+    """Allows only requests for certain host names. An entry without a port allows every port of that name."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self._allowed = frozenset(place for text in allowed if (place := place_of(text)) is not None)
@@ -94,7 +95,9 @@ class HostWall:
             check_origin(headers)
 
     def _is_named(self, origin: tuple[Place, int] | None) -> bool:
-        """Where a proxy changes Host, an Origin may be one of the names itself: with its port, or on the usual one."""
+        """Whether the Origin is itself one of the allowed names, with its port or the default one; needed behind a
+        proxy that changes Host.
+        """
         if origin is None:
             return False
         place, default = origin

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# One preference: a name, maybe a value (a token or a quoted string), maybe parameters, which none of ours has.
+# One preference: a name, an optional value (a token or a quoted string), and optional parameters, which we do not use.
 _PREFERENCE = re.compile(r'\s*([!#$%&\'*+.^_`|~\w-]+)\s*(?:=\s*("[^"]*"|[^\s,;]*))?[^,]*')
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """How long to wait, and what `Preference-Applied` says about it (None where nothing was asked)."""
+    """How long to wait, and the value of `Preference-Applied` (None if nothing was requested)."""
 
     seconds: float
     applied: str | None
@@ -19,8 +19,9 @@ class Wait:
 
 
 def parse_wait(header: str | None, *, default_s: float, max_s: float) -> Wait:
-    """`wait=N` waits up to N seconds (at most `max_s`), `respond-async` alone does not wait. What it cannot read, it
-    ignores, as the RFC asks."""
+    """`wait=N` waits up to N seconds (at most `max_s`), `respond-async` alone does not wait. Unreadable preferences are
+    ignored, as the RFC requires.
+    """
     asked = _preferences(header or "")
     respond_async = "respond-async" in asked
     wait_s = asked.get("wait", "")

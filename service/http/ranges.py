@@ -12,12 +12,12 @@ _CONTENT_RANGE = re.compile(r"bytes\s+(\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCI
 
 
 def parse_range(header: str | None, total_bytes: int) -> tuple[int, int] | None:
-    """First byte and the one after the last; None where the whole is to be sent. Raises RangeNotSatisfiable."""
+    """The first byte and the one after the last; None if the whole is to be sent. Raises RangeNotSatisfiable."""
     match = _ONE_RANGE.fullmatch(header) if header else None
     if match is None or match[1] == match[2] == "":
         return None
     first, last = match[1], match[2]
-    if first == "":  # the last so many bytes
+    if first == "":  # a suffix range: the last N bytes
         start, stop = max(0, total_bytes - int(last)), total_bytes
     else:
         start, stop = int(first), min(int(last) + 1, total_bytes) if last else total_bytes
@@ -33,7 +33,7 @@ def parse_range(header: str | None, total_bytes: int) -> tuple[int, int] | None:
 
 
 def parse_content_range(header: str | None, total_bytes: int) -> tuple[int, int]:
-    """First byte and the one after the last; all where there is none. Raises InvalidHeader."""
+    """The first byte and the one after the last; the whole range without a header. Raises InvalidHeader."""
     if header is None:
         return 0, total_bytes
     match = _CONTENT_RANGE.fullmatch(header.strip())

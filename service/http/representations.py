@@ -1,6 +1,6 @@
 """A stored matrix as bytes of a media type: a header of its format, then the elements as they are stored.
 
-Nothing is put together in memory: any range of the virtual file is read from the store when it is sent.
+Nothing is assembled in memory: each range of this virtual file is read from the store when it is sent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from service.http.ranges import parse_range
 from service.process.in_thread import in_thread
 
 WHOLE_BYTES = 1 << 20  # a representation up to this size is sent in one piece
-CHECKED_BYTES = 4 << 20  # of a larger one, that are held against their digests before the answer begins
+CHECKED_BYTES = 4 << 20  # bytes of a larger one that are compared with their digests before the answer begins
 
 
 def etag_of(matrix_id: str, media_type: str) -> str:
@@ -41,7 +41,9 @@ def etag_of(matrix_id: str, media_type: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredElements:
-    """What is needed to send a matrix; its owner has been checked. `packed`: it is at hand, out of a job's record."""
+    """The stored elements of a matrix to be sent; its owner has been checked. `packed`: the matrix itself, if it comes
+    from a job's record.
+    """
 
     id: str
     dtype: DTypeName
@@ -60,13 +62,13 @@ class StoredElements:
                 yield from context.store.chunks(self.id, size, start, stop, grows=grows)
 
     def check(self, context: Context, start: int, stop: int) -> None:
-        """Reads what comes first, and keeps nothing of it. Raises MatrixNotFound, MatrixDamaged."""
+        """Reads the first bytes and discards them. Raises MatrixNotFound, MatrixDamaged."""
         if self.packed is None and start < stop:
             for _ in self.chunks(context, start, min(stop, start + CHECKED_BYTES)):
                 pass
 
     def load(self, context: Context) -> Array:
-        """All of it in memory. Raises MatrixNotFound, MatrixDamaged."""
+        """The whole matrix in memory. Raises MatrixNotFound, MatrixDamaged."""
         with damage_reported(context, self.id):
             if self.packed is None:
                 return context.store.load(self.id, self.dtype, self.shape)
@@ -76,7 +78,7 @@ class StoredElements:
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """A matrix in a media type."""
+    """A matrix in the format of a media type."""
 
     matrix: StoredElements
     media_type: str
@@ -96,7 +98,7 @@ class Representation:
         return {"x-matmul-dtype": self.matrix.dtype, "x-matmul-shape": shape}
 
     def check(self, context: Context, start: int, stop: int) -> None:
-        """Whether the first of those elements can be sent. Raises MatrixNotFound, MatrixDamaged."""
+        """Checks that the first of these elements can be sent. Raises MatrixNotFound, MatrixDamaged."""
         self.matrix.check(context, max(0, start - len(self.head)), stop - len(self.head))
 
     def pieces(self, context: Context, start: int, stop: int, *, grows: bool = True) -> Iterator[bytes | memoryview]:
@@ -109,7 +111,7 @@ class Representation:
 
 
 def represent(matrix: StoredElements, media_type: str, *, tensor: str = "c") -> Representation:
-    """`tensor` is the name that a safetensors file gives it."""
+    """The representation of a matrix. `tensor` is its name in a safetensors file."""
     heads: Mapping[str, Callable[[], bytes]] = {
         NPY: lambda: npy_header(matrix.dtype, matrix.shape),
         SAFETENSORS: lambda: safetensors_header({tensor: (matrix.dtype, matrix.shape)}),
@@ -120,7 +122,7 @@ def represent(matrix: StoredElements, media_type: str, *, tensor: str = "c") -> 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a GET or HEAD makes its answer depend on; other methods have none."""
+    """The conditional headers of a GET or HEAD; other methods have none."""
 
     if_match: str | None = None
     if_none_match: str | None = None
@@ -149,18 +151,20 @@ UNCONDITIONAL = Conditions()
 
 
 async def _in_turn(pieces: Iterator[bytes | memoryview], at_hand_bytes: int) -> AsyncIterator[bytes | memoryview]:
-    """The first are small and read at once: a thread for each would take longer. Others may wait for a disk."""
+    """Yields the pieces. The first ones are small and read directly, because a thread for each would take longer; later
+    ones may wait for a disk and are read in threads.
+    """
     sent_bytes = 0
     while sent_bytes < at_hand_bytes and (piece := next(pieces, None)) is not None:
         sent_bytes += len(piece)
         yield piece
-        await asyncio.sleep(0)  # others' turn; and a client that left is noticed
+        await asyncio.sleep(0)  # lets other tasks run, and notices a client that disconnected
     async for piece in _read_ahead(pieces):
         yield piece
 
 
 async def _read_ahead(pieces: Iterator[bytes | memoryview]) -> AsyncIterator[bytes | memoryview]:
-    """In worker threads, each while the one before is sent."""
+    """Reads pieces in worker threads, each while the previous one is sent."""
     coming = asyncio.ensure_future(in_thread(partial(next, pieces, None)))
     try:
         while (piece := await coming) is not None:
@@ -168,23 +172,24 @@ async def _read_ahead(pieces: Iterator[bytes | memoryview]) -> AsyncIterator[byt
             yield piece
             del piece  # its buffer is free
     finally:
-        with CancelScope(shield=True):  # a thread is at it: whoever lets go of the pieces waits for it
+        with CancelScope(shield=True):  # a thread is using the pieces: wait for it before they are released
             await asyncio.wait([coming])
 
 
 class _PiecewiseResponse(StreamingResponse):
-    """Ends short of its Content-Length where a piece is damaged. The server closes the connection then."""
+    """A streaming response that ends short of its Content-Length if a piece is damaged; the server then closes the
+    connection.
+    """
 
     async def stream_response(self, send: Send) -> None:
-        with suppress(MatrixDamaged):  # it was reported where it was met
+        with suppress(MatrixDamaged):  # it was already reported
             await super().stream_response(send)
 
 
 def send(context: Context, shown: Representation, asked: Conditions, headers: Mapping[str, str]) -> Response:
-    """200, 206 or 304. To be called in a worker thread.
-
-    Raises PreconditionFailed, MatrixNotFound, MatrixDamaged, RangeNotSatisfiable. Where damage lies further on in a
-    large matrix, what comes before it has been sent by then: the connection is cut off, short of its Content-Length.
+    """The response with status 200, 206 or 304. Call it in a worker thread. Raises PreconditionFailed, MatrixNotFound,
+    MatrixDamaged, RangeNotSatisfiable. Damage further on in a large matrix is found only after earlier bytes were sent;
+    the connection is then cut off, short of its Content-Length.
     """
     all_headers = {**shown.headers, **headers, "etag": shown.etag, "accept-ranges": "bytes", "vary": "accept"}
     check_match(asked.if_match, shown.etag)
@@ -200,6 +205,6 @@ def send(context: Context, shown: Representation, asked: Conditions, headers: Ma
     pieces = iter(()) if asked.is_head else shown.pieces(context, start, stop, grows=not is_whole)
     if is_whole:
         return Response(b"".join(pieces), status, all_headers, shown.media_type)
-    shown.check(context, start, stop)  # now, so that a missing or damaged matrix is still a proper answer
+    shown.check(context, start, stop)  # now, so that a missing or damaged matrix still gives a proper error response
     at_hand_bytes = CHECKED_BYTES if context.store.REREADS_AT_ONCE else 0
     return _PiecewiseResponse(_in_turn(pieces, at_hand_bytes), status, all_headers, shown.media_type)

@@ -1,4 +1,4 @@
-"""Who may ask: holders of API keys or, on a loopback bind, anyone on this machine. MatmulInput before every route."""
+"""Authentication: holders of API keys or, on a loopback bind, anyone on this machine. Checked before every route."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from service.sessions import cookie_name
 
 SIGN_IN = "/ui/sign-in"
 PROBES = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready")
-OPEN_PATHS = frozenset({*PROBES, "/openapi.json", "/docs", "/site", SIGN_IN})  # these say nothing of anyone's work
+OPEN_PATHS = frozenset({*PROBES, "/openapi.json", "/docs", "/site", SIGN_IN})  # these reveal nobody's work
 OPEN_PREFIXES = ("/problems/", "/site/", "/ui/static/")
 FRONT, PAGES = "/", "/ui/"
 KEYS_RELOAD_S = 1.0
@@ -42,7 +42,9 @@ def is_loopback(host: str) -> bool:
 
 
 def keys_are_on(settings: Settings) -> bool:
-    """Whether requests need an API key. Raises InvalidSettings for an open server that others could reach."""
+    """Whether requests need an API key. Raises InvalidSettings for a server without keys that other hosts could
+    reach.
+    """
     if settings.auth == "auto":
         return not is_loopback(settings.host)
     if settings.auth == "off" and not is_loopback(settings.host):
@@ -54,12 +56,12 @@ def keys_are_on(settings: Settings) -> bool:
 
 
 def key_ring(settings: Settings) -> KeyRing | None:
-    """The keys to ask for; None on an open server. Raises InvalidSettings."""
+    """The accepted keys; None on a server without keys. Raises InvalidSettings."""
     return KeyRing(settings) if keys_are_on(settings) else None
 
 
 class Gate:
-    """ASGI middleware: lets a request through with its owner and role in `scope["state"]`, or answers 401 or 403."""
+    """ASGI middleware that passes a request on with its owner and role in `scope["state"]`, or answers 401 or 403."""
 
     def __init__(self, app: ASGIApp, settings: Settings, keys: KeyRing | None) -> None:
         self._app = app
@@ -84,7 +86,7 @@ class Gate:
         await self._app(scope, receive, send if audit is None else audit.listening(scope, send))
 
     async def _admit(self, scope: Scope, headers: Headers) -> None:
-        """Says in the request's state who owns what it makes, and which role it has. Raises Unauthenticated, Forbidden,
+        """Sets the owner and the role in the request's state. Raises Unauthenticated, Forbidden,
         TooManyAttempts, InvalidHeader, StoreUnavailable."""
         names = headers.getlist("host")
         if len(names) > 1:
@@ -94,7 +96,7 @@ class Gate:
         if (origin := headers.get("origin")) is not None and origin != "null" and origin_of(origin) is None:
             raise Forbidden("This Origin is no web page's; leave the header out.", field="Origin")
         if self._wall is not None:
-            is_form = scope["path"].startswith(PAGES)  # these ask by themselves, and answer with a page
+            is_form = scope["path"].startswith(PAGES)  # these check by themselves, and answer with a page
             self._wall.check("GET" if is_form else scope["method"], headers)
         state = scope["state"]
         if self._keys is None:
@@ -108,14 +110,16 @@ class Gate:
             except Unauthenticated:
                 if scope["path"] != FRONT:
                     raise
-                state |= {"owner": ANONYMOUS, "role": Role.READER, "is_stranger": True}  # the page asks who is there
+                state |= {"owner": ANONYMOUS, "role": Role.READER, "is_stranger": True}  # the page asks for a sign-in
                 return
             state |= {"owner": known.id, "role": known.role}
             check_method(scope, known.role)
             check_write_token(scope, headers)
 
     def _check_address(self, server: tuple[str, int | None] | None) -> None:
-        """The second wall: whatever the settings say, an open server answers on loopback and unix sockets only."""
+        """A second safeguard: whatever the settings say, a server without keys answers only on loopback and Unix
+        sockets.
+        """
         if server is not None and server[1] is not None and not is_loopback(server[0]):
             raise Forbidden("This server has no API keys, so it answers on loopback addresses only.")
 
@@ -136,7 +140,7 @@ class Gate:
             raise
 
     async def _signed_in(self, context: Context, session: str, scope: Scope, headers: Headers) -> KnownKey:
-        check_origin(headers)  # a cookie comes along whoever made the browser ask
+        check_origin(headers)  # browsers send the cookie whichever page caused the request
         assert context.keys is not None
         known = await context.call(context.sessions.key_of, session, context.keys)
         if known is None:
@@ -146,7 +150,7 @@ class Gate:
 
 
 def note_failure(context: Context, scope: Scope, error: Unauthenticated) -> None:
-    """For each request with a wrong key. Raises TooManyAttempts."""
+    """Counts a request with a wrong key. Raises TooManyAttempts."""
     if context.failed_keys.failed(address_of(scope)):
         raise TooManyAttempts from error
     if context.audit is not None:
@@ -154,7 +158,9 @@ def note_failure(context: Context, scope: Scope, error: Unauthenticated) -> None
 
 
 def _refusal(error: MatmulError, scope: Scope) -> ASGIApp:
-    """A page leads to the sign-in, and from there back; everything else is told what is wrong."""
+    """The answer to a refused request: a page redirects to the sign-in and back; anything else gets a problem
+    document.
+    """
     if isinstance(error, Unauthenticated) and scope["path"].startswith(PAGES):
         query = f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
         return RedirectResponse(f"{SIGN_IN}?next={quote(scope['path'] + query, safe='')}", 303)

@@ -1,4 +1,4 @@
-"""Server-sent events of a job: what its stream holds after the caller's last event, then what comes, to the end."""
+"""Server-sent events of a job: first those after the caller's last event, then new ones until the job's end."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from service.changes import Watch
 from service.context import Context
 
 PING_S = 8.0
-RETRY_MS = 1000  # how soon a client that lost the connection comes back
+RETRY_MS = 1000  # delay after which a disconnected client reconnects
 FINAL = frozenset(state.value for state in TERMINAL)
 
 
 async def events_after(context: Context, job_id: str, event_id: str) -> Sequence[JobEvent]:
-    """The job's events after that one; readers of one job mostly ask the same. Raises StoreUnavailable."""
+    """The job's events after that one. Readers of one job mostly ask for the same, so they share the answer. Raises
+    StoreUnavailable.
+    """
     return await context.events.ask(
         (job_id, event_id), lambda: context.call(context.ledger.events, job_id, after=event_id)
     )
@@ -28,8 +30,10 @@ async def events_after(context: Context, job_id: str, event_id: str) -> Sequence
 async def stream(
     context: Context, watch: Watch, job_id: str, first: Sequence[JobEvent], last_id: str
 ) -> AsyncIterator[bytes]:
-    """`first` is what there was after `last_id`. Ends after the job's final event, when the job is gone, or when the
-    service stops. A caller that hears nothing for PING_S gets a comment: silent connections are closed on the way."""
+    """Streams events. `first` are the events after `last_id`. Ends after the job's final event, when the job is gone,
+    or when the service stops. After PING_S without an event a comment is sent, because intermediaries close silent
+    connections.
+    """
     now = asyncio.get_running_loop().time
     yield b"retry: %d\n\n" % RETRY_MS
     events, ping_at = first, now() + PING_S
@@ -39,7 +43,7 @@ async def stream(
             yield _lines(event)
         if events and events[-1].event in FINAL:
             return
-        await watch.change(ping_at - now())  # it wakes sooner where the watch looks again by itself
+        await watch.change(ping_at - now())  # it may return earlier, when the watch polls
         if context.hub.closing:
             return
         if now() >= ping_at:
@@ -50,11 +54,11 @@ async def stream(
         try:
             events = await events_after(context, job_id, last_id)
         except StoreUnavailable:
-            events = ()  # an outage is waited out: the events are kept
+            events = ()  # wait for the outage to end: the events are kept
 
 
 async def _is_gone(context: Context, job_id: str) -> bool:
-    """Whether no event will come any more: the job was deleted, or lost in a failover."""
+    """Whether there will be no more events because the job was deleted, or lost in a failover."""
     try:
         await context.call(context.ledger.get, job_id)
     except JobNotFound:

@@ -1,7 +1,6 @@
-"""The trace that a request belongs to: its caller's, as `traceparent` names it (W3C Trace Context), or a new one.
-
-Where spans are exported, FastAPI makes that of the request, by OpenTelemetry's conventions, and it is the parent of all
-spans of a job that the request makes.
+"""The trace of a request: the caller's, from `traceparent` (W3C Trace Context), or a new one. If spans are exported,
+FastAPI's instrumentation creates the request's span by OpenTelemetry's conventions, and it is the parent of the spans
+of the job that the request submits.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
 
 JOBS = "/v1/jobs/"
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
-MAX_STATE = 512  # characters, which the recommendation asks everyone to hand on
-FLAGS = 0x03  # those that a trace of version 00 may hand on: sampled, and that its id is random
+MAX_STATE = 512  # characters that the recommendation requires to be propagated
+FLAGS = 0x03  # flags propagated in version 00: sampled, random trace id
 
 _propagator = TraceContextTextMapPropagator()
 
 
 def telemetry(tracing: OtlpTracing | None) -> TelemetryConfig:
-    """What FastAPI is to tell by itself: a span for each request that `_has_trace`, and nothing else."""
+    """FastAPI's instrumentation: a span for each request that `_has_trace`, and nothing else."""
     config = TelemetryConfig(
         tracing=tracing is not None, metrics=False, logs=False, operation_spans=False, auto_configure=False
     )
@@ -46,12 +45,14 @@ def telemetry(tracing: OtlpTracing | None) -> TelemetryConfig:
 
 
 def _has_trace(scope: Scope) -> bool:
-    """Requests that only read begin no trace: pages and callers ask over and over."""
+    """Whether the request has a trace. Requests that only read do not start one, because pages and callers poll."""
     return scope["method"] not in READING or "traceparent" in Headers(scope=scope)
 
 
 def trace_of(scope: Scope, headers: Headers, request_id: str) -> RequestTrace | None:
-    """Of a request; None of one that only reads and came without. What is malformed counts as not there."""
+    """The trace of a request; None for one that only reads and has no `traceparent`. Malformed headers count as
+    absent.
+    """
     span = get_current_span().get_span_context()  # of FastAPI's, where spans are exported
     found = span if span.is_valid else _caller(headers)
     if found.is_valid:
@@ -65,7 +66,7 @@ def trace_of(scope: Scope, headers: Headers, request_id: str) -> RequestTrace | 
 
 
 def _caller(headers: Headers) -> SpanContext:
-    """What the caller's headers name; an invalid one for none."""
+    """The trace context in the caller's headers; an invalid one if there is none."""
     parents = headers.getlist("traceparent")
     if len(parents) != 1:
         return INVALID_SPAN_CONTEXT
@@ -74,8 +75,9 @@ def _caller(headers: Headers) -> SpanContext:
 
 
 def answered(trace: RequestTrace, location: str | None) -> bytes:
-    """The value of `traceresponse`: the trace, and the span that answered; where that is not exported, no span of the
-    caller's. The span is told which request it is of, and which job it made or asked for."""
+    """The value of `traceresponse`: the trace and the span of this response; a new span id if that span is not
+    exported. Also sets the request id and job id as attributes of the span.
+    """
     span = get_current_span()
     if not span.get_span_context().is_valid:
         return f"00-{trace.trace_id}-{random_hex(8)}-00".encode()

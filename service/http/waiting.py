@@ -1,4 +1,4 @@
-"""Waiting for a job, as long as `Prefer` says."""
+"""Waiting for a job, as long as `Prefer` asks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from service.http.preferences import Wait, parse_wait
 
 
 def wait_of(request: Request, *, default_s: float) -> Wait:
-    """How long the caller waits, `default_s` where it does not say."""
+    """How long the caller waits; `default_s` if it does not say."""
     settings = context_of(request).settings
     return parse_wait(listed(request, "prefer"), default_s=default_s, max_s=settings.max_wait_s)
 
@@ -34,10 +34,9 @@ async def first_reply(
     look: Callable[[], Response | None],
     answered: Callable[[JobEnd], Awaitable[Response | None]] | None = None,
 ) -> Response | None:
-    """What `look`, in a worker thread, answers once the job has come far enough; None where that takes too long.
-    `answered` makes the reply out of an end that was sent here.
-
-    The job is recorded, so an outage of the store is waited out.
+    """The first non-None result of `look`, which is called in a worker thread whenever the job changes; None after
+    `seconds`. `answered` makes the reply directly from a job's end that was sent to this process. Since the job is
+    recorded, outages of the store are waited out.
     """
     now = asyncio.get_running_loop().time
     until = now() + seconds

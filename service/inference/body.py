@@ -27,13 +27,13 @@ class InRegion(Strict):
 
 
 class InputParameters(InRegion):
-    """Where an input's elements are, where they are not in the JSON."""
+    """The location of an input's elements if they are not in the JSON."""
 
     binary_data_size: int | None = Field(None, ge=0)
 
 
 class Input(Strict):
-    """An operand. Its `data` are taken out before: their elements are checked by a stricter and faster hand."""
+    """An operand. Its `data` are removed beforehand and checked by a stricter and faster parser."""
 
     name: Literal["A", "B", "C"]
     shape: tuple[int, ...]
@@ -48,16 +48,16 @@ class OutputParameters(InRegion):
 
 
 class Output(Strict):
-    """A product that is wanted: there is but one."""
+    """The requested output; there is only one."""
 
     name: Literal["C"]
     parameters: OutputParameters = OutputParameters()
 
 
 class Parameters(MatmulOptions):
-    """How to multiply, and what the protocol's clients say beside that."""
+    """The options of the product, and other parameters of the protocol's clients."""
 
-    priority: int = Field(0, ge=0, lt=2**64)  # has no effect: keys take turns
+    priority: int = Field(0, ge=0, lt=2**64)  # has no effect: keys are served round-robin
     timeout: int = Field(0, ge=0, lt=2**63)  # microseconds; 0: as long as the server waits
     binary_data_output: bool = False
 
@@ -67,12 +67,12 @@ class Parameters(MatmulOptions):
 
     @property
     def options(self) -> MatmulOptions:
-        """What is the product's."""
+        """The product's options."""
         return MatmulOptions.model_construct(**{name: getattr(self, name) for name in MatmulOptions.model_fields})
 
 
 class InferBody(Strict):
-    """All of it."""
+    """The whole request body."""
 
     id: str = Field("", max_length=MAX_ID_CHARACTERS)
     inputs: tuple[Input, ...]
@@ -81,11 +81,11 @@ class InferBody(Strict):
 
     @property
     def output(self) -> OutputParameters:
-        """Of the one output, whether it is named or not."""
+        """The parameters of the one output, whether it is named or not."""
         return self.outputs[0].parameters if self.outputs else OutputParameters()
 
     @property
     def is_binary(self) -> bool:
-        """Whether the product is to follow the reply's JSON."""
+        """Whether the product follows the reply's JSON as raw bytes."""
         named = self.output.binary_data
         return self.parameters.binary_data_output if named is None else named

@@ -1,5 +1,5 @@
 """Element types under the protocol's names. It has none for 8-bit floats: they travel as bits, in UINT8. It has none
-for complex numbers either, and nothing that could stand for them: such products are for /v1.
+for complex numbers either, and no substitute: use /v1 for complex products.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMES: Mapping[DTypeName, str] = {EIGHT_BIT_FLOAT: BITS, **{dtype: name for nam
 
 
 def datatype_of(dtype: DTypeName) -> str:
-    """The protocol's name of an element type. Raises UnsupportedDType where it has none."""
+    """The protocol's name of an element type. Raises UnsupportedDType if it has none."""
     if dtype not in _NAMES:
         raise UnsupportedDType(f"The product is {dtype}: {NO_COMPLEX}")
     return _NAMES[dtype]
@@ -48,7 +48,9 @@ def dtype_of(datatype: str, asked: DTypeName | None, tensor: str) -> DTypeName:
 
 
 def datatypes_of(kernel: Kernel | None) -> tuple[str, str]:
-    """Of operands and product, as metadata has room for: one each. None stands for all kernels."""
+    """The datatype of operands and of the product in a model's metadata, which can give only one each. None stands for
+    all kernels.
+    """
     dtypes = tuple(DTYPES) if kernel is None else kernel.dtypes
     dtype = "float32" if "float32" in dtypes else dtypes[0]
     return datatype_of(dtype), datatype_of(DTYPES[dtype].product)

@@ -23,13 +23,13 @@ PLATFORM = "matmul_service"
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One of them. `kernel` is None for the one that runs any."""
+    """A model. `kernel` is None for the model that runs any kernel."""
 
     name: str
     kernel: Kernel | None
 
     def options(self, asked: MatmulOptions) -> MatmulOptions:
-        """With the model's kernel. Raises InvalidRequest where another is asked for."""
+        """The options with the model's kernel. Raises InvalidRequest if they name another."""
         if self.kernel is None:
             return asked
         if asked.kernel not in (AUTO, self.name):
@@ -51,7 +51,9 @@ class Model:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Tensors may have other datatypes than those, and a leading batch axis: metadata has room for one of each."""
+        """The model's metadata. Tensors may also have other datatypes and a leading batch axis, but metadata can
+        describe only one form.
+        """
         operand, product = datatypes_of(self.kernel)
         shape = [-1, -1]
         return {
@@ -64,7 +66,7 @@ class Model:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The same as Triton's configuration has it. A batch is an axis of the operands, so there is no batch size."""
+        """The model's configuration in Triton's form. A batch is an axis of the operands, so there is no batch size."""
         metadata = self.metadata
 
         def listed(tensors: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -80,7 +82,9 @@ class Model:
         }
 
     def statistics(self, served: Mapping[str, Served]) -> dict[str, Any]:
-        """Of the products that ran its kernel, or of all; failed ones by the kernel that was asked for."""
+        """Statistics of the products that ran the model's kernel, or of all products; failed ones count for the
+        requested kernel.
+        """
         total = sum(served.values(), Served()) if self.kernel is None else served.get(self.name, Served())
         times = {
             "success": (total.products, total.total_ns),
@@ -102,7 +106,7 @@ class Model:
         }
 
 
-# Those that take a type which the protocol has.
+# Kernels that support a type of the protocol.
 _KERNELS = [kernel for kernel in CATALOG if not all(DTYPES[dtype].is_complex for dtype in kernel.dtypes)]
 MODELS: Mapping[str, Model] = {
     model.name: model for model in (Model(ANY_KERNEL, None), *(Model(kernel.name, kernel) for kernel in _KERNELS))

@@ -1,4 +1,4 @@
-"""Bodies of inference requests: JSON, and behind it the raw elements of those tensors that are not in it.
+"""Bodies of inference requests: JSON, followed by the raw elements of tensors that are not in it.
 
 `Inference-Header-Content-Length` is the length of the JSON. Elements are little-endian and row-major, and follow each
 other without gaps in the order of the inputs. (Format: the binary tensor data extension of Triton's protocol.)
@@ -28,7 +28,7 @@ from service.process.body_memory import FREE_BYTES
 
 LENGTH_HEADER = "Inference-Header-Content-Length"
 MAX_HEADER_BYTES = 1 << 20  # of JSON with elements behind it
-PARSING = Semaphore(4)  # so many at a time: what comes of JSON takes up many times its length
+PARSING = Semaphore(4)  # limits concurrent parsing: parsed JSON takes many times its length
 _NOT_OFFERED = {
     "sequence_id": "Sequences are not offered: each product stands alone. Leave sequence_id out.",
     "sequence_start": "Sequences are not offered: each product stands alone. Leave sequence_start out.",
@@ -38,14 +38,14 @@ _NOT_OFFERED = {
 
 
 class OpenWindow(Protocol):
-    """Opens what a tensor's parameters say of shared memory. Raises InvalidRequest, Forbidden, NotFound."""
+    """Opens the shared memory that a tensor's parameters name. Raises InvalidRequest, Forbidden, NotFound."""
 
     def __call__(self, where: InRegion, *, writes: bool) -> AbstractContextManager[Window]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class InferRequest:
-    """A product as asked for, and how it is to be sent."""
+    """A parsed request: the product, and how to send it."""
 
     asked: MatmulInput
     body: InferBody
@@ -65,7 +65,7 @@ class InferParser(MatrixParser):
         is_alone: bool,
         open_window: OpenWindow,
     ) -> None:
-        """`is_alone`: the caller did not say that elements follow the JSON. `open_window`: finds shared memory."""
+        """`is_alone`: the caller did not announce raw elements after the JSON. `open_window` opens shared memory."""
         super().__init__(self._take, body_bytes=body_bytes)
         self._is_alone = is_alone
         self._open_window = open_window
@@ -79,7 +79,7 @@ class InferParser(MatrixParser):
 
     @property
     def request(self) -> InferRequest:
-        """Once its JSON is read and the needed operands are known."""
+        """The request, once its JSON is parsed and the required operands are known."""
         return InferRequest(MatmulInput(self._options, **self._operands), self._body)
 
     def _header_bytes(self, head: bytearray) -> int:
@@ -96,7 +96,7 @@ class InferParser(MatrixParser):
         return [header for tensor, header in tensors if tensor.parameters.binary_data_size is not None]
 
     def _parse(self, head: bytes) -> list[MatrixHeader]:
-        """Of all inputs. Those whose elements are in the JSON are read."""
+        """Parses all inputs. Elements that are in the JSON are read."""
         document = json_object(head)
         _check_offered(document)
         data = _taken_data(document)
@@ -118,7 +118,7 @@ class InferParser(MatrixParser):
         return MatrixHeader(dtype, _named(tensor.name, lambda: check_shape(dtype, tensor.shape)), tensor.name)
 
     def _check_source(self, tensor: Input, header: MatrixHeader, elements: Any) -> None:
-        """Whether elements are in one place, and are as many as the shape says."""
+        """Checks that elements are given in exactly one place, and are as many as the shape requires."""
         name, size = tensor.name, tensor.parameters.binary_data_size
         if (size is not None) + (elements is not None) + tensor.parameters.is_in_region != 1:
             raise InvalidRequest(
@@ -157,7 +157,7 @@ class InferParser(MatrixParser):
         return upload
 
     def _check_early(self) -> None:
-        """What can be refused before all elements have come, is."""
+        """Refuses what can be refused before all elements have arrived."""
         if self._operands.keys() >= {*NEEDED}:
             self._check(self.request.asked)
 
@@ -180,7 +180,7 @@ class BinaryInferReader(Reader[InferRequest]):
 
 
 class JsonInferReader(Reader[InferRequest]):
-    """JSON alone, of a length that is known at its end."""
+    """JSON alone, whose length is known only at its end."""
 
     keeps = True
 
@@ -214,7 +214,7 @@ def header_length(text: str | None) -> int | None:
 
 
 def _named(name: str, step: Callable[[], Any]) -> Any:
-    """What `step` gives; what is wrong is said of the tensor."""
+    """The result of `step`; its errors name the tensor."""
     try:
         return step()
     except MatmulError as error:
@@ -224,7 +224,7 @@ def _named(name: str, step: Callable[[], Any]) -> Any:
 
 
 def _check_offered(document: dict[str, Any]) -> None:
-    """Refuses what other servers of the protocol have, with a sentence of its own."""
+    """Refuses features of the protocol that this server lacks, with a specific message."""
     outputs = document.get("outputs")
     places = [document, *(outputs if isinstance(outputs, list) else ())]
     for place in places:
@@ -235,7 +235,7 @@ def _check_offered(document: dict[str, Any]) -> None:
 
 
 def _taken_data(document: dict[str, Any]) -> list[Any]:
-    """Takes the elements out of each input; None where it has none."""
+    """Removes the elements from each input and returns them; None if it has none."""
     inputs = document.get("inputs")
     return (
         [tensor.pop("data", None) if isinstance(tensor, dict) else None for tensor in inputs or ()]

@@ -1,7 +1,7 @@
-"""System shared memory: regions that a client registers, tensors are read from, and products written to.
+"""System shared memory: regions that clients register, from which tensors are read and to which products are written.
 
 A region is part of a file directly in /dev/shm. Files are never mapped: a client that cuts one short would end this
-process. What is registered is in Redis, by owner, since a client's connections may lead to several API processes.
+process. Registrations are in Redis, by owner, because a client's connections may reach several API processes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Region(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Some bytes of a region, in a file that is open. Its name may be gone, and it may grow or shrink."""
+    """Some bytes of a region, in an open file. The file may be renamed, grow or shrink meanwhile."""
 
     name: str
     descriptor: int
@@ -48,7 +48,7 @@ class Window:
     byte_size: int
 
     def chunks(self) -> Iterator[bytes]:
-        """All of them. Raises InvalidRequest where they are there no more."""
+        """Yields all bytes. Raises InvalidRequest if the file no longer has them."""
         for done in range(0, self.byte_size, CHUNK_BYTES):
             size = min(CHUNK_BYTES, self.byte_size - done)
             data = os.pread(self.descriptor, size, self.offset + done)
@@ -57,7 +57,7 @@ class Window:
             yield data
 
     def write(self, data: memoryview, at: int) -> None:
-        """`at` is where in the window. Raises InvalidRequest where the file became too short for it."""
+        """Writes at offset `at` of the window. Raises InvalidRequest if the file became too short."""
         if os.fstat(self.descriptor).st_size < self.offset + at + len(data):
             raise _shorter(self.name)
         while data:
@@ -66,7 +66,7 @@ class Window:
 
 
 class Regions:
-    """All owners'. For worker threads. Raises StoreUnavailable."""
+    """The regions of all owners. For worker threads. Raises StoreUnavailable."""
 
     def __init__(self, client: redis.Redis, settings: Settings) -> None:
         self._client = client
@@ -85,7 +85,7 @@ class Regions:
 
     @translated()
     def register(self, owner: str, name: str, region: Region) -> None:
-        """Raises InvalidRequest, Forbidden; doing it again is no error."""
+        """Registers a region; repeating it is not an error. Raises InvalidRequest, Forbidden."""
         if len(name) > MAX_NAME_CHARACTERS:
             raise InvalidRequest(f"A region's name may have {MAX_NAME_CHARACTERS} characters.", field="name")
         with self._opened(name, region, os.O_RDONLY):
@@ -99,7 +99,7 @@ class Regions:
 
     @translated()
     def unregister(self, owner: str, name: str | None) -> None:
-        """One of them, or all. A request that has it open goes on with it."""
+        """Unregisters one region, or all. A request that has one open can still use it."""
         if name is None:
             self._client.delete(self._keys + owner)
         else:
@@ -133,7 +133,7 @@ class Regions:
 
     @contextmanager
     def _opened(self, name: str, region: Region, mode: int) -> Iterator[int]:
-        """Its file, which is checked each time."""
+        """Opens the region's file, which is checked each time."""
         descriptor = self._open(region.key, mode)
         try:
             about = os.fstat(descriptor)
@@ -155,7 +155,7 @@ class Regions:
             )
         directory = os.open(DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            flags = mode | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe is not waited for
+            flags = mode | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # do not block on a pipe
             return os.open(file_name, flags, dir_fd=directory)
         except OSError:
             raise InvalidRequest(

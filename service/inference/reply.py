@@ -1,4 +1,4 @@
-"""Replies to inference requests: JSON, and behind it the product where it was asked for as binary data."""
+"""Replies to inference requests: JSON, followed by the product if it was requested as binary data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from service.submit.replies import end_reply, job_location, product_elements, se
 
 
 def check_sendable(context: Context, wanted: InferRequest, delivered: Delivered) -> None:
-    """Before there is a job. Raises InvalidRequest."""
+    """Checks, before a job is submitted, that the product can be sent as requested. Raises InvalidRequest."""
     elements, most = prod(delivered.shape), context.settings.max_json_elements
     where = wanted.body.output
     if where.is_in_region:
@@ -55,8 +55,9 @@ def infer_end(
     wanted: InferRequest,
     target: Window | None,
 ) -> Response | None:
-    """The product, or why there is none; None while the job has not ended. `target` is where it goes in shared memory.
-    Raises InvalidRequest, and as `product_reply`."""
+    """The reply with the product, or with the reason why there is none; None while the job has not ended. `target` is
+    the shared memory to write it to. Raises InvalidRequest, and as `product_reply`.
+    """
     if job.record.state is not JobState.SUCCEEDED:
         return end_reply(context, job, request, extra)
     if job.record.product is None:
@@ -77,7 +78,9 @@ def infer_end(
 
 
 def _write(target: Window, context: Context, product: StoredElements) -> None:
-    """Into shared memory. The reply has no parameters for that: NVIDIA's C++ client expects others in them."""
+    """Writes the product to shared memory. The reply does not mention it, because NVIDIA's C++ client expects other
+    parameters there.
+    """
     done = 0
     for chunk in product.chunks(context, 0, matrix_bytes(product.dtype, product.shape)):
         target.write(memoryview(chunk).cast("B"), done)
@@ -96,7 +99,7 @@ def _head(record: JobRecord, model: Model, wanted: InferRequest, product: Stored
 
 
 def _about(record: JobRecord) -> dict[str, str | float]:
-    """How the product was made. Parameters of the protocol have no structure."""
+    """The reply's parameters about the job. Parameters of the protocol are flat."""
     assert record.timing is not None
     about = {"job": record.id, "kernel": record.kernel, "device": record.device, "gflops": record.gflops}
     return {name: value for name, value in (about | record.timing.model_dump()).items() if value is not None}

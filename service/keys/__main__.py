@@ -1,4 +1,4 @@
-"""`python -m service.keys`: makes, shows, replaces and revokes API keys."""
+"""`python -m service.keys`: creates, lists, rotates and revokes API keys."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_expiry(text: str) -> datetime | None:
 
 
 def summary_of(known: KnownKey) -> str:
-    """A key in a line, without its hash."""
+    """One line that describes a key, without its hash."""
     until = "never" if known.expires_at is None else f"{known.expires_at:%Y-%m-%d %H:%M} UTC"
     state = " (expired)" if known.is_expired() else ""
     limits = "".join(f"  {name}={value:.15g}" for name, value in known.limits.items())

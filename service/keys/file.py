@@ -1,4 +1,4 @@
-"""Changes of the key file, each in one step: a server that reads it meanwhile sees it before or after."""
+"""Atomic changes of the key file: a server that reads it at the same time sees it before or after the change."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from service.keys.line import KnownKey, parse_lines
 
 
 class KeyFile:
-    """MATMUL_API_KEYS_FILE. Comments and the order of lines stay. Methods raise OSError."""
+    """The file MATMUL_API_KEYS_FILE. Comments and the order of lines are preserved. Methods raise OSError."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises InvalidSettings where no file is named."""
+        """Raises InvalidSettings if no file is configured."""
         if settings.api_keys_file is None:
             raise InvalidSettings("Set MATMUL_API_KEYS_FILE: this changes the file that it names.")
         self._path: Path = settings.api_keys_file
 
     def keys(self) -> dict[str, KnownKey]:
-        """By id. Raises InvalidSettings."""
+        """The keys by id. Raises InvalidSettings."""
         return parse_lines(self._lines())
 
     def get(self, key_id: str) -> KnownKey:
-        """Raises InvalidSettings where the file has no such key."""
+        """The key with that id. Raises InvalidSettings if the file has no such key."""
         known = self.keys().get(key_id)
         if known is None:
             raise InvalidSettings(
@@ -38,7 +38,7 @@ class KeyFile:
         self._write([*self._lines(), line])
 
     def replace(self, key_id: str, line: str | None) -> None:
-        """Puts `line` in the place of the key's, or takes that out."""
+        """Replaces the key's line by `line`, or removes it."""
         kept = [line if each.strip().startswith(f"{key_id}:") else each for each in self._lines()]
         self._write([each for each in kept if each is not None])
 

@@ -1,4 +1,4 @@
-"""What a key may have waiting, in flight and asked for in a minute: its own limits, or else the settings'."""
+"""The limits of a key on waiting jobs, jobs in flight and operations per minute: its own, or those of the settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.keys.ring import KeyRing
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """By the key's id, which is the owner of its jobs."""
+    """Limits by key id, which is the owner of the key's jobs."""
 
     settings: Settings
     keys: KeyRing | None

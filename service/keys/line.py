@@ -3,7 +3,7 @@
     3f0c…:9b2e…:alice:role=reader:expires=20270131T000000Z
     77aa…:c01d…:batch:jobs=500:flops_per_minute=1e15
 
-A line without them is a submitter's that does not expire, under the limits of the settings.
+A line without options is a submitter's key that does not expire and has the limits of the settings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from service.keys.role import ROLES, Role
 
 PREFIX = "mm"
 SECRET_BYTES = 32
-# A key's own limits, in place of the settings' for all keys.
+# Limits of a single key that override those of the settings.
 LIMITS: Mapping[str, str] = {
     "jobs": "jobs in flight: queued and running",
     "queued_jobs": "jobs that wait",
@@ -36,7 +36,7 @@ _NO_LIMITS: Mapping[str, float] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key as its holder gets it, and the line the server keeps."""
+    """A new key as its holder gets it, and the line that the server keeps."""
 
     key: str
     line: str
@@ -44,7 +44,7 @@ class NewKey:
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
-    """What the server knows of a key. `limits`: by the names in LIMITS."""
+    """The server's data about a key. `limits`: by the names in LIMITS."""
 
     id: str
     digest: str
@@ -65,7 +65,7 @@ class KnownKey:
 
 
 def _written(number: float) -> str:
-    """As short as it can be and be read as the same number again."""
+    """The shortest text that parses to the same number."""
     return repr(number).removesuffix(".0")
 
 
@@ -74,7 +74,7 @@ def digest_of(key: str, pepper: bytes) -> str:
 
 
 def new_secret(key_id: str, pepper: bytes) -> tuple[str, str]:
-    """A fresh key of 256 random bits under that id, and its hash."""
+    """A new key of 256 random bits with that id, and its hash."""
     key = f"{PREFIX}_{key_id}_{secrets.token_urlsafe(SECRET_BYTES)}"
     return key, digest_of(key, pepper)
 
@@ -87,7 +87,7 @@ def make_key(
     expires_at: datetime | None = None,
     limits: Mapping[str, float] = _NO_LIMITS,
 ) -> NewKey:
-    """A fresh key. What the line may not hold of `name` is replaced."""
+    """A new key. Characters of `name` that the line may not contain are replaced."""
     key_id = secrets.token_hex(6)
     key, digest = new_secret(key_id, pepper)
     plain = "_".join(re.split(r"[\s:=]+", name.strip()))
@@ -127,16 +127,18 @@ def parse_line(text: str) -> KnownKey:
 
 
 def read_instant(text: str) -> datetime:
-    """A date or a time of ISO 8601 to the second, in UTC where it names no zone. Raises ValueError, with a sentence."""
+    """Parses an ISO 8601 date or time with a resolution of a second, in UTC if it names no zone. Raises ValueError,
+    with a sentence.
+    """
     try:
         instant = datetime.fromisoformat(text).replace(microsecond=0)
         return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):  # the latter where only its zone leads out of the calendar
+    except (ValueError, OverflowError):  # the latter if the time zone shifts it out of the calendar
         raise ValueError(f"{text!r} is no time; write 2027-01-31 or 20270131T120000Z.") from None
 
 
 def written_instant(instant: datetime) -> str:
-    """As a line has it: `read_instant` reads it again."""
+    """The text of an instant in a line; `read_instant` parses it."""
     return f"{instant.year:04}{instant:%m%dT%H%M%SZ}"
 
 

@@ -1,4 +1,4 @@
-"""The keys that this server answers to."""
+"""The keys that this server accepts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_pepper(settings: Settings) -> bytes:
 
 
 class KeyRing:
-    """Read from settings and file. The file is read again when it changes, so a key can be revoked."""
+    """The keys from settings and file. The file is read again when it changes, so that keys can be revoked."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -57,23 +57,24 @@ class KeyRing:
         return (status.st_mtime_ns, status.st_size, status.st_ino) if status else None
 
     def reload(self) -> None:
-        """Reads the key file again if it changed since. One that cannot be read leaves the keys as they are, and the
-        log says so."""
+        """Reads the key file again if it has changed. If it cannot be read, the keys stay as they are, and the reason
+        is logged.
+        """
         try:
             if self._stamp() != self._file_stamp:
                 self._keys = self._read()
         except OSError:
-            pass  # it is being replaced, or its disk is away; it is looked at again a second later
+            pass  # it is being replaced, or its disk is unavailable; try again a second later
         except InvalidSettings as error:
             log.error("the key file is wrong, so the keys stay as they were", reason=error.detail)
 
     def find(self, key_id: str) -> KnownKey | None:
-        """What is known of the key with that id; None for one that was revoked or has expired."""
+        """The key with that id; None if it was revoked or has expired."""
         known = self._keys.get(key_id)
         return None if known is None or known.is_expired() else known
 
     def known(self, key: str) -> KnownKey:
-        """The key, whose id owns what is made with it. Raises Unauthenticated."""
+        """The known key for a presented key; its id is the owner of what is created with it. Raises Unauthenticated."""
         prefix, _, rest = key.partition("_")
         found = self._keys.get(rest.partition("_")[0])
         expected = found.digest if found else "0" * 64  # so that an unknown id takes as long as a wrong secret
@@ -87,5 +88,7 @@ class KeyRing:
         return found
 
     def write_token(self, session: str) -> str:
-        """What a page of that session sends with whatever it changes: not to be had from the session's name alone."""
+        """The CSRF token that pages of that session send with every change; it cannot be derived from the session's
+        name alone.
+        """
         return hmac.new(self._pepper, f"csrf {session}".encode(), hashlib.sha256).hexdigest()[:32]

@@ -6,10 +6,10 @@ from enum import IntEnum
 
 
 class Role(IntEnum):
-    """Each may do all that those below it may."""
+    """The roles; each may do everything that the lower ones may."""
 
-    READER = 1  # read what its key owns, and what is nobody's
-    SUBMITTER = 2  # make jobs and matrices, change and delete its own
+    READER = 1  # read what its key owns, and what has no owner
+    SUBMITTER = 2  # create jobs and matrices, change and delete its own
     OPERATOR = 3  # see and cancel everyone's jobs, and run the service
 
     @property
@@ -18,7 +18,7 @@ class Role(IntEnum):
 
     @classmethod
     def of(cls, word: str) -> Role:
-        """Raises KeyError for a word that is no role."""
+        """The role of that name. Raises KeyError for an unknown one."""
         return cls[word.upper()]
 
 

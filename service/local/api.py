@@ -1,5 +1,5 @@
 """The API processes of one machine, as parts for a supervisor: they answer on the same addresses, and one that dies is
-started again in its place (docs/decisions/0023-api-processes.md).
+restarted (docs/decisions/0023-api-processes.md).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from service.server.addresses import Addresses, bind
 from service.server.member import command
 
 ONE_UP_TO_CORES, CORES_EACH, MAX_PROCESSES = 4, 2, 8
-ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}  # an API process multiplies nothing; its threads would only take memory
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}  # an API process does not multiply; BLAS threads would only take memory
 
 
 def process_count(settings: Settings) -> int:
-    """As set, or as the cores that this process may use suggest."""
+    """The number of API processes: the setting, or a default by the number of usable cores."""
     cores = len(os.sched_getaffinity(0))
     return settings.api_processes or (1 if cores <= ONE_UP_TO_CORES else min(cores // CORES_EACH, MAX_PROCESSES))
 
 
 class ApiProcesses:
-    """Holds what they share. Raises InvalidSettings where an address cannot be used."""
+    """The API processes and the resources that they share. Raises InvalidSettings if an address cannot be used."""
 
     def __init__(self, settings: Settings, metrics: Path) -> None:
         self.count = process_count(settings)
@@ -39,7 +39,7 @@ class ApiProcesses:
         return self._addresses.port
 
     def parts(self, environment: Mapping[str, str], *, names_lines: bool) -> dict[str, ChildProcess]:
-        """By name. `names_lines`: what they print comes out behind their names."""
+        """The processes by name. `names_lines`: prefix their output with their names."""
         names = [f"api-{index + 1}" for index in range(self.count)] if self.count > 1 else ["api"]
         return {name: self._part(name, index, environment, names_lines) for index, name in enumerate(names)}
 
@@ -54,5 +54,7 @@ class ApiProcesses:
         )
 
     def close(self) -> None:
-        """Once they have stopped, or are about to: a connection is refused as soon as none of them listens."""
+        """Closes the shared sockets, once the processes have stopped or are about to. When none of them listens,
+        connections are refused.
+        """
         self._addresses.close()

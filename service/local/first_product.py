@@ -17,18 +17,18 @@ from jobs.models import JobRecord
 READY_TIMEOUT_S = 150.0  # a GPU worker's first start compiles its kernels
 REQUEST_TIMEOUT_S = 60.0
 POLL_S = 0.1
-BUSY_TIMEOUT_S = 15.0  # Valkey may be slow to answer while a first start's installation is still written to disk
+BUSY_TIMEOUT_S = 15.0  # Valkey may answer slowly while the installation of a first start is still being written to disk
 SIZE = 512
 PRODUCT = {"a": {"random": {"shape": [SIZE, SIZE], "seed": 1}}, "b": {"random": {"shape": [SIZE, SIZE], "seed": 2}}}
 
 
 class NotReadyError(RuntimeError):
-    """The service did not get ready; the message says what was seen last."""
+    """The service did not become ready; the message has the last state seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceClient:
-    """The service from outside, as any client sees it."""
+    """A client of the service."""
 
     url: str
     api_key: str | None
@@ -44,7 +44,7 @@ class ServiceClient:
             return reply.read(), reply.headers["Location"]
 
     def wait_until_ready(self, workers: int, stop: Event) -> None:
-        """Returns when /readyz says so and every worker is live, or one at least at the deadline."""
+        """Returns when /readyz is 200 and every worker is live; at the deadline one live worker is enough."""
         deadline = time.monotonic() + READY_TIMEOUT_S
         seen = "it does not answer"
         while not stop.wait(POLL_S):
@@ -61,7 +61,7 @@ class ServiceClient:
                 raise NotReadyError(f"not ready in {READY_TIMEOUT_S:.0f} s: {seen}")
 
     def multiply(self, stop: Event) -> JobRecord:
-        """One product; its job record. Asks again where the reply is 503. Raises OSError, NotReadyError."""
+        """Computes one product and returns its job record. Retries after a 503. Raises OSError, NotReadyError."""
         deadline = time.monotonic() + BUSY_TIMEOUT_S
         while True:
             try:
@@ -76,7 +76,7 @@ class ServiceClient:
 
 
 def sentence(record: JobRecord) -> str:
-    """What a succeeded job's record says, in a line. Raises NotReadyError for any other record."""
+    """One line that describes a succeeded job. Raises NotReadyError for any other record."""
     check, timing = record.verification, record.timing
     if check is None or timing is None or check.residual is None or check.threshold is None or not check.passed:
         raise NotReadyError(f"the first product is not right: {record.model_dump_json()}")
@@ -88,7 +88,7 @@ def sentence(record: JobRecord) -> str:
 
 
 class Announcer:
-    """Runs beside the supervisor; asks it to stop where no right product came."""
+    """Runs beside the supervisor, and asks it to stop if the first product fails."""
 
     def __init__(self, api: ServiceClient, state: Path, *, workers: int, shows_key: bool) -> None:
         self.failed = False

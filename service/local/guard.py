@@ -1,7 +1,6 @@
-"""Outlives the launcher by a moment, to end what it may have left behind: even SIGKILL of it leaves no process.
-
-Standard input carries lines of process group ids, each line in place of the one before. When it ends, the launcher is
-gone, and the groups of the last line are killed. An orderly launcher sends an empty line first.
+"""A guard process that kills the launcher's leftovers, so that no process remains even after a SIGKILL of the launcher.
+It reads lines of process group ids from standard input; each line replaces the previous one. At end of input the
+launcher is gone, and the groups of the last line are killed. A launcher that stops in order sends an empty line first.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Guard:
         self._process.stdin.flush()
 
     def dismiss(self) -> None:
-        """Nothing is left to watch."""
+        """Tells the guard that nothing is left to watch."""
         self.watch(())
         self._process.communicate()
 

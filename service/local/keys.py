@@ -1,4 +1,4 @@
-"""API keys for `make run`: where keys are asked for and none is set up, it makes one and keeps it."""
+"""API keys for `make run`: if keys are required and none is configured, it creates one and keeps it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.keys import SECRET_BYTES, make_key, read_pepper
 
 @dataclass(frozen=True, slots=True)
 class LocalKey:
-    """A key that the launcher may use, and what the API must be told so that it knows it."""
+    """A key for the launcher, and the settings with which the API accepts it."""
 
     value: str
     environment: dict[str, str]
@@ -22,7 +22,9 @@ class LocalKey:
 
 
 def local_key(settings: Settings, state: Path) -> LocalKey | None:
-    """None where no keys are asked for. Raises InvalidSettings where keys are set up without a pepper."""
+    """The launcher's key; None if no keys are required. Raises InvalidSettings if keys are configured without a
+    pepper.
+    """
     if not keys_are_on(settings):
         return None
     if settings.api_keys_file or settings.api_keys:
@@ -31,20 +33,20 @@ def local_key(settings: Settings, state: Path) -> LocalKey | None:
 
 
 def _passing_key(settings: Settings) -> LocalKey:
-    """Beside the caller's own keys, of which only hashes are known: one for the first product, gone with this start."""
+    """A temporary key for the first product, in addition to the user's own keys, of which only hashes are known."""
     made = make_key("launcher", read_pepper(settings))
     lines = settings.api_keys.get_secret_value() if settings.api_keys else ""
     return LocalKey(made.key, {"MATMUL_API_KEYS": f"{lines} {made.line}"}, is_for_callers=False)
 
 
 def _kept_key(state: Path) -> LocalKey:
-    """The key in the state directory; the first start makes it. Its owner's jobs stay theirs over restarts."""
+    """The key in the state directory, created by the first start, so that its jobs keep their owner across restarts."""
     key, lines, pepper = (state / name for name in ("api_key", "api_keys", "api_key_pepper"))
     if not key.exists():
         _write_private(pepper, secrets.token_hex(SECRET_BYTES))
         made = make_key("local", pepper.read_bytes())
         _write_private(lines, made.line)
-        _write_private(key, made.key)  # last: with it the other two are there
+        _write_private(key, made.key)  # last: if this file exists, the other two do too
     environment = {"MATMUL_API_KEYS_FILE": str(lines), "MATMUL_API_KEY_PEPPER_FILE": str(pepper)}
     return LocalKey(key.read_text(), environment, is_for_callers=True)
 

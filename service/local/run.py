@@ -1,4 +1,4 @@
-"""The embedded default, `make run`: Valkey, workers and API on this machine, with nothing to set up before.
+"""`make run`: starts Valkey, workers and API on this machine without any configuration.
 
 Prints one verified product, the URL and how to stop. State is kept in `MATMUL_STATE_DIR` for the next start.
 """
@@ -32,7 +32,7 @@ from service.local.keys import LocalKey, local_key
 from service.local.supervisor import ChildProcess, ServicePart, Supervisor
 
 SHARED_MEMORY = Path("/dev/shm")
-STOP_TIMEOUT_S = 30.0  # a worker may finish the product it is at
+STOP_TIMEOUT_S = 30.0  # lets a worker finish its current product
 OPTIONS = {"host": "address to bind", "port": "port to bind", "state_dir": "where jobs and matrices are kept"}
 EXAMPLES = """\
   python -m service.local
@@ -62,13 +62,13 @@ def gpu_count() -> int:
 
 
 def url_of(host: str, port: int) -> str:
-    """Where this machine reaches the API."""
+    """The URL of the API for this machine."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
 
 
 def lock(state: Path) -> IO[str]:
-    """Holds the state directory while the file is open, so that no second launcher writes to it."""
+    """Locks the state directory while the file is open, so that no second launcher uses it."""
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     held = open(state / "lock", "w")  # noqa: SIM115 -- the caller keeps it open
     try:
@@ -82,8 +82,9 @@ def lock(state: Path) -> IO[str]:
 
 
 def store_dir(settings: Settings, state: Path, gpus: int) -> Path:
-    """Where matrices are kept. Beside a GPU that is memory, if there is room for all of them: copies are much faster
-    (docs/decisions/0020-arena.md). The choice is made at the first start, so that matrices are found again."""
+    """The directory of the matrix store. With a GPU it is in memory, if there is room, because copies are much faster
+    (docs/decisions/0020-arena.md). The first start decides, so that later starts find the matrices.
+    """
     on_disk = state / "matrices"
     in_memory = SHARED_MEMORY / f"matmul-{hashlib.sha256(str(state).encode()).hexdigest()[:16]}"
     if on_disk.exists() or not gpus or not tmpfs_bytes(SHARED_MEMORY):
@@ -94,7 +95,7 @@ def store_dir(settings: Settings, state: Path, gpus: int) -> Path:
 
 
 def child_environment(matrices: Path, port: int, redis: EmbeddedServer | None, key: LocalKey | None) -> dict[str, str]:
-    """What API and workers are told; what the caller set stays."""
+    """The environment of API and workers; variables set by the user are kept."""
     return {
         "MATMUL_STORE_DIR": str(matrices),
         "MATMUL_LOG_LEVEL": "warning",
@@ -109,7 +110,7 @@ def child_environment(matrices: Path, port: int, redis: EmbeddedServer | None, k
 def stages(
     redis: EmbeddedServer | None, gpus: int, api: ApiProcesses, environment: Mapping[str, str]
 ) -> list[Mapping[str, ServicePart]]:
-    """In the order of starting. A caller's own Redis is not ours to start."""
+    """The stages in starting order. An external Redis is not started."""
     devices = [*(f"gpu:{index}" for index in range(gpus)), "cpu"]
     worker = [sys.executable, "-m", "worker", "--device"]
     its_user = {"MATMUL_REDIS_URL": redis.url_of("worker")} if redis else {}
@@ -118,7 +119,7 @@ def stages(
 
 
 def metrics_dir(state: Path) -> Path:
-    """Empty: what is counted for /metrics begins anew at each start."""
+    """An empty directory for the counters of /metrics, which start anew with each start."""
     made = state / "metrics"
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
@@ -126,13 +127,17 @@ def metrics_dir(state: Path) -> Path:
 
 
 def compiling_ahead(gpus: int, environment: Mapping[str, str]) -> ServicePart | None:
-    """What fills the cache of kernels beside the service (docs/decisions/0024-compiled-ahead.md)."""
+    """The process that compiles kernels into the cache while the service runs
+    (docs/decisions/0024-compiled-ahead.md).
+    """
     command = [sys.executable, "-m", "worker.cuda.ahead"]
     return ChildProcess("kernels", command, environment) if gpus else None
 
 
 def serve(settings: Settings) -> int:
-    """Runs until a signal; the exit status. Raises CannotStartError, EmbeddedServerError, InvalidSettings."""
+    """Runs until a signal arrives and returns the exit status. Raises CannotStartError, EmbeddedServerError,
+    InvalidSettings.
+    """
     state = settings.state_dir.absolute()
     has_own_redis = settings.model_fields_set & {"redis_url", "redis_url_file"}
     if has_own_redis:
@@ -158,7 +163,7 @@ def serve(settings: Settings) -> int:
 
 
 def supervise(supervisor: Supervisor, api: ApiProcesses, announcer: Announcer) -> int:
-    """Keeps everything running until a signal, or until the first product fails; then stops it."""
+    """Keeps everything running until a signal arrives or the first product fails, then stops it."""
     asked = Event()
     Thread(target=announcer.run, args=(asked,), daemon=True).start()
     try:

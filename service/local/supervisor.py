@@ -1,4 +1,4 @@
-"""Keeps the parts of a local service running: starts them, starts one again that died, and stops them in order."""
+"""Supervises the parts of a local service: starts them, restarts those that die, and stops them in order."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import IO, Protocol
 
 from service.local.guard import Guard, kill_groups
 
-FIRST_DELAY_S, MAX_DELAY_S = 0.5, 15.0  # before a part that died starts again; doubles with each death in a row
-STEADY_S = 30.0  # a part that ran this long is taken to be well again
+FIRST_DELAY_S, MAX_DELAY_S = 0.5, 15.0  # before a dead part is restarted; doubles with each successive death
+STEADY_S = 30.0  # a part that ran this long counts as healthy again
 TICK_S = 0.1
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -25,7 +25,7 @@ Say = Callable[[str, str], None]  # takes the name of a part, and a line about i
 
 
 class ServicePart(Protocol):
-    """What can be kept running. Its process leads a group of its own."""
+    """A part that can be supervised. Its process leads a process group of its own."""
 
     @property
     def pid(self) -> int: ...
@@ -36,8 +36,8 @@ class ServicePart(Protocol):
 
 
 def say(name: str, line: str) -> None:
-    """One log line, under the name of who says it; in one write, as several threads talk."""
-    with suppress(BrokenPipeError):  # whoever read our output has gone; the service goes on
+    """Prints one log line with the part's name, in a single write, because several threads print."""
+    with suppress(BrokenPipeError):  # the reader of our output is gone; the service continues
         sys.stderr.write(f"{name:<8} | {line}\n")
         sys.stderr.flush()
 
@@ -45,7 +45,7 @@ def say(name: str, line: str) -> None:
 class ChildProcess:
     """A process in a session of its own, so that the terminal's Ctrl-C reaches only the launcher.
 
-    `inherited` are descriptors that stay open in it. With `names_lines` what it prints comes out behind its name.
+    `inherited` are descriptors that stay open in it. With `names_lines` its output is prefixed with its name.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ChildProcess:
                     say(self._name, text)
 
     def stop(self, timeout_s: float) -> None:
-        """SIGTERM, and SIGKILL to what is left of its group when it ended or `timeout_s` are over."""
+        """Sends SIGTERM, and SIGKILL to the rest of its group once it has exited or `timeout_s` have passed."""
         if self._process is None:
             return
         self._process.terminate()
@@ -116,12 +116,12 @@ class _Kept:
         self.started_at, self.due_at = time.monotonic(), None
 
     def look_after(self, now: float) -> None:
-        """Starts it again when it died and its delay is over."""
+        """Restarts the part if it died and its delay has passed."""
         if self.part.running:
             if now - self.started_at > STEADY_S:
                 self.delay_s = FIRST_DELAY_S
         elif self.due_at is None:
-            self.part.stop(0)  # its own children would go on without it
+            self.part.stop(0)  # its own children would otherwise continue
             self.say(self.name, f"ended unexpectedly; starting again in {self.delay_s:g} s")
             self.due_at, self.delay_s = now + self.delay_s, min(2 * self.delay_s, MAX_DELAY_S)
         elif now >= self.due_at:
@@ -137,7 +137,8 @@ class _Kept:
 
 class Supervisor:
     """Stages start in order and stop in reverse; the parts of a stage, by name, stop at the same time. `once` starts
-    after all stages and may end by itself; it is ended first, without waiting for it."""
+    after all stages and may exit by itself; it is stopped first, without waiting for it.
+    """
 
     def __init__(
         self,
@@ -176,14 +177,16 @@ class Supervisor:
             self._watch()
 
     def tick(self) -> None:
-        """To be called often: starts again what died."""
+        """Restarts dead parts; call it often."""
         now = time.monotonic()
         for kept in self._all():
             kept.look_after(now)
         self._watch()
 
     def stop(self) -> None:
-        """The last stage first. What does not end within the timeout is killed; no process is left."""
+        """Stops the stages, the last one first. Processes that do not exit within the timeout are killed; none is
+        left.
+        """
         if self._once is not None:
             self._once.stop(0)
         for stage in reversed(self._stages):
@@ -192,12 +195,13 @@ class Supervisor:
         self._guard.dismiss()
 
     def kill(self) -> None:
-        """SIGKILL to everything at once; a `stop` under way then returns."""
+        """Sends SIGKILL to everything at once; a `stop` in progress then returns."""
         kill_groups(self._groups())
 
     def run(self, stop: Event) -> None:
-        """Starts everything and keeps it running until `stop` is set, or one of SIGNALS comes. A second signal kills
-        what a `stop` under way waits for. For the main thread."""
+        """Starts everything and keeps it running until `stop` is set or one of SIGNALS arrives. A second signal kills
+        what a `stop` in progress waits for. For the main thread.
+        """
 
         def on_signal(_number: int, _frame: FrameType | None) -> None:
             if stop.is_set():

@@ -1,4 +1,6 @@
-"""The OpenAPI document: what FastAPI knows of the routes, with the manual's schemas, security and HEAD put in."""
+"""The OpenAPI document: FastAPI's description of the routes, plus the manual's schemas, security and HEAD
+operations.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: `Authorization: Bearer mm_…`."},
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key in a header."},
 }
-HEAD_PATHS = ("/v1/matrices/{matrix_id}", "/v1/jobs/{job_id}/product")  # HEAD works for every GET; here it is of use
+HEAD_PATHS = ("/v1/matrices/{matrix_id}", "/v1/jobs/{job_id}/product")  # every GET has HEAD; useful only here
 
 
 def make_document(app: FastAPI) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def page(title: str, body: str) -> str:
 
 
 def manual_page(document: Piece) -> str:
-    """The whole OpenAPI document, to be read."""
+    """The whole OpenAPI document as an HTML page."""
     info = document["info"]
     contents = "".join(
         f'<li><a href="#{operation["operationId"]}"><code>{method.upper()} {escape(path)}</code></a> '
@@ -74,7 +74,7 @@ def _operation(path: str, method: str, operation: Piece) -> str:
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """`rows` are HTML already; nothing for none."""
+    """A table whose `rows` are already HTML; empty without rows."""
     lines = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows]
     head = "".join(f"<th>{name}</th>" for name in heads)
     return f"<table><tr>{head}</tr>{''.join(lines)}</table>" if lines else ""

@@ -1,1 +1,1 @@
-"""What operators and owners see to: queues, workers, jobs that used up their attempts."""
+"""Operations for operators and owners: queues, workers, jobs that used up their attempts."""

@@ -13,10 +13,10 @@ MAX_SHOWN = 200
 
 
 def dead_letters_of(context: Context, owner: str) -> Sequence[Job]:
-    """The owner's, the last that ended first. Raises StoreUnavailable."""
+    """The owner's dead letters, the most recently ended first. Raises StoreUnavailable."""
     found: list[Job] = []
     for job_id in context.ledger.dead_letters(owner=owner, limit=MAX_SHOWN):
-        with suppress(JobNotFound):  # it went meanwhile
+        with suppress(JobNotFound):  # it was deleted in the meantime
             found.append(context.ledger.get(job_id, owner=owner))
     return found
 
@@ -28,5 +28,5 @@ def forget_job(context: Context, job_id: str, owner: str) -> None:
     if not job.product_in_record:
         stored.append(product_id(job_id, job.record.attempt))
     for matrix_id in stored:
-        with suppress(MatrixNotFound):  # most operands went when the job succeeded
+        with suppress(MatrixNotFound):  # most operands were removed when the job succeeded
             context.store.delete(matrix_id, owner=owner)

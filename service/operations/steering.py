@@ -1,4 +1,4 @@
-"""Queues and workers as an operator sees and steers them: pause, drain, and what is waiting. For worker threads."""
+"""Queues and workers for operators: state, pause and drain. For worker threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Switch = Literal["pause", "resume"]
 
 
 class QueueView(Strict):
-    """A queue and what is to be known of it."""
+    """A queue and its state."""
 
     name: str = Field(description="Its name: a device class, or `bench-…` for benchmarks of a model.", examples=["cpu"])
     waiting: int = Field(description="Jobs that wait.", examples=[0])
@@ -97,7 +97,7 @@ def worker_of(context: Context, worker_id: str) -> WorkerSwitch:
 
 
 def drain_worker(context: Context, worker_id: str, *, is_drained: bool) -> WorkerSwitch:
-    """It hears of it within a second or so. Raises NotFound, StoreUnavailable."""
+    """Drains a worker, which notices it within about a second. Raises NotFound, StoreUnavailable."""
     found = worker_of(context, worker_id)
     if is_drained:
         context.registry.drain(worker_id)

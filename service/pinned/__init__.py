@@ -1,1 +1,1 @@
-"""Results that are kept until their owner says otherwise, and files of results from one service to another."""
+"""Pinned results, which do not expire, and files that carry results from one service to another."""

@@ -1,7 +1,6 @@
-"""A benchmark as one file: what one service exports another imports, strictly read.
-
-The file is JSON: `format`, `version`, the job's times and device, its spec, its summary, and its findings by name. What
-is imported is a job of its own, pinned, and its warnings say that it was imported.
+"""A benchmark as one file, which one service exports and another imports with strict validation. The file is JSON:
+`format`, `version`, the job's times and device, its spec, its summary, and its findings by name. An import creates a
+new, pinned job, whose warnings say that it was imported.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ from service.pinned.pins import keep_imported
 FORMAT, VERSION = "matmul-service/results", 1
 MAX_FILE_BYTES = 16 << 20
 MAX_FINDINGS = 40_000
-MAX_DEPTH = 12  # of what a device or an environment says of itself
-MAX_NUMBER = 1e19  # bytes, operations and nanoseconds stay below
-EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)  # that a job can be of
+MAX_DEPTH = 12  # nesting depth of device and environment
+MAX_NUMBER = 1e19  # larger than any number of bytes, operations or nanoseconds
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)  # earliest time of a job
 MIN_FIGURE, MAX_EXTENT, MAX_NAME, MAX_ROUNDS = 1e-9, 1 << 24, 1000, 10_000
 IMPORTED = "Imported from a file on {at:%Y-%m-%d}: another service measured it, and this one has not checked it."
 
 
 class ExportedJob(Strict):
-    """What the file says of the job."""
+    """The job in the file."""
 
     id: str = Field(max_length=100)
     created_at: AwareDatetime
@@ -61,7 +60,7 @@ class ResultsFile(Strict):
     summary: BenchmarkSummary
     attempts: tuple[AttemptInfo, ...] = Field(max_length=1000)
     records: tuple[CaseRecord, ...] = Field(max_length=MAX_FINDINGS)
-    samples: dict[str, Samples] = Field(max_length=MAX_FINDINGS)  # by the name of the finding
+    samples: dict[str, Samples] = Field(max_length=MAX_FINDINGS)  # by finding name
     ceilings: tuple[Ceiling, ...] = Field(max_length=1000)
 
 
@@ -98,8 +97,9 @@ def _of_kind(kept: Mapping[str, bytes], kind: str) -> list[Any]:
 
 
 def read_file(body: bytes) -> ResultsFile:
-    """Raises MalformedBody, InvalidRequest: for anything that the format does not have, and for records that cannot
-    be of one benchmark."""
+    """Parses a file. Raises MalformedBody or InvalidRequest for anything outside the format, and for records that
+    cannot belong to one benchmark.
+    """
     document = json_object(body)
     if document.get("format") != FORMAT:
         raise InvalidRequest(f"This is no file of results: its format must be {FORMAT!a}.", field="format")
@@ -115,7 +115,7 @@ def read_file(body: bytes) -> ResultsFile:
 
 
 def _check_values(document: Any) -> None:
-    """How deep it nests, and that numbers are such as figures can be. Raises InvalidRequest."""
+    """Checks the nesting depth and the range of numbers. Raises InvalidRequest."""
     level: list[Any] = [document]
     for _ in range(MAX_DEPTH):
         values = [each for one in level for each in _inside(one)]
@@ -131,7 +131,7 @@ def _inside(value: Any) -> list[Any]:
 
 
 def _check_whole(file: ResultsFile) -> None:
-    """What the models do not say. Raises InvalidRequest."""
+    """Checks what the models cannot express. Raises InvalidRequest."""
     for record in file.records:
         if reason := _wrong(record):
             raise InvalidRequest(f"The record of case {record.case[:100]!a} cannot be: {reason}.", field="records")
@@ -152,7 +152,7 @@ def _check_whole(file: ResultsFile) -> None:
 
 
 def _check_attempt(attempt: AttemptInfo) -> None:
-    """Pages and reports read its device as workers describe theirs, and versions by name. Raises InvalidRequest."""
+    """Checks an attempt's device and versions, which pages and reports read. Raises InvalidRequest."""
     if attempt.device:
         try:
             DeviceInfo.model_validate_json(orjson.dumps(attempt.device), extra="ignore")
@@ -167,7 +167,7 @@ def _check_attempt(attempt: AttemptInfo) -> None:
 
 
 def _wrong(record: CaseRecord) -> str | None:
-    """Why no measurement has such figures; None where one may."""
+    """Why a record's figures are impossible; None if they are possible."""
     extents = (record.m, record.n, record.k, record.batch)
     if record.kernel not in BY_NAME:
         return "this service has no such kernel"
@@ -183,7 +183,7 @@ def _wrong(record: CaseRecord) -> str | None:
 
 
 def import_file(context: Context, owner: str, body: bytes) -> Job:
-    """The job that now has its results. Raises what `read_file` and `keep_imported` raise."""
+    """Imports a file and returns the new job. Raises what `read_file` and `keep_imported` raise."""
     file = read_file(body)
     warning = IMPORTED.format(at=datetime.now(UTC))
     earlier = (each for each in file.summary.warnings if not each.startswith("Imported from a file"))

@@ -1,5 +1,5 @@
-"""Pinned results: benchmarks that do not expire. Their bytes count in their owner's quota, and so many a key has at
-most. For worker threads.
+"""Pinned results: benchmarks that do not expire. Their bytes count in their owner's quota, and their number per key is
+limited. For worker threads.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ log = structlog.get_logger(__name__)
 
 
 def pinned_of(context: Context, owner: str) -> Sequence[Job]:
-    """The owner's, the last that were pinned first, but those that this version cannot read. Raises
-    StoreUnavailable."""
+    """The owner's pinned benchmarks, most recently pinned first, except those that this version cannot read. Raises
+    StoreUnavailable.
+    """
     found: list[Job] = []
     for job_id in _ids(context, owner):
         try:
             found.append(context.ledger.get(job_id, owner=owner))
         except JobNotFound:
-            continue  # one that a service of the version before deleted
+            continue  # deleted by a service of the previous version
         except RecordUnreadable as error:
             context.metrics.unreadable.inc()
             log.warning("a job cannot be read", job=job_id, reason=repr(error.__cause__))
@@ -59,7 +60,9 @@ def unpin(context: Context, job_id: str, owner: str) -> Job:
 
 
 def keep_imported(context: Context, owner: str, job: Mapping[str, str | int], findings: Mapping[str, str]) -> Job:
-    """`job` has the arguments of lua/import.lua in their order. Raises QuotaExceeded, StoreFull, StoreUnavailable."""
+    """Records an imported job. `job` has the arguments of lua/import.lua in order. Raises QuotaExceeded, StoreFull,
+    StoreUnavailable.
+    """
     size = sum(len(text.encode()) for text in findings.values())
     flat = [part for finding in findings.items() for part in finding]
     job_id, *rest = job.values()
@@ -69,7 +72,7 @@ def keep_imported(context: Context, owner: str, job: Mapping[str, str | int], fi
 
 
 def bounds_of(context: Context, owner: str) -> tuple[int, int, int]:
-    """How many an owner may pin, and the most bytes kept of all and of that owner."""
+    """The number that an owner may pin, and the byte limits of all owners and of that owner."""
     bounds = matrix_bounds(context.settings)
     return context.settings.max_pinned_per_key, bounds.all_bytes, bounds.of(owner)
 

@@ -1,4 +1,4 @@
-"""A file of results as a form sends it."""
+"""A results file uploaded by a form."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Collected(Part):
 
 
 async def read_uploaded(request: Request) -> bytes:
-    """The part `file`. Raises UnsupportedMediaType, PayloadTooLarge, MalformedBody, InvalidRequest."""
+    """The contents of the part `file`. Raises UnsupportedMediaType, PayloadTooLarge, MalformedBody, InvalidRequest."""
     content_type = request.headers.get("content-type", "")
     if media_type_of(content_type) != MULTIPART:
         raise unsupported(media_type_of(content_type), (MULTIPART,))

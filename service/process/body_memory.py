@@ -1,4 +1,4 @@
-"""How many bytes of bodies lie in this process's memory, and how many of them are parsed at once."""
+"""Limits the bytes of bodies in this process's memory, and how many of them are parsed at once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 
 from service.problems import TooManyBodies
 
-MUCH_BYTES = 128 << 20  # waiting for their readers: from here on, each batch is handed on as soon as it comes
-KEPT_BYTES = 128 << 20  # of JSON, which is kept until it is whole
-PARSED_BYTES = 8 << 20  # of JSON at once: what comes of a body may take 25 times its length
-FREE_BYTES = 64 << 10  # a body up to this length waits for no one
+MUCH_BYTES = 128 << 20  # bytes waiting for their readers, above which each batch is passed on as soon as it arrives
+KEPT_BYTES = 128 << 20  # of JSON, which is kept until it is complete
+PARSED_BYTES = 8 << 20  # of JSON at once: a parsed body may take 25 times its length
+FREE_BYTES = 64 << 10  # a body up to this length never waits
 
 
 class BodyMemory:
-    """Of all requests. For the event loop's thread alone."""
+    """The memory of all request bodies. For the event loop's thread only."""
 
     def __init__(self) -> None:
         self.waiting_bytes = 0
@@ -29,7 +29,7 @@ class BodyMemory:
         return self.waiting_bytes > MUCH_BYTES
 
     def keep(self, size: int) -> None:
-        """Raises TooManyBodies where there is no room for so many more."""
+        """Reserves `size` bytes. Raises TooManyBodies if there is no room."""
         if size > FREE_BYTES and self._kept_bytes + size > KEPT_BYTES:
             raise TooManyBodies
         self._kept_bytes += size
@@ -39,7 +39,7 @@ class BodyMemory:
 
     @asynccontextmanager
     async def parsing(self, size: int) -> AsyncIterator[None]:
-        """Waits until a body of that length may be parsed; those that came first go first."""
+        """Waits until a body of that length may be parsed, first come, first served."""
         if size <= FREE_BYTES:
             yield
             return

@@ -1,4 +1,4 @@
-"""The live workers as this API process may use them, and what is wrong with the others."""
+"""The live workers that this API process can use, and what is wrong with the others."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ log = structlog.get_logger(__name__)
 
 
 class Fleet:
-    """For worker threads. What it says of the others is as of the last reading."""
+    """For worker threads. Its statements about unusable workers are as of the last reading."""
 
     def __init__(self, registry: WorkerRegistry, place: ServicePlace, settings: Settings) -> None:
         self._registry, self._place, self._settings = registry, place, settings
         self._useless: tuple[str, ...] = ()  # a sentence for each worker that takes no jobs
-        self._differing: tuple[str, ...] = ()  # and for each whose settings are not as here
+        self._differing: tuple[str, ...] = ()  # and for each whose settings differ
         self._logged: set[str] = set()
 
     @property
@@ -36,7 +36,7 @@ class Fleet:
         return bool(self._useless)
 
     def read(self) -> Sequence[WorkerInfo]:
-        """Those that take jobs. Raises StoreUnavailable, also where another API process has another store."""
+        """The workers that take jobs. Raises StoreUnavailable, also if another API process has a different store."""
         self._place.tell()
         found = self.all()
         differing = ((info, disagreement(info.settings, self._settings)) for info in found)
@@ -46,7 +46,7 @@ class Fleet:
         return [info for info in found if info.serves]
 
     def all(self) -> Sequence[WorkerInfo]:
-        """The same with those that take none, each with the reason. Raises StoreUnavailable."""
+        """All workers, including those that take no jobs, each with the reason. Raises StoreUnavailable."""
         mine = self._place.mine
         return [
             info.model_copy(update={"state": "misplaced", "reason": OTHER_STORE})
@@ -56,7 +56,7 @@ class Fleet:
         ]
 
     def explained(self, refusal: MatmulError) -> MatmulError:
-        """The same, with the workers that are there and take no jobs."""
+        """The refusal, extended by the workers that are live but take no jobs."""
         if not self._useless:
             return refusal
         return type(refusal)(" ".join([refusal.detail, *self._useless]), field=refusal.field)

@@ -1,4 +1,4 @@
-"""Blocking work in a worker thread, waited for to its end."""
+"""Runs blocking work in a worker thread and always waits for its end."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import TypeVar
 import anyio
 import anyio.to_thread
 
-LOOK_S = 0.01  # how often a task that is called off looks whether its thread is through
+LOOK_S = 0.01  # how often a cancelled task checks whether its thread has finished
 
 R = TypeVar("R")
 
 
 async def in_thread(work: Callable[[], R], limiter: anyio.CapacityLimiter | None = None) -> R:
-    """What `work` gives. A task that is called off meanwhile, as when a shutdown does not wait longer, ends when the
-    thread is through with it: what the two share can be given back then. Work that no thread has begun is not done."""
+    """The result of `work`. If the task is cancelled, for example by a shutdown, it ends only when the thread has
+    finished, so that shared resources can be released safely. Work that has not started is not run.
+    """
     turn = Lock()
     begun = ended = given_up = False
 
@@ -26,7 +27,7 @@ async def in_thread(work: Callable[[], R], limiter: anyio.CapacityLimiter | None
         nonlocal begun, ended
         with turn:
             if given_up:
-                raise asyncio.CancelledError  # to no one
+                raise asyncio.CancelledError  # nobody receives it
             begun = True
         try:
             return work()

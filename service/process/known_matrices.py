@@ -1,7 +1,6 @@
-"""Element types and shapes of stored matrices that were asked for before.
-
-An id that is a content address names one type and shape for ever, so a product of such matrices is planned without
-asking the store. Whether they are there, and its caller's, the ledger finds in the step that records the job.
+"""A cache of types and shapes of stored matrices. A content address determines type and shape for ever, so a product of
+known matrices is planned without asking the store. The ledger checks that they exist and belong to the caller in the
+step that records the job.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ MAX_KNOWN = 4096
 
 
 class KnownMatrices:
-    """Of one process; for any threads. The one used last goes last."""
+    """An LRU cache of one process. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()

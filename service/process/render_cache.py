@@ -1,4 +1,6 @@
-"""Results, reports and plots: made one at a time, for drawing is slow and holds a core; the last few are kept."""
+"""A cache of results, reports and plots. They are rendered one at a time, because drawing is slow and occupies a core;
+the most recent ones are kept.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ from analysis.results import Results
 from service.process.share import Share
 
 T = TypeVar("T")
-KEPT_RESULTS = 4  # over all API processes, as the bodies
+KEPT_RESULTS = 4  # over all API processes, like the rendered bodies
 KEPT_BODIES, MIN_BODIES = 24, 4
 LARGEST_BYTES = 8 << 20  # of a body that is kept
 
 
 class Recent(Generic[T]):
-    """The values used last, by key. For any thread."""
+    """The most recently used values, by key. Safe to share between threads."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -43,7 +45,7 @@ class Recent(Generic[T]):
 
 
 class Renders:
-    """Needs a running event loop to be made."""
+    """The cache. Creating it needs a running event loop."""
 
     def __init__(self, share: Share) -> None:
         self._one_at_a_time = CapacityLimiter(1)
@@ -51,14 +53,16 @@ class Renders:
         self._results: Recent[Results] = Recent(share.of(KEPT_RESULTS))
 
     async def body(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        """What `make` gives, in a worker thread of its own, or gave for this key before. Raises what it raises."""
+        """The result of `make` for this key, from the cache or computed in a separate worker thread. Raises what `make`
+        raises.
+        """
         known = self._bodies.get(key)
         if known is not None:
             return known
         return await anyio.to_thread.run_sync(partial(self._make, key, make), limiter=self._one_at_a_time)
 
     def _make(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        body = self._bodies.get(key)  # another request may have asked for the same meanwhile
+        body = self._bodies.get(key)  # another request may have rendered it in the meantime
         if body is None:
             body = make()
             if len(body) <= LARGEST_BYTES:
@@ -66,7 +70,7 @@ class Renders:
         return body
 
     def results(self, key: Hashable, collect: Callable[[], Results]) -> Results:
-        """What `collect` gives, or gave for this key before. For `make`."""
+        """The result of `collect` for this key, from the cache if possible. For use inside `make`."""
         found = self._results.get(key)
         if found is None:
             found = collect()

@@ -1,4 +1,4 @@
-"""What one of several API processes has of what is bounded for all of them together."""
+"""One API process's share of limits that apply to all of them together."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Process `index` of `processes`. They count for /metrics in the directory `metrics`; one alone needs none."""
+    """Process `index` of `processes`. Their metrics are in the directory `metrics`; a single process needs none."""
 
     index: int
     processes: int
     metrics: Path | None
 
     def of(self, total: int, *, minimum: int = 1) -> int:
-        """This process's part of a bound, rounded down, and `minimum` at least."""
+        """This process's part of a limit, rounded down, but at least `minimum`."""
         return max(minimum, total // self.processes)
 
 

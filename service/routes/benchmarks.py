@@ -26,13 +26,13 @@ router = APIRouter(prefix="/v1/benchmarks")
 
 
 class NewBenchmarkQuery(Strict):
-    """Of POST /v1/benchmarks."""
+    """Query parameters of POST /v1/benchmarks."""
 
     dry_run: bool = Field(False, description="Answer what the benchmark would be, and make no job.")
 
 
 class ResultsQuery(Strict):
-    """Of results."""
+    """Query parameters of results."""
 
     format: Literal["json", "csv", "parquet"] | None = Field(None, description="In place of Accept.")
     compare: str | None = Field(
@@ -41,7 +41,7 @@ class ResultsQuery(Strict):
 
 
 class PlotQuery(Strict):
-    """Of a plot."""
+    """Query parameters of a plot."""
 
     format: Literal["svg", "png"] | None = Field(None, description="In place of Accept.")
     v: str | None = Field(
@@ -60,7 +60,7 @@ async def list_presets(request: Request) -> Response:
 async def submit_benchmark(request: Request, query: Annotated[NewBenchmarkQuery, Query()]) -> Response:
     context = context_of(request)
     if query.dry_run:
-        key_of(request)  # makes no job, so it is bound to none; but no request may come with a wrong one
+        key_of(request)  # a dry run makes no job, so the key is not bound, but an invalid one is still refused
         body = await _body(request)
         async with context.plans:
             told = await context.call(dry_run, context, body)

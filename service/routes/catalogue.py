@@ -1,4 +1,4 @@
-"""/v1/kernels and /v1/devices: what there is to multiply with."""
+"""/v1/kernels and /v1/devices: the catalogue and the live workers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def get_kernel(request: Request, name: manual.KernelName) -> Response:
 
 @router.get("/kernels/{name}/source", **manual.SOURCE)
 async def kernel_source(request: Request, name: manual.KernelName) -> Response:
-    """The file as it is; a library has none."""
+    """The kernel's source file; a library has none."""
     kernel = find(name)
     if not isinstance(kernel, CudaKernel):
         raise NotFound(f"{name} is a library's: there is no source of it here.", field="name")

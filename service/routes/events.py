@@ -26,13 +26,13 @@ async def job_events(request: Request, job_id: manual.JobId) -> Response:
     job = await context.call(context.ledger.get, job_id, owner=owner)
     first = await events_after(context, job_id, last_id)
     if job.record.state.is_terminal and not first:
-        return Response(None, 204)  # nothing more will come: an EventSource that gets this does not ask again
+        return Response(None, 204)  # no more events: an EventSource does not reconnect after a 204
     if request.state.head:
         return Response(None, 200, HEADERS, EVENT_STREAM)
 
     async def event_stream() -> AsyncIterator[bytes]:
         with context.hub.watch(job_id) as watch:
-            watch.wake()  # for what came between the reading and this
+            watch.wake()  # for events between the reading and this point
             async for chunk in stream(context, watch, job_id, first, last_id):
                 yield chunk
 

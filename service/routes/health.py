@@ -44,8 +44,9 @@ async def ready(request: Request) -> Response:
 
 
 def _checked(context: Context) -> tuple[Sequence[WorkerInfo], Sequence[str]]:
-    """The live workers, and what Redis warns of. Raises StoreUnavailable, also where no matrix could be stored;
-    WrongLayout."""
+    """Checks readiness: returns the live workers and warnings about Redis. Raises StoreUnavailable, also if no matrix
+    could be stored; WrongLayout.
+    """
     context.store.check_ready()
     if missing := missing_replicas(context.client, context.settings.redis_replicas):
         raise StoreUnavailable(missing)
@@ -64,7 +65,7 @@ async def metrics(request: Request) -> Response:
 
 
 def _figures(context: Context) -> bytes:
-    """What was counted here, then what the ledger says now. Raises StoreUnavailable."""
+    """The HTTP metrics, then those from the ledger. Raises StoreUnavailable."""
     of_ledger = CollectorRegistry()
     of_ledger.register(LedgerCollector(context))
     return context.metrics.text() + generate_latest(of_ledger)

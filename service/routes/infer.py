@@ -59,7 +59,7 @@ async def infer(request: Request) -> Response:
 
 
 class InferCall:
-    """One call. What it has open of shared memory is closed with `held`."""
+    """One inference call. Its open shared memory is closed with `held`."""
 
     def __init__(self, request: Request, held: ExitStack) -> None:
         self.context: Context = context_of(request)
@@ -107,11 +107,11 @@ class InferCall:
             return await submitter.at_once(wanted.asked)
 
         reader: Reader[InferRequest] = JsonInferReader(parser) if length is None else BinaryInferReader(parser(length))
-        in_thread = self._regions.is_on  # which is needed to read of shared memory
+        in_thread = self._regions.is_on  # reading shared memory needs a thread
         return await receive(context, body, reader, uploads, submit, None if in_thread else at_once)
 
     def _take(self, wanted: InferRequest, operands: OperandResolver) -> None:
-        """Whether its product can be sent as it asks. Raises InvalidRequest and its kin."""
+        """Checks that the product can be sent as requested. Raises InvalidRequest and its subclasses."""
         self._wanted, where = wanted, wanted.body.output
         if where.is_in_region:
             self._target = self._held.enter_context(self._window(where, writes=True))
@@ -126,9 +126,9 @@ class InferCall:
         return self._regions.window(self._owner, cast(str, name), where.shared_memory_offset, size, writes=writes)
 
     async def answer(self, receipt: Receipt, watch: Watch, key: str | None) -> Response:
-        """Raises ProductNotReady, and what the answer to a product raises."""
+        """The reply. Raises ProductNotReady, and what sending a product raises."""
         most_s, timeout_s = self.context.settings.max_wait_s, self._wanted.body.parameters.timeout_s
-        is_over = timeout_s is not None and timeout_s <= most_s  # once it was waited for
+        is_over = timeout_s is not None and timeout_s <= most_s  # after the wait
         wait = Wait(min(timeout_s or most_s, most_s), None)
         ended = partial(infer_end, model=self._model, wanted=self._wanted, target=self._target)
         reply = await answer(self._request, self.context, receipt, watch, wait, key, ended)
@@ -138,7 +138,7 @@ class InferCall:
         return await self.context.call(give_up)
 
     def _give_up(self, job_id: str, waited_s: float, ended: EndReply, *, cancels: bool) -> Response:
-        """A product that is of no use any more has its job cancelled. One that ended meanwhile is answered."""
+        """Cancels the job of a product that came too late. If it ended in the meantime, returns the reply."""
         goes_on = "was cancelled" if cancels else f"goes on; see /v1/jobs/{job_id}"
         if cancels:
             try:

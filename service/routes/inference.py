@@ -117,7 +117,7 @@ async def _question(request: Request) -> bytes:
 
 
 def _regions(request: Request) -> Regions:
-    """Raises Forbidden where shared memory is off."""
+    """The registered regions. Raises Forbidden if shared memory is off."""
     context = context_of(request)
     regions = Regions(context.client, context.settings)
     regions.check_on()
@@ -159,7 +159,7 @@ async def no_cuda_regions() -> Response:
 
 @router.post("/cudasharedmemory/unregister")
 async def unregister_no_cuda_regions() -> Response:
-    """Clients that clean up do so for both kinds."""
+    """Does nothing: clients that clean up unregister CUDA regions too."""
     return Response()
 
 

@@ -100,7 +100,7 @@ def _etag(job: Job) -> str:
 
 
 def _is_news(job: Job, known: str | None) -> bool:
-    """What a long poll waits for: another version than the caller has or, where it has none, the end."""
+    """Whether a long poll is answered: the job has another version than the caller's or, without one, has ended."""
     return job.record.state.is_terminal if known is None else not none_match(known, _etag(job))
 
 
@@ -127,7 +127,7 @@ async def get_product(request: Request, job_id: manual.JobId) -> Response:
 
 
 def _file_offers(context: Context, record: JobRecord) -> Sequence[str]:
-    """JSON only for a product that it can carry."""
+    """The media types of a product; JSON only if it is small enough."""
     elements = prod(record.product.shape) if record.product else 0
     return FILE_OFFERS if elements <= context.settings.max_json_elements else FILE_OFFERS[:-1]
 

@@ -47,7 +47,7 @@ async def multiply(request: Request, dry_run: Annotated[bool, Query(description=
     _check_query(request)
     choose_type(listed(request, "accept"), PRODUCT_OFFERS)  # before any work is done
     if dry_run:
-        key_of(request)  # makes no job, so it is bound to none; but no request may come with a wrong one
+        key_of(request)  # a dry run makes no job, so the key is not bound, but an invalid one is still refused
         return await _dry_run(request, context)
     wait = wait_of(request, default_s=context.settings.default_wait_s)
     async with holding_key(request) as key:
@@ -61,8 +61,9 @@ async def multiply(request: Request, dry_run: Annotated[bool, Query(description=
 
 
 def _check_query(request: Request) -> None:
-    """By hand: every product comes this way, and a model of the query takes twice the time of one parameter. Raises
-    InvalidRequest."""
+    """Checks the query by hand, because every product passes here, and a model takes twice as long as one parameter.
+    Raises InvalidRequest.
+    """
     for name in request.query_params:
         if name != "dry_run":
             raise InvalidRequest(
@@ -81,7 +82,7 @@ async def _submit(request: Request, context: Context, job_id: str, key: str | No
 
 
 async def _dry_run(request: Request, context: Context) -> Response:
-    """Operands are read, as what is wrong with them is told too, and dropped."""
+    """Reads and validates the operands, then discards them."""
     incoming = _incoming(request, context, fingerprinted=False)
     told: ProductDryRun = await receive(
         context,
@@ -95,7 +96,7 @@ async def _dry_run(request: Request, context: Context) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class _Incoming:
-    """A request's body, and what reads it."""
+    """A request's body and its reader."""
 
     body: Body
     uploads: UploadSet
@@ -145,10 +146,10 @@ async def answer(
     key: str | None,
     ended: EndReply = end_reply,
 ) -> Response:
-    """The product, or 202 where it is not there in time. Raises ClientGone where the client left with its key,
-    StoreUnavailable also where the job is gone.
-
-    `ended` makes the reply of a job that has ended; None of one that has not."""
+    """The reply: the product, or 202 if it is not ready in time. Raises ClientGone if the client disconnected,
+    StoreUnavailable also if the job is gone. `ended` makes the reply of a job that has ended; it returns None for one
+    that has not.
+    """
     job_id, owner = receipt.job.id, owner_of(request)
     extra = applied(wait) | ({"idempotent-replayed": "true"} if receipt.replayed else {})
 
@@ -163,15 +164,15 @@ async def answer(
         return ended(context, context.ledger.get(job_id, owner=owner, with_product=True), request, extra)
 
     try:
-        reply = await context.call(look) if receipt.replayed else None  # it may have ended before anyone watched
+        reply = await context.call(look) if receipt.replayed else None  # it may have ended before the watch began
         if reply is None:
             waiting = first_reply(context, watch, wait.seconds, look, None if receipt.replayed else answered)
             reply = await (waiting if key is None else unless_gone(request, waiting))
         if reply is None and wait.seconds:
-            reply = await context.call(look)  # it may be gone: another Redis may stand in its Redis' place
+            reply = await context.call(look)  # it may be gone, after a failover of Redis
     except JobNotFound:
         raise StoreUnavailable(LOST) from None
     if reply is None:
-        await context.check_written(receipt.job)  # a job that has ended is recorded: a later change of it was taken
+        await context.check_written(receipt.job)  # an ended job need not be checked: a later change of it was persisted
         return pending_reply(receipt.job.record, extra)
     return reply

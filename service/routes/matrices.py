@@ -1,4 +1,4 @@
-"""/v1/matrices: stored once, by contents, and used in many products."""
+"""/v1/matrices: matrices that are stored once, by contents, and used in many products."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from service.http.representations import Conditions, StoredElements, etag_of, re
 from service.openapi.manual import matrices as manual
 from service.submit.matrices import delete_matrix, find_matrix
 
-MADE_NOW_S = 1e-4  # a claim made by this request ends so nearly `ttl` after it was made
+MADE_NOW_S = 1e-4  # tolerance when deciding whether this request made the claim, by its expiry
 
 router = APIRouter(prefix="/v1/matrices")
 
@@ -85,7 +85,7 @@ async def _upload(request: Request, expected_id: str | None, key: str | None) ->
 
 
 def _info_reply(info: MatrixInfo, *, is_new: bool) -> Response:
-    """201 for a matrix that its owner did not have, 200 for one that was there."""
+    """201 for a matrix that its owner did not have, 200 for an existing one."""
     return Response(info_json(info), 201 if is_new else 200, {"location": f"/v1/matrices/{info.id}"}, JSON)
 
 

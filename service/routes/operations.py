@@ -1,4 +1,4 @@
-"""/v1/queues, /v1/workers and /v1/dead-letters: what operators see and steer."""
+"""/v1/queues, /v1/workers and /v1/dead-letters, for operators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v1")
 
 
 async def _steered(request: Request, act: View, look: View) -> Response:
-    """`look` answers where a request with the same Idempotency-Key has acted before."""
+    """Performs `act`, or only `look` if a request with the same Idempotency-Key has acted before."""
     check_role(role_of(request), Role.OPERATOR)
     context = context_of(request)
     async with holding_key(request) as key:

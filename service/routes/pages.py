@@ -1,4 +1,4 @@
-"""/docs, /openapi.json, and what each type of problem means."""
+"""/docs, /openapi.json, and a page for each type of problem."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def manual(request: Request) -> Response:
 
 @router.get("/problems/{name}")
 async def problem(name: str) -> Response:
-    """What `type` of a problem document leads to."""
+    """The page to which `type` of a problem document links."""
     if name not in BY_TYPE:
         raise NotFound("There is no problem of that type.")
     cls = BY_TYPE[name]

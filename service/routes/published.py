@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1/published")
 
 @router.get("", **manual.LIST)
 async def list_published(request: Request) -> Response:
-    return _reply(request, await asyncio.to_thread(published.listed))  # which reads them, the first time
+    return _reply(request, await asyncio.to_thread(published.listed))  # the first call reads the files
 
 
 @router.get("/{name}", **manual.GET)

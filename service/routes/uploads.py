@@ -1,5 +1,6 @@
-"""/v1/uploads: large matrices that come in ranges, or go to the object store past the API; /v1/matrices/{id}/url: those
-that come from there."""
+"""/v1/uploads: large matrices, sent in ranges or directly to the object store; /v1/matrices/{id}/url: downloads from
+there.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from service.submit.transfers import (
     url_of,
 )
 
-REQUEST_BYTES = 4096  # of an id, a type and a shape
+REQUEST_BYTES = 4096  # largest body: an id, a type and a shape
 PRIVATE = {"cache-control": "no-store"}  # a URL is as good as a key while it lasts
 
 router = APIRouter(prefix="/v1")
@@ -69,7 +70,7 @@ async def get_status(request: Request, upload: manual.UploadId) -> Response:
 
 
 class RangeReader(Reader[None]):
-    """Hands elements on to the upload's file, as they are."""
+    """Passes elements unchanged to the upload's file."""
 
     def __init__(self, writer: RangeWriter) -> None:
         self._writer = writer

@@ -1,5 +1,6 @@
-"""How the API processes share listening sockets: all wait on the same ones, and who has the fewest connections open
-accepts the next. A connection that no one has accepted yet belongs to no process, so it survives the death of any.
+"""How the API processes share listening sockets: all wait on the same sockets, and the process with the fewest open
+connections accepts the next one. A connection that is not accepted yet belongs to no process, so it survives the death
+of any.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Any
 import structlog
 
 COUNT_BYTES = 8
-NONE_ACCEPTED = 2**64 - 1  # of a process that does not accept
-YIELD_S = 0.005  # for a process that has fewer connections, and may be busy or gone
+NONE_ACCEPTED = 2**64 - 1  # the count of a process that does not accept connections
+YIELD_S = 0.005  # delay that gives a process with fewer connections time to accept; it may be busy or dead
 START_TOGETHER_S, START_LOOK_S = 5.0, 0.01
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 EXHAUSTED_S = 1.0
@@ -27,14 +28,18 @@ log = structlog.get_logger()
 
 
 def make_counts_file(processes: int) -> int:
-    """A descriptor of the memory that `processes` processes count in, for them to inherit."""
+    """A file descriptor of shared memory in which `processes` processes count their connections, for them to
+    inherit.
+    """
     made = os.memfd_create("matmul-connections")
     os.write(made, b"\xff" * (COUNT_BYTES * processes))  # NONE_ACCEPTED for each
     return made
 
 
 class ConnectionCounts:
-    """How many connections each API process has open. The others' counts are a hint: one that died leaves its last."""
+    """The number of open connections of each API process. The others' counts are a hint: a dead process leaves its last
+    count.
+    """
 
     def __init__(self, memory: memoryview, index: int) -> None:
         self._counts = memory.cast("Q")
@@ -47,7 +52,7 @@ class ConnectionCounts:
 
     @classmethod
     def inherited(cls, file: int, index: int) -> ConnectionCounts:
-        """Those of process `index`, in what `make_counts_file` made."""
+        """The counts of process `index`, in the memory made by `make_counts_file`."""
         return cls(memoryview(mmap.mmap(file, 0)), index)
 
     def tell(self, connections: int) -> None:
@@ -55,26 +60,27 @@ class ConnectionCounts:
             self._counts[self._index] = connections
 
     def leave(self) -> None:
-        """This process accepts no more, however few it has."""
+        """Marks this process as not accepting any more."""
         self.tell(NONE_ACCEPTED)
         self._accepts = False
 
     async def all_there(self) -> None:
-        """Returns when no process is still starting, so that the first one does not get all connections that come then;
-        or after START_TOGETHER_S, as one may be unable to start."""
+        """Returns when all processes have started, so that the first one does not get all connections that arrive then;
+        at the latest after START_TOGETHER_S, because one may be unable to start.
+        """
         deadline = time.monotonic() + START_TOGETHER_S
         while NONE_ACCEPTED in self._counts and time.monotonic() < deadline:
             await asyncio.sleep(START_LOOK_S)
 
     @property
     def suffices(self) -> bool:
-        """Whether another process has so many fewer connections that it should have the next: one, or an eighth."""
+        """Whether another process has so many fewer connections (one, or an eighth) that it should accept the next."""
         least = min(self._counts)
         return self._counts[self._index] > least + least // 8
 
 
 class OpenConnections(set[Any]):
-    """The protocols of open connections, as uvicorn keeps them; tells the other processes how many they are."""
+    """uvicorn's set of open connections, which also publishes its size to the other processes."""
 
     def __init__(self, counts: ConnectionCounts) -> None:
         super().__init__()
@@ -91,7 +97,7 @@ class OpenConnections(set[Any]):
 
 
 class Acceptor:
-    """Accepts connections on bound sockets, from the moment that it is made until `close`. Needs a running loop."""
+    """Accepts connections on bound sockets from its creation until `close`. Needs a running event loop."""
 
     def __init__(
         self,
@@ -107,7 +113,7 @@ class Acceptor:
         self._tasks = [asyncio.create_task(self._accept_all(each)) for each in sockets]
 
     async def close(self) -> None:
-        """What is not accepted yet is left to the other processes."""
+        """Stops accepting. Connections not accepted yet are left to the other processes."""
         self._counts.leave()
         for task in self._tasks:
             task.cancel()
@@ -126,7 +132,7 @@ class Acceptor:
                 await self._open(connection)
 
     async def _open(self, connection: socket.socket) -> None:
-        """To its end, so that this connection is counted before the next one is accepted."""
+        """Opens a connection completely, so that it is counted before the next one is accepted."""
         connection.setblocking(False)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(self._make_protocol, connection)
@@ -135,7 +141,7 @@ class Acceptor:
 
 
 async def _explain(error: OSError) -> None:
-    """That another process was first, or that the client has left, is nothing to speak of."""
+    """Logs an error, unless another process was faster or the client has disconnected."""
     if error.errno in EXHAUSTED:
         log.error("no connection can be accepted", error=error.strerror)
         await asyncio.sleep(EXHAUSTED_S)

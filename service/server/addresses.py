@@ -12,24 +12,24 @@ from pathlib import Path
 from jobs.errors import InvalidSettings
 from jobs.settings import Settings
 
-NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # a name may also stand for an address that this machine lacks
+NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # a name may resolve to an address that this machine lacks
 
 
 class Addresses:
-    """Bound sockets, in the hands of a process that listens on them or keeps them for those that do."""
+    """Bound sockets, held by a process that listens on them or keeps them for others."""
 
     def __init__(self, sockets: Sequence[socket.socket], path: Path | None = None) -> None:
         self.sockets = sockets
-        self._path = path  # of the Unix socket, where it is this process's to remove
+        self._path = path  # path of the Unix socket, if this process must remove it
 
     @classmethod
     def inherited(cls, descriptors: Iterable[int]) -> Addresses:
-        """Those that another process bound."""
+        """Sockets that another process bound."""
         return cls([socket.socket(fileno=each) for each in descriptors])
 
     @property
     def port(self) -> int:
-        """The port that was bound, also where 0 was set."""
+        """The bound port, also if the setting is 0."""
         return _port_of(self.sockets)
 
     def close(self) -> None:
@@ -41,9 +41,8 @@ class Addresses:
 
 
 def bind(settings: Settings) -> Addresses:
-    """Bound and not yet listening: a connection is refused until a process that answers it listens.
-
-    Raises InvalidSettings where an address cannot be used.
+    """Binds without listening: connections are refused until an API process listens. Raises InvalidSettings if an
+    address cannot be used.
     """
     bound = _bind_port(settings.host, settings.port)
     if settings.unix_socket is None:
@@ -62,7 +61,7 @@ def _port_of(sockets: Sequence[socket.socket]) -> int:
 
 
 def _bind_port(host: str, port: int) -> list[socket.socket]:
-    """A socket for each address that the host's name stands for, all on one port."""
+    """A socket for each address that the host name resolves to, all with the same port."""
     bound: list[socket.socket] = []
     refused: OSError | None = None
     try:
@@ -103,8 +102,9 @@ def _bind_one(family: int, address: tuple[object, ...]) -> socket.socket:
 
 
 def _bind_path(path: Path, mode: int) -> socket.socket:
-    """Takes the place of a socket that no one listens on any more. Nobody can connect before the mode is set, as the
-    socket does not listen yet."""
+    """Binds a Unix socket, replacing one on which nobody listens any more. Nobody can connect before the mode is set,
+    because the socket does not listen yet.
+    """
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _remove_left(path)
@@ -120,7 +120,7 @@ def _bind_path(path: Path, mode: int) -> socket.socket:
 
 
 def _remove_left(path: Path) -> None:
-    """Removes the socket of a process that was killed. Raises OSError where the path is anything else."""
+    """Removes the socket of a killed process. Raises OSError if the path is anything else."""
     try:
         is_socket = stat.S_ISSOCK(os.lstat(path).st_mode)
     except FileNotFoundError:

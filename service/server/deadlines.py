@@ -1,5 +1,5 @@
-"""What the server itself must guard against, before any application code runs: clients that send nothing, or a byte at
-a time, or headers or chunks without end. uvicorn has no limit for any of these.
+"""Limits on clients that send nothing, or a byte at a time, or endless headers or chunks. The server enforces them
+before any application code runs; uvicorn has no such limits.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from service.server.sending import Unsent
 
 MAX_HEAD_BYTES = 64 << 10  # request line and headers
 MAX_HEADERS = 200
-MIN_BYTES = 1 << 10  # of a body within one receive timeout; more where its length says that it would take too long
+MIN_BYTES = 1 << 10  # of a body within one receive timeout; more if a long body would otherwise take too long
 FREE_CHUNKS, CHUNK_MEAN_BYTES = 16_384, 512  # chunks of a body, beyond which their mean size must not be smaller
-DISCARD_BYTES = 128 << 20  # of a body that was answered before its end; more is cut off
-BUFFER_BYTES, MAX_BUFFERS = 1 << 20, 32  # that large bodies come through; where all are in use, they are copied
+DISCARD_BYTES = 128 << 20  # rest of a body that was answered before its end; beyond this the connection is closed
+BUFFER_BYTES, MAX_BUFFERS = 1 << 20, 32  # buffers for receiving large bodies; if all are in use, bodies are copied
 MAX_CONNECTIONS = 4096  # over all API processes
 
 
@@ -45,12 +45,12 @@ class LimitedProtocol(LingeringProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._stage: Literal["idle", "head", "body"] = "idle"
-        self._stage_at = self._heard_at = self._window_at = self.loop.time()  # when it began; the last bytes came; …
-        self._window_bytes = 0  # … bytes are counted since
-        self._head_bytes = self._parsed_head_bytes = 0  # in pieces with nothing else in them; as the parser told them
-        self._heads = 0  # that began on this connection
+        self._stage_at = self._heard_at = self._window_at = self.loop.time()  # stage began; bytes last received; …
+        self._window_bytes = 0  # … bytes received since then
+        self._head_bytes = self._parsed_head_bytes = 0  # in pieces of nothing but head; as counted from the parser
+        self._heads = 0  # heads begun on this connection
         self._body_bytes = self._chunks = self._discarded_bytes = 0
-        self._min_bytes = MIN_BYTES  # of this body, within one receive timeout
+        self._min_bytes = MIN_BYTES  # minimum for this body within one receive timeout
         self._refusal: MatmulError | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -74,12 +74,12 @@ class LimitedProtocol(LingeringProtocol):
         self._hear(len(data))
         heads, was_head = self._heads, self._stage == "head"
         super().data_received(data)
-        if was_head and self._stage == "head" and self._heads == heads:  # else the parser told of what is a head in it
+        if was_head and self._stage == "head" and self._heads == heads:  # otherwise the parser counted the head in it
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._refuse(_head_too_large())
 
-    # ---- what the parser calls; an error raised here reaches `send_400_response` ----
+    # ---- called by the parser; an error raised here reaches `send_400_response` ----
     def on_message_begin(self) -> None:
         super().on_message_begin()
         if self._is_replayed:
@@ -100,8 +100,9 @@ class LimitedProtocol(LingeringProtocol):
             self._count_head(len(name) + len(value))
 
     def _count_head(self, size: int) -> None:
-        """Beside what `data_received` counts, of which the parser tells only once a header is whole: a whole head may
-        come in one piece, with a body behind it."""
+        """Counts head bytes reported by the parser, in addition to those counted by `data_received`: a whole head may
+        arrive in one piece, followed by a body, and the parser reports a header only when it is complete.
+        """
         self._parsed_head_bytes += size
         if self._parsed_head_bytes > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS:
             self._stop_parsing(_head_too_large())
@@ -142,18 +143,19 @@ class LimitedProtocol(LingeringProtocol):
             return
         self._stage = "idle"
         if self.cycle.response_complete and not self.transport.is_closing():
-            self._unset_keepalive_if_required()  # the answer came first, and the timer that it set went with the body
+            self._unset_keepalive_if_required()  # the answer came first, and its timer was cancelled by the body
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
 
-    # ---- deadlines: one timer, which looks what there is to wait for ----
+    # ---- deadlines: one timer, which checks what the connection waits for ----
     def _look_again_in(self, seconds: float) -> None:
         self._timer = self.loop.call_later(seconds, self._look)
 
     def _look(self) -> None:
-        """Ends what takes too long, and says when to look again. A connection that idles between requests has a timer
-        of uvicorn's, and one that is closed has nothing to wait for once all is sent."""
+        """Closes connections that take too long, and schedules the next check. A connection that is idle between
+        requests has a timer of uvicorn, and a closing one has nothing to wait for once everything is sent.
+        """
         self._timer = None
         now = self.loop.time()
         sending_left_s = self.sending_left_s(now)
@@ -174,7 +176,7 @@ class LimitedProtocol(LingeringProtocol):
             self._refuse(RequestTimedOut(f"The request's {self._stage} did not arrive in time; send it again."))
 
     def _patience_s(self, now: float) -> float | None:
-        """How much longer to wait for the client; None where it is not the client's turn."""
+        """How much longer to wait for the client, in seconds; None if the server is not waiting for the client."""
         if self._stage == "body":
             return self._body_patience_s(now)
         if self._stage == "head" or self.cycle is None:
@@ -182,7 +184,7 @@ class LimitedProtocol(LingeringProtocol):
         return None
 
     def _body_patience_s(self, now: float) -> float:
-        if self.flow.read_paused:  # it is this side that does not read
+        if self.flow.read_paused:  # this side is not reading
             self._heard_at = self._window_at = now
         elif now - self._window_at >= self.receive_timeout_s:
             if self._window_bytes < self._min_bytes:
@@ -199,7 +201,7 @@ class LimitedProtocol(LingeringProtocol):
         self._refuse(self._refusal or MalformedRequest())
 
     def _refuse(self, error: MatmulError) -> None:
-        """Answers in the place of the request that is coming in, and closes the connection."""
+        """Answers the request that is being received with an error, and closes the connection."""
         if not self.transport.is_closing() and self._last_words is None:
             cycle = self.cycle if self._stage == "body" else None
             self.end_with(_raw_response(error, {} if cycle is None else cycle.scope), cycle)
@@ -212,8 +214,9 @@ def _head_too_large() -> HeadersTooLarge:
 
 
 def _raw_response(error: MatmulError, request: Mapping[str, Any]) -> bytes:
-    """The problem document as bytes on the wire: no application is there to send it. `request`: the scope of the one
-    that it answers, empty where its head is not there."""
+    """The problem document as raw HTTP, because no application sends it. `request`: the scope of the request; empty if
+    its head was not received.
+    """
     request_id = request_id_of(Headers(raw=request.get("headers", [])))
     scope: dict[str, Any] = {"path": request.get("path", "/"), "state": {"request_id": request_id}}
     headers_out = {"connection": "close", "x-request-id": request_id}
@@ -223,7 +226,7 @@ def _raw_response(error: MatmulError, request: Mapping[str, Any]) -> bytes:
 
 
 def protocol_class(settings: Settings, share: Share = ALONE) -> type[asyncio.Protocol]:
-    """What uvicorn's `http` setting takes."""
+    """The protocol class for uvicorn's `http` setting."""
     limits = {
         "receive_timeout_s": settings.receive_timeout_s,
         "send_timeout_s": settings.send_timeout_s,

@@ -1,5 +1,6 @@
-"""uvicorn's httptools protocol where it counts down a body itself, past the parser: large ones, which a receiver reads
-with few steps and copies, and those that came with an Upgrade, which the parser would take for the other protocol's.
+"""uvicorn's httptools protocol, extended to read some bodies without the parser: large ones, which a receiver reads
+with few steps and copies, and those of requests with an Upgrade header, which the parser would treat as the other
+protocol's data.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ CHUNKED_HEAD = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class LargeBodyProtocol(SendingProtocol, Connection):
-    """Once a head is parsed its body, of declared length, may pass here; a fresh parser reads what follows it."""
+    """After the head is parsed, a body of declared length may bypass the parser; a new parser reads what follows it."""
 
     buffers: ClassVar[Buffers]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._pieces: Pieces | None = None  # of the large body that comes
-        self._left_bytes = 0  # of a body that passes here; 0 where the parser is at work
-        self._chunks_follow = False  # a chunked body comes that the parser stopped before
-        self._is_replayed = False  # the head that the parser reads is not the client's
+        self._pieces: Pieces | None = None  # of the large body being received
+        self._left_bytes = 0  # of a body that bypasses the parser; 0 while the parser is active
+        self._chunks_follow = False  # the parser stopped before a chunked body
+        self._is_replayed = False  # the parser is reading a synthetic head, not the client's
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -38,7 +39,7 @@ class LargeBodyProtocol(SendingProtocol, Connection):
             self._read_by(Receiver(self, self._left_bytes, self.buffers))
 
     def _read_by(self, protocol: asyncio.BaseProtocol) -> None:
-        """The transport asks its protocol how to read only when it begins to."""
+        """Makes the transport read with this protocol: it checks how to read only when reading starts."""
         is_reading = not self.flow.read_paused
         if is_reading:
             self.transport.pause_reading()
@@ -46,7 +47,7 @@ class LargeBodyProtocol(SendingProtocol, Connection):
         if is_reading:
             self.transport.resume_reading()
 
-    # ---- what a receiver calls ----
+    # ---- called by a receiver ----
     def body_received(self, size: int) -> None:
         self._left_bytes -= size
 
@@ -64,10 +65,10 @@ class LargeBodyProtocol(SendingProtocol, Connection):
         self._read_by(self)
 
     def _parse(self, data: bytes) -> bytes | None:
-        """What the parser left of it."""
+        """Parses data; returns what the parser left over."""
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:  # no other protocol is spoken here: on with HTTP
+        except httptools.HttpParserUpgrade as upgrade:  # no other protocol is supported: continue with HTTP
             self._take_new_parser()
             return data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
@@ -75,7 +76,7 @@ class LargeBodyProtocol(SendingProtocol, Connection):
         return None
 
     def _pass(self, data: bytes) -> bytes | None:
-        """What follows the body."""
+        """Passes body bytes on; returns what follows the body."""
         piece = data if len(data) <= self._left_bytes else data[: self._left_bytes]
         self.on_body(piece)
         if self._left_bytes:
@@ -85,7 +86,7 @@ class LargeBodyProtocol(SendingProtocol, Connection):
         return data[len(piece) :]
 
     def _take_new_parser(self) -> None:
-        """One that knows nothing of what came before, but that chunks follow, where they do."""
+        """Creates a new parser without earlier state, except that chunks follow, if they do."""
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
         if self._chunks_follow:
@@ -125,7 +126,5 @@ class LargeBodyProtocol(SendingProtocol, Connection):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if (
-            not self._left_bytes and not self._chunks_follow
-        ):  # else it is the parser, which takes an Upgrade for the end
+        if not self._left_bytes and not self._chunks_follow:  # otherwise the parser, which takes an Upgrade for the end
             super().on_message_complete()

@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn with our limits, in one process of as many as answer on the same sockets."""
+"""The HTTP server: uvicorn with the service's limits. Several processes may run it on the same sockets."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from service.server.addresses import Addresses
 from service.server.deadlines import protocol_class
 
 KEEP_ALIVE_S = 30  # how long a connection may idle between requests
-SHUTDOWN_S = 10  # for answers under way
+SHUTDOWN_S = 10  # for answers in progress
 
 
 class Server(uvicorn.Server):
-    """Answers on these addresses. When it stops, it sends those who wait for a job home first: stopping does not wait
-    for them."""
+    """A server on these addresses. When it stops, it first wakes callers who wait for a job, so that stopping does not
+    wait for them.
+    """
 
     def __init__(self, config: uvicorn.Config, app: FastAPI, addresses: Addresses, counts: ConnectionCounts) -> None:
         super().__init__(config)
@@ -32,7 +33,7 @@ class Server(uvicorn.Server):
         self._acceptor: Acceptor | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=[])  # all but listening, which uvicorn would leave to the first who looks
+        await super().startup(sockets=[])  # everything except listening: uvicorn would let any process accept
         self.server_state.connections = OpenConnections(self._counts)
         await self._counts.all_there()
         self._acceptor = Acceptor(self._addresses.sockets, self._counts, self._make_protocol)
@@ -58,7 +59,7 @@ def make_server(
     settings: Settings, addresses: Addresses, counts: ConnectionCounts | None = None, share: Share = ALONE
 ) -> Server:
     """Raises InvalidSettings, WrongLayout."""
-    make_matrix_store(settings)  # what is wrong with its place is one sentence here, and a traceback once uvicorn runs
+    make_matrix_store(settings)  # reports a bad directory in one sentence; once uvicorn runs it would be a traceback
     claim_layout(settings)
     app = create_app(settings, share)
     config = uvicorn.Config(
@@ -78,7 +79,7 @@ def make_server(
 
 
 def _allow_connections() -> None:
-    """As many open files as the system lets this process have: each connection is one."""
+    """Raises the limit of open files as far as the system allows: each connection takes one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -86,7 +87,7 @@ def _allow_connections() -> None:
 def serve(
     settings: Settings, addresses: Addresses, counts: ConnectionCounts | None = None, share: Share = ALONE
 ) -> None:
-    """Until SIGTERM or SIGINT, and then until the answers under way are sent. Raises InvalidSettings."""
+    """Serves until SIGTERM or SIGINT, then finishes the answers in progress. Raises InvalidSettings."""
     try:
         server = make_server(settings, addresses, counts, share)
         _allow_connections()

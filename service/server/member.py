@@ -1,4 +1,4 @@
-"""`python -m service.server.member`: one of several API processes. Who starts it hands it what they share; see
+"""`python -m service.server.member`: one of several API processes. Its parent passes it the shared resources; see
 `service/local/api.py`.
 """
 
@@ -19,7 +19,7 @@ from service.server.main import serve
 
 
 def command(addresses: Addresses, counts: int, share: Share) -> list[str]:
-    """What starts this process, once it inherits these descriptors."""
+    """The command line of this process, which inherits these descriptors."""
     options = {
         "listen": ",".join(str(each.fileno()) for each in addresses.sockets),
         "counts": counts,

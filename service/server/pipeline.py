@@ -1,5 +1,5 @@
-"""uvicorn's httptools protocol where requests come faster than they are answered: each answer, a refusal too, stands in
-the place of its request, and all of them learn that the client is gone.
+"""uvicorn's httptools protocol, extended for pipelined requests: answers, including refusals, are sent in the order of
+their requests, and all pending requests learn when the client disconnects.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 
 class PipelinedProtocol(HttpToolsProtocol):
-    """Keeps the cycle that is being answered: uvicorn only knows the one whose request came last."""
+    """Remembers the cycle that is being answered; uvicorn only knows that of the latest request."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._answering: RequestResponseCycle | None = None
-        self._last_words: bytes | None = None  # a refusal that waits until what came before it is answered
+        self._last_words: bytes | None = None  # a refusal that waits until earlier requests are answered
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
@@ -23,7 +23,7 @@ class PipelinedProtocol(HttpToolsProtocol):
 
     @property
     def is_answering(self) -> bool:
-        """Whether a request that came whole, or its first part, has no complete answer yet."""
+        """Whether a request that has been received, entirely or in part, has no complete answer yet."""
         return bool(self.pipeline) or (self._answering is not None and not self._answering.response_complete)
 
     def data_received(self, data: bytes) -> None:
@@ -44,8 +44,9 @@ class PipelinedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def end_with(self, words: bytes, own: RequestResponseCycle | None) -> None:
-        """Closes the connection after `words`, the answer to the request that is coming in. `own` is that request's
-        cycle, where its head came whole. What came before it is answered first."""
+        """Sends `words`, the answer to the request being received, and closes the connection, after earlier requests
+        are answered. `own` is that request's cycle, if its head is complete.
+        """
         if own is not None and own is self._answering and not own.response_complete:
             _send_home(own)
             if not own.response_started:
@@ -62,6 +63,6 @@ class PipelinedProtocol(HttpToolsProtocol):
 
 
 def _send_home(cycle: RequestResponseCycle) -> None:
-    """The application stops reading, and its answer goes nowhere."""
+    """Makes the application stop reading, and discards its answer."""
     cycle.disconnected = True
     cycle.message_event.set()

@@ -1,4 +1,4 @@
-"""A large body on its way from the socket: read into buffers that are used again, and passed on when they are full."""
+"""Receives a large body from the socket into reusable buffers, and passes them on when they are full."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from jobs.formats.buffers import Buffers
 
 SCRATCH_BYTES = 64 << 10
-FLUSH_S = 0.05  # what came is passed on after so long
+FLUSH_S = 0.05  # received bytes are passed on at the latest after this time
 MIN_VIEW_BYTES = 256 << 10  # less is copied: a view keeps its whole buffer
-MUCH_BYTES = 256 << 10  # that wait for their application: no more is read
+MUCH_BYTES = 256 << 10  # waiting for their application, above which reading pauses
 _SCRATCH = memoryview(bytearray(SCRATCH_BYTES))  # each read's bytes are copied before the next one
 
 
 class Connection(asyncio.BaseProtocol):
-    """What a receiver needs of the HTTP protocol whose place it takes."""
+    """What a receiver needs of the HTTP protocol that it replaces."""
 
     flow: FlowControl
     loop: asyncio.AbstractEventLoop
 
     @abstractmethod
     def body_received(self, size: int) -> None:
-        """So many bytes came; they are passed on later."""
+        """Reports that `size` bytes were received; they are passed on later."""
 
     @abstractmethod
     def pass_on(self, piece: bytes | memoryview) -> None:
-        """The body's next bytes."""
+        """Passes on the body's next bytes."""
 
     @abstractmethod
     def body_ended(self) -> None:
-        """All bytes have been passed on."""
+        """Reports that all bytes have been passed on."""
 
 
 class Receiver(asyncio.BufferedProtocol):
-    """Stands in for a connection's HTTP protocol until `missing_bytes` have come. Reads no byte beyond them."""
+    """Replaces a connection's HTTP protocol until `missing_bytes` have been received. Reads no byte beyond them."""
 
     def __init__(self, connection: Connection, missing_bytes: int, buffers: Buffers) -> None:
         self._connection = connection
         self._missing_bytes = missing_bytes
         self._buffers = buffers
-        self._buffer: memoryview | None = None  # None: where nothing waits to be passed on
+        self._buffer: memoryview | None = None  # None if nothing waits to be passed on
         self._filled_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -78,7 +78,7 @@ class Receiver(asyncio.BufferedProtocol):
             piece = buffer[:filled_bytes]
             self._connection.pass_on(piece if filled_bytes >= MIN_VIEW_BYTES else bytes(piece))
 
-    # ---- what is not reading ----
+    # ---- everything but reading ----
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -92,7 +92,7 @@ class Receiver(asyncio.BufferedProtocol):
 
 
 class Pieces:
-    """What was passed on of one request's body, until its application takes it, in place of uvicorn's copies."""
+    """The received pieces of one request's body until the application takes them, instead of uvicorn's copies."""
 
     def __init__(self, cycle: Any) -> None:
         self._cycle = cycle
@@ -109,7 +109,7 @@ class Pieces:
         self._cycle.message_event.set()
 
     async def receive(self) -> Any:
-        """uvicorn's message, and what it had before comes first."""
+        """The ASGI message with the next pieces; pieces that uvicorn already had come first."""
         message = await self._receive()
         if message["type"] == "http.request" and self._waiting:
             if not message["body"]:

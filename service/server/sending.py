@@ -1,4 +1,6 @@
-"""Clients that do not read: how long a reply may lie here, and how much of all replies together."""
+"""Limits on clients that do not read: how long a reply may stay unsent, and how many bytes all unsent replies may
+have.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from typing import Any, ClassVar
 from service.server.pipeline import PipelinedProtocol
 
 MIN_SEND_BYTES_S = 4 << 10  # of a reply; a client that takes less than this each second is not waited for
-UNSENT_BYTES = 256 << 20  # of all connections whose application waits; past it, the longest wait ends
-KERNEL_UNSENT_BYTES = 128 << 10  # of one connection, that the system holds beside what is on its way
+UNSENT_BYTES = 256 << 20  # of all connections whose application waits; beyond it, the one that waits longest is closed
+KERNEL_UNSENT_BYTES = 128 << 10  # of one connection that the kernel holds in addition to bytes in flight
 
-# A client that vanished without a word, as behind a NAT that forgot it: asked after IDLE_S, then COUNT times.
+# Keepalive for clients that vanished silently, such as behind a NAT: probed after IDLE_S, then COUNT times.
 KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_COUNT = 15, 5, 3
-USER_TIMEOUT_MS = 30_000  # for bytes that were sent and never acknowledged
+USER_TIMEOUT_MS = 30_000  # for bytes that were sent but not acknowledged
 _OPTIONS = (
     ("TCP_KEEPIDLE", KEEPALIVE_IDLE_S),
     ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S),
@@ -27,7 +29,7 @@ _OPTIONS = (
 
 
 class Unsent:
-    """What waits to be sent on all connections of a process whose clients do not keep up, the longest wait first."""
+    """The unsent bytes of all connections of a process with slow clients, longest wait first."""
 
     def __init__(self, max_bytes: int = UNSENT_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -35,7 +37,9 @@ class Unsent:
         self.bytes = 0
 
     def add(self, transport: asyncio.Transport, size: int) -> None:
-        """Aborts those that wait the longest where all together have too much; never the only one."""
+        """Adds unsent bytes. If the total is too large, aborts the connections that have waited longest, but never the
+        only one.
+        """
         self._waiting[transport] = size
         self.bytes += size
         while self.bytes > self._max_bytes and len(self._waiting) > 1:
@@ -48,15 +52,15 @@ class Unsent:
 
 
 class SendingProtocol(PipelinedProtocol):
-    """Counts what the client takes of a reply, in windows of `send_timeout_s`."""
+    """Counts the bytes of a reply that the client reads, in windows of `send_timeout_s`."""
 
     send_timeout_s: ClassVar[float]
     unsent: ClassVar[Unsent]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._paused_bytes = 0  # what was unsent when the application had to wait; 0 where it need not
-        self._taken_bytes = 0  # by the client since the window began, but for those of a wait under way
+        self._paused_bytes = 0  # unsent bytes when the application had to wait; 0 if it need not
+        self._taken_bytes = 0  # read by the client since the window began, except during a current wait
         self._sending_at: float | None = None  # when the window began; None while nothing is unsent
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -85,7 +89,9 @@ class SendingProtocol(PipelinedProtocol):
         self._sending_at, self._taken_bytes = now, 0
 
     def sending_left_s(self, now: float) -> float | None:
-        """How much longer to wait for the client to read; 0 where it does not, None where it has nothing to read."""
+        """How much longer to wait for the client to read, in seconds; 0 if it reads too slowly, None if it has nothing
+        to read.
+        """
         unsent = self.transport.get_write_buffer_size()
         if not unsent:
             self._sending_at = None
@@ -105,11 +111,11 @@ class SendingProtocol(PipelinedProtocol):
 
 
 def _watch_over(connection: Any) -> None:
-    """Has the system look whether the client's host is still there. `connection` is a socket, or None."""
+    """Turns on TCP keepalive for the client's connection. `connection` is a socket, or None."""
     if connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
         return
-    with suppress(OSError):  # it was closed meanwhile
+    with suppress(OSError):  # it was closed in the meantime
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _OPTIONS:
-            if (option := getattr(socket, name, None)) is not None:  # they are Linux'
+            if (option := getattr(socket, name, None)) is not None:  # these options exist only on Linux
                 connection.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -14,7 +14,7 @@ AUTO = "auto"
 
 
 def demand_of(options: MatmulOptions, *, has_c: bool) -> Demand:
-    """Raises InvalidRequest where options contradict each other."""
+    """The demand in a request's options. Raises InvalidRequest if options contradict each other."""
     if options.tolerance is None and options.tolerance_kind is not None:
         raise InvalidRequest(
             "tolerance_kind is given without tolerance; send tolerance, or leave tolerance_kind out.",
@@ -29,8 +29,9 @@ def demand_of(options: MatmulOptions, *, has_c: bool) -> Demand:
 
 
 def demanded(kernels: Sequence[Kernel], options: MatmulOptions, demand: Demand, problem: Problem) -> tuple[Kernel, ...]:
-    """Those that meet the demand on operands that are benign to them: what others take, a worker finds out. Raises
-    InvalidRequest."""
+    """The kernels that meet the demand for benign operands; for other operands the worker decides. Raises
+    InvalidRequest.
+    """
     fit = tuple(kernel for kernel in kernels if demand.is_met(kernel, problem))
     if not fit:
         where = "of the catalogue" if options.kernel == AUTO else f"called {options.kernel}"
@@ -39,5 +40,5 @@ def demanded(kernels: Sequence[Kernel], options: MatmulOptions, demand: Demand, 
 
 
 def field_of(demand: Demand) -> str:
-    """That is to blame where it cannot be met."""
+    """The field to blame if the demand cannot be met."""
     return "reproducible" if demand.tolerance is None else "tolerance"

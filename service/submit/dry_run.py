@@ -27,7 +27,7 @@ from service.submit.plan import AUTO, ProductPlan
 
 
 class ProductDryRun(Strict):
-    """What a product would be computed by."""
+    """The result of a dry run: the kernel and device that would compute the product."""
 
     kernel: str = Field(description="Kernel that the tables shipped with the service choose.", examples=["cpu_blas"])
     config: dict[str, int] = Field(description="Its full tile config.")
@@ -45,7 +45,7 @@ class ProductDryRun(Strict):
 
 
 def dry_run(context: Context, operands: OperandResolver, asked: MatmulInput) -> ProductDryRun:
-    """Raises InvalidRequest and its kin, NoWorkers, NoWorkerForKernel."""
+    """The dry run of a product. Raises InvalidRequest and its subclasses, NoWorkers, NoWorkerForKernel."""
     plan, workers = _planned(operands, asked), context.workers.now()
     queue = choose_queue(asked.options, plan, workers)
     able = [each for each in workers if each.queue == queue and each.runs_one_of(plan.kernels, plan.problem.dtype)]
@@ -75,7 +75,7 @@ def dry_run(context: Context, operands: OperandResolver, asked: MatmulInput) -> 
 
 
 def _planned(operands: OperandResolver, asked: MatmulInput) -> ProductPlan:
-    """With what its job's request would say of a matrix by its own transpose."""
+    """The plan, which also recognises the product of a matrix and its own transpose, as the job would."""
     plan, options = operands.plan(asked), asked.options
     a, b = (operands.refer(getattr(asked, name), name, plan.operand_dtype, in_record=False) for name in NEEDED)
     is_all = not options.activation and not options.output_dtype and options.alpha == 1.0 and len(asked.operands) == 2

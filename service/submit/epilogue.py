@@ -1,4 +1,4 @@
-"""`alpha`, `beta`, `c` and `bias` of a request: what A·B becomes before it is delivered."""
+"""Checks `alpha`, `beta`, `c` and `bias` of a request, which transform A·B before it is delivered."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from service.bodies.options import MatmulOptions
 from service.submit.operand_type import OperandType
 
 FACTORS = ("alpha", "beta")
-LOWEST, HIGHEST = -(2**31), 2**31 - 1  # of a factor of integers
+LOWEST, HIGHEST = -(2**31), 2**31 - 1  # of a factor of an integer product
 
 
 def beta_of(options: MatmulOptions, has_c: bool) -> float | tuple[float, float]:
-    """Who sends C without a factor wants it added."""
+    """The factor of C; 1 if C is given without a factor."""
     return (1.0 if has_c else 0.0) if options.beta is None else options.beta
 
 
 def check_epilogue(
     options: MatmulOptions, problem: Problem, c: OperandType | None, bias: OperandType | None = None
 ) -> None:
-    """`c`, `bias`: where there is one by now. Raises InvalidRequest, UnsupportedDType, ShapeMismatch."""
+    """Checks the epilogue. `c`, `bias`: given if already known. Raises InvalidRequest, UnsupportedDType,
+    ShapeMismatch.
+    """
     for name in FACTORS:
         factor = getattr(options, name)
         if factor is not None:

@@ -1,4 +1,4 @@
-"""`group_sizes` of a request: whether rows of A and matrices of B go together so."""
+"""Checks `group_sizes` of a request against the rows of A and the matrices of B."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kernels.model.groups import MAX_GROUPS, with_groups
 from kernels.model.numerics import Problem
 from service.bodies.options import MatmulOptions
 
-# What a grouped product does not have: options, and operands beside A and B.
+# What a grouped product does not support: some options, and operands other than A and B.
 OTHERS = ("transpose_a", "alpha", "beta", "activation", "output_dtype", "tolerance", "tolerance_kind", "reproducible")
 NEEDED = frozenset({"a", "b"})
 
 
 def check_alone(options: MatmulOptions, operands: Iterable[str]) -> None:
-    """Raises InvalidRequest where there are groups and more than a plain product of each is asked for."""
+    """Raises InvalidRequest if there are groups together with options or operands that groups do not support."""
     if options.group_sizes is None:
         return
     usual = MatmulOptions()
@@ -31,7 +31,9 @@ def check_alone(options: MatmulOptions, operands: Iterable[str]) -> None:
 
 
 def grouped(problem: Problem, sizes: tuple[int, ...], a: tuple[int, ...], b: tuple[int, ...]) -> Problem:
-    """The grouped product of operands of these shapes, which fit each other without groups. Raises ShapeMismatch."""
+    """The grouped problem for operands of these shapes, whose other dimensions are known to fit. Raises
+    ShapeMismatch.
+    """
     if len(a) == 3:
         raise ShapeMismatch(f"a is {_told(a)}, but with group_sizes it has rows and columns alone.", field="a")
     if len(b) != 3:

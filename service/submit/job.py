@@ -1,4 +1,4 @@
-"""From a new job to a recorded one, the same way for products and benchmarks. For worker threads."""
+"""Records new jobs, in the same way for products and benchmarks. For worker threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.context import Context
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The job of a request: recorded for it or, where its Idempotency-Key was used before, for the first one."""
+    """The job of a request: newly recorded, or the first request's job if its Idempotency-Key was used before."""
 
     job: Job
     asked: NewJob | None = None  # what was recorded for it
@@ -52,7 +52,7 @@ def submit_job(
             idempotency=key,
         )
     except StoreUnavailable:
-        raise  # the job may be recorded all the same, and then needs its operands; they go when their time is up
+        raise  # the job may have been recorded all the same and need its operands; otherwise they expire
     except MatmulError:
         drop()
         raise

@@ -1,4 +1,4 @@
-"""Matrices by their ids, in the store or, small products, in the records of their jobs. For worker threads."""
+"""Finds matrices by id, in the store or, for small products, in the records of their jobs. For worker threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.context import Context
 
 
 def find_matrix(context: Context, matrix_id: str, *, owner: str) -> tuple[MatrixInfo, PackedMatrix | None]:
-    """The matrix and, where it is in a job's record, its elements. Raises MatrixNotFound."""
+    """The matrix, with its elements if it is in a job's record. Raises MatrixNotFound."""
     try:
         return context.store.info(matrix_id, owner=owner), None
     except MatrixNotFound:
@@ -19,7 +19,9 @@ def find_matrix(context: Context, matrix_id: str, *, owner: str) -> tuple[Matrix
 
 
 def product_in_record(context: Context, matrix_id: str, *, owner: str) -> tuple[MatrixInfo, PackedMatrix]:
-    """Raises MatrixNotFound where that is no small product, or is kept no longer."""
+    """The product in a job's record. Raises MatrixNotFound if the id is not that of a small product, or it has
+    expired.
+    """
     if (named := job_of_product(matrix_id)) is None:
         raise MatrixNotFound
     job_id, attempt = named
@@ -41,7 +43,7 @@ def _info(context: Context, matrix_id: str, job: Job) -> MatrixInfo:
 
 def delete_matrix(context: Context, matrix_id: str, *, owner: str) -> None:
     """Raises MatrixNotFound."""
-    context.known_matrices.forget(owner, matrix_id)  # else what is deleted crowds out what is used
+    context.known_matrices.forget(owner, matrix_id)  # otherwise deleted matrices displace used ones
     try:
         context.store.delete(matrix_id, owner=owner)
     except MatrixNotFound:

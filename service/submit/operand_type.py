@@ -9,8 +9,8 @@ from kernels.model.numerics import DTypeName
 
 @dataclass(frozen=True, slots=True)
 class OperandType:
-    """What an operand is, apart from its elements."""
+    """The type, shape and kind of an operand."""
 
     dtype: DTypeName
     shape: tuple[int, ...]
-    adopts_dtype: bool = False  # made from a seed: `dtype` was its default, no claim about it
+    adopts_dtype: bool = False  # made from a seed without a type: `dtype` is only a default

@@ -1,4 +1,4 @@
-"""From an operand as asked for to what it is, and to how the job record names it. For worker threads."""
+"""Resolves requested operands: their type and shape, and their reference in the job's record. For worker threads."""
 
 from __future__ import annotations
 
@@ -39,10 +39,12 @@ class OperandResolver:
         self._owner = owner
         self._known: dict[str, tuple[MatrixInfo, PackedMatrix | None]] = {}
         self._jobs: dict[str, Job] = {}
-        self._assumed: list[str] = []  # ids of matrices that the store was not asked about
+        self._assumed: list[str] = []  # ids of matrices planned from the cache, not looked up in the store
 
     def assume(self, asked: MatmulInput) -> bool:
-        """Whether all stored operands were asked for before. They are then planned with as they were."""
+        """Whether all stored operands are known from earlier requests; they are then planned without asking the
+        store.
+        """
         refs = [operand.matrix for operand in asked.operands.values() if isinstance(operand, MatrixRef)]
         infos = [self._context.known_matrices.find(self._owner, matrix_id) for matrix_id in refs]
         known = [info for info in infos if info is not None]
@@ -57,7 +59,7 @@ class OperandResolver:
         return bool(self._assumed)
 
     def assume_nothing(self) -> None:
-        """The store is asked from now on."""
+        """Looks operands up in the store from now on."""
         for matrix_id in self._assumed:
             self._known.pop(matrix_id, None)
             self._context.known_matrices.forget(self._owner, matrix_id)
@@ -73,7 +75,7 @@ class OperandResolver:
         return self._plan(asked)
 
     def check(self, asked: MatmulInput) -> None:
-        """For readers, which ask before the elements have come, and before C has."""
+        """Validates operands for readers, before the elements, and possibly C, have arrived."""
         self._plan(asked)
 
     def _plan(self, asked: MatmulInput) -> ProductPlan:
@@ -98,7 +100,7 @@ class OperandResolver:
         return plan
 
     def _type_in_store(self, operand: Operand, name: str, usual: DTypeName) -> OperandType:
-        """Of one that is in the store, or will be: records of jobs have no place for it."""
+        """The type of an operand that is, or will be, in the store, because job records cannot hold it."""
         kind = self._type_of(operand, name, usual)
         is_of_record = isinstance(operand, MatrixRef) and self._stored(operand.matrix)[1] is not None
         if isinstance(operand, JobRef) or is_of_record:
@@ -106,7 +108,7 @@ class OperandResolver:
         return kind
 
     def _type_of(self, operand: Operand, name: str, usual: DTypeName) -> OperandType:
-        """`usual`: the element type where it names none."""
+        """The type of an operand; `usual` is the element type if it has none of its own."""
         try:
             match operand:
                 case Upload():
@@ -135,9 +137,7 @@ class OperandResolver:
         return OperandType(dtype, spec.shape, adopts_dtype=True)
 
     def _stored(self, matrix_id: str) -> tuple[MatrixInfo, PackedMatrix | None]:
-        """A stored matrix, which from now on is kept for its full time again, or the small product of another job.
-
-        Raises MatrixNotFound."""
+        """A stored matrix, whose expiry is renewed, or the small product of another job. Raises MatrixNotFound."""
         if matrix_id not in self._known:
             store, owner = self._context.store, self._owner
             try:
@@ -149,7 +149,7 @@ class OperandResolver:
         return self._known[matrix_id]
 
     def _job(self, job_id: str) -> Job:
-        """A job whose product there is, or may come. A stored product is kept for its full time again."""
+        """A job whose product exists or may still come. The expiry of a stored product is renewed."""
         if job_id not in self._jobs:
             job = self._context.ledger.get(job_id, owner=self._owner)
             self._request_of(job)
@@ -177,18 +177,20 @@ class OperandResolver:
             raise ProductExpired from None
 
     def pack(self, operand: Operand | None) -> bytes | None:
-        """A small one, for the job's record; None for one that is elsewhere."""
+        """A small operand packed for the job's record; None for one that is stored elsewhere."""
         if isinstance(operand, Upload) and operand.bytes <= self._settings.record_matrix_bytes:
             return operand.pack()
         packed = self._stored(operand.matrix)[1] if isinstance(operand, MatrixRef) else None
         return None if packed is None else packed.packed
 
     def comes_in_record(self, operand: Operand) -> bool:
-        """Whether the ledger puts it there: the small product of another job."""
+        """Whether the ledger copies it into the record: the small product of another job."""
         return isinstance(operand, JobRef) and self._job(operand.job).product_in_record
 
     def refer(self, operand: Operand, name: str, usual: DTypeName, *, in_record: bool) -> OperandRef:
-        """How the job record names it; `usual` as for its plan; `in_record`: it travels there."""
+        """The operand's reference in the job's record. `usual` as in the plan; `in_record`: it is kept in the
+        record.
+        """
         kind = self._type_of(operand, name, usual)
         match operand:
             case Upload():
@@ -204,7 +206,7 @@ class OperandResolver:
 
 
 def fingerprint(what: str, asked: MatmulInput) -> str:
-    """The same for the same request, however it was written down; `what` is its method and path."""
+    """A fingerprint of the request that does not depend on its formatting; `what` is its method and path."""
     parts = [what, asked.options.model_dump(), *(map(_described, asked.operands.values()))]
     parts += [name for name in INPUTS[len(OPERANDS) :] if name in asked.operands]  # which might be c
     return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()

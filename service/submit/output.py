@@ -1,4 +1,4 @@
-"""`activation` and `output_dtype` of a request: whether a product of such operands may have them."""
+"""Checks whether a product of such operands supports the requested `activation` and `output_dtype`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def check_output(options: MatmulOptions, dtype: DTypeName) -> None:
 
 
 def check_proven(options: MatmulOptions, problem: Problem, field: str) -> None:
-    """What a demand is proven of is alpha·A·B + beta·C in the product's own type. `field`: that demands it. Raises
-    InvalidRequest."""
+    """Refuses output options together with a demand (`field`): bounds are proven only for alpha·A·B + beta·C in the
+    product's own type. Raises InvalidRequest.
+    """
     for name, is_given in (
         ("an activation", options.activation is not None),
         (f"the type {options.output_dtype}", options.output_dtype not in (None, problem.product_dtype)),

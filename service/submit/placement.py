@@ -1,4 +1,4 @@
-"""Which queue a product goes to: that of a live worker that can run it."""
+"""Chooses a product's queue: that of a live worker that can run it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from service.submit.plan import AUTO, ProductPlan
 
 
 def choose_queue(options: MatmulOptions, plan: ProductPlan, workers: Sequence[WorkerInfo]) -> str:
-    """A GPU's queue where one can run it, else a CPU's. Raises NoWorkers, NoWorkerForKernel, InvalidConfig."""
+    """A GPU queue if a GPU worker can run it, otherwise a CPU queue. Raises NoWorkers, NoWorkerForKernel,
+    InvalidConfig.
+    """
     able = [worker for worker in workers if worker.runs_one_of(plan.kernels, plan.problem.dtype)]
     if not able and options.kernel == AUTO:
-        # Of another version: one of the kernels that only it knows may be able to.
+        # A worker of another version: a kernel that only it knows may be suitable.
         able = [worker for worker in workers if not BY_NAME.keys() >= {*worker.kernels}]
     if able:
         fitting = able if options.kernel == AUTO else _fitting(options, plan, able)
@@ -39,7 +41,9 @@ def choose_queue(options: MatmulOptions, plan: ProductPlan, workers: Sequence[Wo
 
 
 def _fitting(options: MatmulOptions, plan: ProductPlan, able: Sequence[WorkerInfo]) -> Sequence[WorkerInfo]:
-    """Those on whose device the config fits. Raises InvalidConfig with the first one's reason where there is none."""
+    """The workers on whose device the config fits. Raises InvalidConfig with the first one's reason if there are
+    none.
+    """
     (kernel,) = plan.kernels
     fitting, errors = [], []
     for worker in able:

@@ -1,4 +1,6 @@
-"""Whether a product can be computed as asked, before anything is stored or queued. It knows no store and no worker."""
+"""Checks whether a product can be computed as requested, before anything is stored or queued. Uses neither store nor
+workers.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,9 @@ class ProductPlan:
 
     problem: Problem
     delivered: Delivered
-    operand_dtype: DTypeName  # of A and B as they come; the problem's may be a wider one
+    operand_dtype: DTypeName  # of A and B as received; the problem's type may be wider
     accuracy: AccuracyName
-    kernels: tuple[Kernel, ...]  # those that may run it: the one asked for, or all that fit
+    kernels: tuple[Kernel, ...]  # those that may run it: the requested one, or all suitable ones
     demand: Demand = NOTHING
 
 
@@ -45,8 +47,9 @@ def make_plan(
     has_c: bool = False,
     scales: Mapping[str, OperandType] = NO_SCALES,
 ) -> ProductPlan:
-    """`scales`: as far as they have come. Raises InvalidRequest and its kin, each with a sentence and, where one is to
-    blame, the field."""
+    """The plan of a product. `scales`: those received so far. Raises InvalidRequest and its subclasses, each with a
+    sentence and, if possible, the field.
+    """
     dtype = _common_dtype(options, a, b)
     check_output(options, dtype)
     problem = _problem(options, multiplied_as(dtype, options.output_dtype), a.shape, b.shape)
@@ -70,7 +73,7 @@ def make_plan(
 
 
 def _default_accuracy(kernel: str, dtype: DTypeName) -> AccuracyName:
-    """The element type's; who names a kernel of reduced precision has asked for its class."""
+    """The default accuracy of the element type, or the class of a named kernel of reduced precision."""
     named = BY_NAME[kernel].accuracy if kernel != AUTO else {}
     return named.get(dtype, DTYPES[dtype].accuracy)
 
@@ -102,7 +105,7 @@ def _problem(options: MatmulOptions, dtype: DTypeName, a: tuple[int, ...], b: tu
 
 
 def _sizes(name: str, shape: tuple[int, ...], transposed: bool) -> tuple[int, int]:
-    """Rows and columns as they are multiplied."""
+    """Rows and columns as multiplied, after a transposition."""
     if len(shape) not in (2, 3):
         raise InvalidMatrix(
             f"{name} is {len(shape)}-D; an operand has rows and columns, as [[1, 2], [3, 4]] has, and may have a "
@@ -124,13 +127,13 @@ def _check_batch(a: tuple[int, ...], b: tuple[int, ...]) -> None:
 
 
 def _told(name: str, shape: tuple[int, ...], transposed: bool) -> str:
-    """As in `a is 3×4`, or `a transposed is 4×3`."""
+    """Describes an operand, as in `a is 3×4`, or `a transposed is 4×3`."""
     rows, columns = _sizes(name, shape, transposed)
     return f"{name}{' transposed' if transposed else ''} is {rows}×{columns}"
 
 
 def _kernels(options: MatmulOptions, problem: Problem, accuracy: AccuracyName | None) -> tuple[Kernel, ...]:
-    """`accuracy`: None for all classes."""
+    """The suitable kernels. `accuracy`: None for all classes."""
     dtype = problem.dtype
     if options.kernel != AUTO:
         assert accuracy is not None, "a kernel has a class"

@@ -1,4 +1,4 @@
-"""From a product's request to its job: checked, placed, stored, recorded, all in one trip to a worker thread."""
+"""Turns a product request into a job: checks, places, stores and records it, all in one worker-thread call."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from service.submit.placement import choose_queue
 from service.submit.plan import ProductPlan
 from service.submit.without_workers import explained, waiting_queue
 
-PADDED_TO = 16  # rows and columns of products that one launch computes
-ASK_ROOM_BYTES = 1 << 20  # for a smaller product the worker finds out
-TOGETHER_BYTES = 256 << 10  # a stored matrix up to this size may go with others in one launch of a CPU
+PADDED_TO = 16  # m and n of products that share a launch are padded to multiples of this
+ASK_ROOM_BYTES = 1 << 20  # for a smaller product the worker checks for room
+TOGETHER_BYTES = 256 << 10  # a stored matrix up to this size may share a launch on a CPU
 
 
 @dataclass(frozen=True, slots=True)
 class Submitter:
-    """One request's way to a job."""
+    """Submits one request."""
 
     context: Context
     owner: str
@@ -49,11 +49,13 @@ class Submitter:
     accept: str | None
     idempotency_key: str | None
     waits: bool  # whether the caller waits for the product
-    is_async: bool = False  # whether it said `Prefer: respond-async`
-    path: str = "/v1/matmul"  # that was posted to
+    is_async: bool = False  # whether the request has `Prefer: respond-async`
+    path: str = "/v1/matmul"  # of the request
 
     def submit(self, asked: MatmulInput) -> Receipt:
-        """Raises InvalidRequest and its kin, NotAcceptable, and what the store and the ledger raise."""
+        """Submits the product. Raises InvalidRequest and its subclasses, NotAcceptable, and what the store and the
+        ledger raise.
+        """
         key = self._key(asked)
         if (receipt := replayed(self.context, self.owner, key)) is not None:
             return receipt
@@ -66,22 +68,23 @@ class Submitter:
         return self._stored(self._new_job(asked, plan, queue), asked, key)
 
     async def at_once(self, asked: MatmulInput) -> Receipt | None:
-        """The same where nothing but the ledger is asked: matrices go into its record, or were asked for before. Else
-        None."""
+        """Submits the product if only the ledger is needed, because its matrices go into the record or are known;
+        otherwise None.
+        """
         workers = self.context.fresh_workers()
         if workers is None or self.idempotency_key is not None or not self._needs_no_store(asked):
             return None
         try:
             return await self._recorded(asked, workers)
         except StoreUnavailable:
-            raise  # the job may be recorded all the same
+            raise  # the job may have been recorded all the same
         except (NoWorkers, NoWorkerForKernel):
             self.operands.assume_nothing()
-            return None  # one may have come since they were read
+            return None  # one may have started since they were read
         except MatmulError:
             if not self.operands.has_assumed:
                 raise
-            self.operands.assume_nothing()  # a matrix may be gone; whatever is wrong is found with those that are there
+            self.operands.assume_nothing()  # a matrix may be gone; look all of them up to find what is wrong
             return None
 
     async def _recorded(self, asked: MatmulInput, workers: Sequence[WorkerInfo]) -> Receipt:
@@ -153,7 +156,7 @@ class Submitter:
         )
 
     def _references(self, asked: MatmulInput, plan: ProductPlan, matrices: JobMatrices) -> dict[str, OperandRef]:
-        """By operand."""
+        """The operands' references, by operand."""
         usual = dict.fromkeys(INPUTS, plan.problem.product_dtype) | dict.fromkeys(NEEDED, plan.operand_dtype)
         usual |= dict.fromkeys(SCALES, SCALE_DTYPE)
         return {
@@ -162,7 +165,7 @@ class Submitter:
         }
 
     def _matrices(self, asked: MatmulInput, plan: ProductPlan) -> JobMatrices:
-        """Those that travel in the job's record, and the small ones that are stored for it."""
+        """The matrices kept in the job's record, and the small ones stored for it."""
         settings = self.context.settings
         most = settings.record_matrix_bytes
         packed = {name: self.operands.pack(getattr(asked, name)) for name in OPERANDS}
@@ -183,8 +186,9 @@ class Submitter:
         )
 
     def _goes_together(self, asked: MatmulInput, plan: ProductPlan, matrices: JobMatrices, queue: str) -> bool:
-        """Whether operands and product travel in the record or, for a CPU, are stored for this job and small. A GPU has
-        such under way beside each other."""
+        """Whether the job may share a launch: operands and product are in the record or, on a CPU, small and stored for
+        this job. On a GPU such stored jobs overlap instead.
+        """
         stored_bytes = TOGETHER_BYTES if queue == "cpu" else 0
         there = all(
             getattr(matrices, name, None) is not None
@@ -218,8 +222,10 @@ class Submitter:
 
 
 def batch_of(request: MatmulRequest, timeout_s: float) -> str:
-    """What jobs with small matrices have in common if one launch may compute them: types, options, k, and m and n,
-    rounded up where the caller names no kernel. Empty where it may not. Tolerances go by k, so it is never rounded."""
+    """The batch key: jobs with the same key may share a launch. It consists of types, options, k, and m and n, which
+    are rounded up unless the caller names a kernel. Empty if the job must run alone. k is never rounded, because
+    tolerances depend on it.
+    """
     problem = request.problem
     if len(request.a.shape) + len(request.b.shape) != 4 or request.has_epilogue or demand_of(request):
         return ""
@@ -234,7 +240,7 @@ def batch_of(request: MatmulRequest, timeout_s: float) -> str:
 
 
 def check_operands(context: Context, job: Job) -> None:
-    """A retry of a job whose operands are gone would only fail. Raises OperandMissing."""
+    """Raises OperandMissing if operands of a job are gone, because its retry would only fail."""
     if job.record.state not in REDRIVABLE:
         return  # the ledger says so
     request = job.record.request

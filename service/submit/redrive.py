@@ -1,4 +1,4 @@
-"""A failed or cancelled job again, as its owner asks for it. For worker threads."""
+"""Retries a failed or cancelled job at its owner's request. For worker threads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from service.submit.product import check_operands
 
 
 def redrive(context: Context, job_id: str, owner: str, idempotency: IdempotencyKey | None = None) -> tuple[Job, bool]:
-    """The job, and whether an earlier request with that key queued it.
+    """Queues the job again. Returns it, and whether an earlier request with that key already did so.
 
     Raises JobNotFound, WrongState, OperandMissing, QueueFull, QuotaExceeded, IdempotencyKeyReused.
     """

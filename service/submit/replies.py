@@ -1,4 +1,4 @@
-"""Products out. For worker threads: reading the record and the product is one trip."""
+"""Replies with products. For worker threads: record and product are read in one call."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def job_location(job_id: str) -> dict[str, str]:
 
 
 def record_json(record: JobRecord) -> bytes:
-    return record.model_dump_json(warnings=False).encode()  # of names that another version knows
+    return record.model_dump_json(warnings=False).encode()  # names of another version would cause warnings
 
 
 def product_reply(
@@ -67,7 +67,7 @@ def product_reply(
 
 @contextmanager
 def sending_product() -> Iterator[None]:
-    """What is wrong with a stored matrix is said of a product. Raises ProductExpired, MatrixDamaged."""
+    """Translates errors of a stored matrix into errors of a product. Raises ProductExpired, MatrixDamaged."""
     try:
         yield
     except MatrixNotFound:
@@ -77,7 +77,7 @@ def sending_product() -> Iterator[None]:
 
 
 def product_elements(job: Job) -> StoredElements:
-    """Where the product of a succeeded job is. Raises MatrixNotFound where the record has it no more."""
+    """The elements of a succeeded job's product. Raises MatrixNotFound if the record no longer has it."""
     product = job.record.product
     assert product is not None
     name = product_id(job.id, job.record.attempt)
@@ -89,7 +89,7 @@ def product_elements(job: Job) -> StoredElements:
 
 
 def _json_reply(context: Context, record: JobRecord, product: StoredElements) -> bytes:
-    """`c` is null where there are more elements than JSON carries here."""
+    """The JSON reply. `c` is null if it has too many elements for JSON."""
     c = b"null"
     if prod(product.shape) <= context.settings.max_json_elements:
         c = to_json(product.load(context), product.dtype)
@@ -97,8 +97,9 @@ def _json_reply(context: Context, record: JobRecord, product: StoredElements) ->
 
 
 def product_type(request: Request, record: JobRecord, offers: Sequence[str]) -> str:
-    """The media type to send the product in. Raises WrongState where there is no product, NotAcceptable, and
-    RecordUnreadable where another version recorded it."""
+    """The media type for the product. Raises WrongState if there is no product, NotAcceptable, and RecordUnreadable if
+    another version recorded it.
+    """
     if record.product is None and record.state is JobState.SUCCEEDED and record.kind == "matmul":
         raise RecordUnreadable
     if record.product is None or record.state is not JobState.SUCCEEDED:
@@ -107,7 +108,9 @@ def product_type(request: Request, record: JobRecord, offers: Sequence[str]) -> 
 
 
 def end_reply(context: Context, job: Job, request: Request, extra: Mapping[str, str]) -> Response | None:
-    """What a caller who waited for the job gets: its product, or why there is none. None while it has not ended."""
+    """The reply for a caller who waited for the job: its product, or the reason why there is none. None while it has
+    not ended.
+    """
     record = job.record
     match record.state:
         case JobState.SUCCEEDED:
@@ -122,8 +125,9 @@ def end_reply(context: Context, job: Job, request: Request, extra: Mapping[str, 
 
 
 def reads_store(context: Context, job: Job, request: Request) -> bool:
-    """Whether `end_reply` sends a product that has to be read from the store first, and that for longer than handing it
-    to a thread takes: a worker of this host has just written a small one."""
+    """Whether `end_reply` must read a product from the store for so long that it should run in a thread. A small
+    product that a worker on this host has just written is read faster than a thread starts.
+    """
     product = job.record.product
     if product is None:
         return False
@@ -137,13 +141,13 @@ def _no_product(error: MatmulError, record: JobRecord, scope: Scope, extra: Mapp
 
 
 def pending_reply(record: JobRecord, extra: Mapping[str, str] = NO_HEADERS) -> Response:
-    """202: the job is recorded, and where to look for it."""
+    """The 202 reply with the recorded job and its URL."""
     headers = {**job_location(record.id), "retry-after": "1", "cache-control": "no-store", **extra}
     return Response(b'{"job":' + record_json(record) + b"}", 202, headers, JSON)
 
 
 def server_timing(record: JobRecord) -> str:
-    """Where the time went, for the `Server-Timing` header, in milliseconds."""
+    """The `Server-Timing` header: the time of each step, in milliseconds."""
     timing = record.timing
     assert timing is not None
     parts = {

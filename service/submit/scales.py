@@ -1,4 +1,4 @@
-"""`scale_a` and `scale_b` of a request: whether such operands may have such block scales."""
+"""Checks `scale_a` and `scale_b` of a request against its operands."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def check_both(has_a: bool, has_b: bool) -> None:
 
 
 def check_scales(options: MatmulOptions, a: OperandType, b: OperandType, scales: Mapping[str, OperandType]) -> int:
-    """How many columns of B share a scale; 0 without scales. Operands fit each other. Raises UnsupportedDType,
-    ShapeMismatch, InvalidRequest."""
+    """The number of columns of B that share a scale; 0 without scales. The operands must already have been checked
+    against each other. Raises UnsupportedDType, ShapeMismatch, InvalidRequest.
+    """
     columns = 0
     for name, operand, transposed in (("a", a, options.transpose_a), ("b", b, options.transpose_b)):
         if (scale := scales.get(f"scale_{name}")) is not None:

@@ -1,5 +1,6 @@
-"""Uploads that are opened, sent and completed: into the object store by a URL, past the API, or here in ranges. For
-worker threads."""
+"""Uploads that are opened, sent and completed: directly into the object store by a URL, or through the API in ranges.
+For worker threads.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from service.submit.matrices import find_matrix
 
 
 class UploadRequest(Strict):
-    """A matrix that the caller is going to send."""
+    """The description of a matrix that the caller is going to send."""
 
     id: str | None = Field(
         None,
@@ -52,7 +53,7 @@ class UploadView(Strict):
 
 
 class UploadStatus(Strict):
-    """How far an upload has come."""
+    """The progress of an upload."""
 
     upload: str = Field(description="Id of the upload.", examples=["up_0123456789abcdef0123456789abcdef"])
     bytes: int = Field(description="How many bytes have to be sent.", examples=[524288])
@@ -63,7 +64,7 @@ class UploadStatus(Strict):
 
 
 class UrlView(Strict):
-    """Where the elements of a matrix can be fetched."""
+    """A URL from which the elements of a matrix can be fetched."""
 
     url: str = Field(description="GET the elements here, little-endian and row-major; ranges are answered.")
     expires_at: datetime = Field(description="When the URL ends (UTC).")
@@ -111,7 +112,7 @@ def opened(context: Context, asked: UploadRequest, *, owner: str) -> UploadView:
 
 
 def opened_again(context: Context, upload: str, *, owner: str) -> UploadView:
-    """With a new URL where that is one into an object store. Raises NoObjectStore, MatrixNotFound."""
+    """The open upload, with a new URL if it goes to an object store. Raises NoObjectStore, MatrixNotFound."""
     if not isinstance(context.store, ObjectMatrixStore):
         return _view_here(ranged.find_upload(file_store(context), upload, owner=owner))
     again = staged.reopened(context.store, upload, owner=owner, url_ttl_s=float(context.settings.s3_url_ttl_s))
@@ -139,7 +140,7 @@ def status_of(context: Context, upload: str, *, owner: str) -> UploadStatus:
 
 
 def range_writer(context: Context, upload: str, content_range: str | None, *, owner: str) -> RangeWriter:
-    """For the bytes that a Content-Range names; without one, for all. Raises NoObjectStore, MatrixNotFound,
+    """A writer for the bytes in a Content-Range; without one, for all bytes. Raises NoObjectStore, MatrixNotFound,
     InvalidHeader, and as RangeWriter."""
     if isinstance(context.store, ObjectMatrixStore):
         raise WrongState("This upload goes to the URL that it was opened with, not to this API.")
@@ -150,7 +151,7 @@ def range_writer(context: Context, upload: str, content_range: str | None, *, ow
 
 
 def completed(context: Context, upload: str, *, owner: str) -> MatrixInfo:
-    """Raises as the two `complete_upload`, and NoObjectStore."""
+    """Completes an upload. Raises NoObjectStore, and as both versions of `complete_upload`."""
     ttl_s = float(context.settings.matrix_ttl_s)
     if isinstance(context.store, ObjectMatrixStore):
         return staged.complete_upload(context.store, upload, owner=owner, ttl_s=ttl_s)

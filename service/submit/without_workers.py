@@ -1,4 +1,4 @@
-"""Products for which no worker is live: which of them wait in a queue until one is started."""
+"""Decides which products wait in a queue when no worker is live for them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ HINT = " A job waits for one where its request says `Prefer: respond-async`."
 
 
 def waiting_queue(plan: ProductPlan, workers: Sequence[WorkerInfo], settings: Settings, *, asked: bool) -> str | None:
-    """That of a device class which has a kernel for it and no live worker; None where the product is to be refused.
-
-    `asked`: the caller said `Prefer: respond-async`, which counts where no worker is there at all.
+    """The queue of a device class that has a suitable kernel but no live worker; None if the product is to be refused.
+    `asked`: the request has `Prefer: respond-async`, which matters only if there are no workers at all.
     """
     mode = settings.queue_without_workers
     if mode == "never" or (mode == "asked" and (workers or not asked)):
@@ -27,7 +26,7 @@ def waiting_queue(plan: ProductPlan, workers: Sequence[WorkerInfo], settings: Se
 
 
 def explained(refusal: MatmulError, fleet: Fleet, settings: Settings) -> MatmulError:
-    """The same, with what a caller can do about it."""
+    """The refusal, extended by what the caller can do."""
     told = fleet.explained(refusal)
     if told is refusal and type(refusal) is NoWorkers and settings.queue_without_workers == "asked":
         return NoWorkers(refusal.detail + HINT)

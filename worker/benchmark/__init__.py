@@ -1,1 +1,3 @@
-"""Benchmarks on this worker's device: `job` runs one, `measure` takes one case, a `Bench` is the device's part."""
+"""Benchmarks on this worker's device: `job` runs a benchmark, `measure` measures one case, a `Bench` is the
+device-specific part.
+"""

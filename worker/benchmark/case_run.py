@@ -1,4 +1,4 @@
-"""One run of a case: a case in a round, with all that it takes to measure it, and the record of one without figures."""
+"""One run of a case (a case in a round), with everything needed to measure it, and records without figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Result = tuple[CaseRecord, Samples]
 
 @dataclass(frozen=True, slots=True)
 class CaseRun:
-    """What is measured, how, and where. `timing` is the spec's, but where a search asks for less."""
+    """What is measured, how, and where. `timing` is the spec's, unless a search asks for less."""
 
     case: Case
     round: int
@@ -28,7 +28,7 @@ class CaseRun:
     device: DeviceInfo
 
     def record(self, status: Status, reason: str | None = None, **figures: Any) -> CaseRecord:
-        """What became of it."""
+        """The record of this run with that status."""
         case, problem = self.case, self.case.problem
         return CaseRecord(
             case=case.id,
@@ -54,5 +54,5 @@ class CaseRun:
         )
 
     def without_figures(self, status: Status, reason: str, **figures: Any) -> Result:
-        """For whatever could not be measured."""
+        """A record for a case that could not be measured."""
         return self.record(status, reason, **figures), Samples()

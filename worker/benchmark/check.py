@@ -1,4 +1,4 @@
-"""Whether a bench's product is right, by the check that every product of this service passes, or by a stricter one."""
+"""Checks a bench's product, by the check that every product of this service passes, or by a stricter one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from worker.check.verify import check
 from worker.device.bench import Bench
 
 CHECKS = 2  # each with fresh vectors
-ROWS_OF_ZEROS = 64  # looked at element by element
+ROWS_OF_ZEROS = 64  # rows checked element by element
 LARGEST_PRODUCT = 64  # of two integers of at most 8
-# Integers up to here are exact in what products are summed in: float32, and float64 for its own.
+# Integers up to here are exact in the accumulator's type: float32, and float64 for float64 operands.
 EXACT_FLOAT32, EXACT_FLOAT64 = 2**24, 2**53
 
 
 def check_product(bench: Bench, problem: Problem, accuracy: AccuracyName, spec: BenchmarkSpec) -> Checked:
-    """Checks the product that the bench holds. Vectors come fresh from the operating system: none can know them."""
+    """Checks the product that the bench holds. The random vectors come from the operating system, so they are
+    unpredictable.
+    """
     rng = np.random.default_rng()
     found = [check(problem, accuracy, bench.matrices(), rng) for _ in range(CHECKS)]
     residual, threshold = max(one.residual or 0.0 for one in found), found[0].threshold
@@ -34,20 +36,24 @@ def check_product(bench: Bench, problem: Problem, accuracy: AccuracyName, spec: 
 
 
 def _is_zero(bench: Bench, problem: Problem, rng: np.random.Generator) -> bool:
-    """Whether some whole rows are. Poison of integers is the same everywhere, so random signs may add it up to a
-    multiple of 2³², which is what a product of zeros should give."""
+    """Whether some whole rows are zero. Integer poison is the same everywhere, so random signs may add it up to a
+    multiple of 2³², which is also the result for a product of zeros.
+    """
     rows = rng.integers(0, problem.m, size=(ROWS_OF_ZEROS, 1))
     return not bench.matrices().elementwise.c.elements(0, rows, np.arange(problem.n)).any()
 
 
 def sums_are_exact(problem: Problem, spec: BenchmarkSpec, accuracy: AccuracyName | None = None) -> bool:
-    """Whether every sum is an integer that accumulator and product hold: else even a right kernel must round."""
+    """Whether every sum is an integer that accumulator and product can represent; otherwise even a correct kernel must
+    round.
+    """
     if DTYPES[problem.dtype].is_integer or spec.data.distribution == "zeros":
         return True
     product = DTYPES[problem.product_dtype]
     most = min(1.0 / product.unit_roundoff, EXACT_FLOAT64 if product.name == "float64" else EXACT_FLOAT32)
     if accuracy in ACCURACY_SUM_ROUNDOFF:
-        # A cut is off by a whole last place, a rounding by half of one: sums that are cut may be twice as large.
+        # Truncation errs by up to one unit in the last place, rounding by half a unit: truncated sums may err twice as
+        # much.
         most = min(most, (2.0 if accuracy == "fp8" else 1.0) / ACCURACY_SUM_ROUNDOFF[accuracy])
     return spec.data.scale == 1.0 and problem.k * LARGEST_PRODUCT <= most
 

@@ -1,4 +1,4 @@
-"""Cases measured in this process, with operands that are made once for the cases of one problem."""
+"""Measures cases in this process; operands are made once for all cases of a problem."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_MEMORY = "Operands and product do not fit in the worker's memory."
 
 
 class InProcess:
-    """A context: at its end the last problem's operands go. `alone`: as `Runner.bench` has it."""
+    """A context; at its end the last problem's operands are freed. `alone`: as in `Runner.bench`."""
 
     def __init__(self, runner: Runner, *, alone: bool = True) -> None:
         self._runner, self._alone = runner, alone
@@ -27,7 +27,7 @@ class InProcess:
         self._bench: Bench | None = None
 
     def measure(self, case_run: CaseRun, check: Check) -> Result:
-        """Raises DeviceFault, and what `check` raises; whatever else went wrong is in the record."""
+        """Measures a case. Raises DeviceFault, and what `check` raises; any other error is in the record."""
         try:
             return self._measure(case_run, check)
         except DeviceFault:
@@ -44,7 +44,7 @@ class InProcess:
         try:
             return measure(bench, case_run, check)
         except BaseException as error:
-            # The bench's context says in our words what the device's library raised, and its memory goes.
+            # The bench's context translates errors of the device's library and frees its memory.
             self._close(error)
             raise
 

@@ -1,5 +1,5 @@
-"""Cases measured each in a process of its own: slower, and free of what earlier cases left behind in memory, caches of
-libraries and handles. The other end is `worker/process/isolated_case.py`.
+"""Measures each case in a separate process: slower, but independent of what earlier cases left in memory, library
+caches and handles. The other end is `worker/process/isolated_case.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pydantic import TypeAdapter
 from jobs.benchmarks.records import CaseRecord, Samples
 from worker.benchmark.case_run import CaseRun, Check, Result
 
-START_S = 120.0  # longest start of a process with its device, compilation included
-TIMES_OVER = 6.0  # warm-up, checks and copies take at most so many times as long as the samples may
+START_S = 120.0  # longest start of a process, including the device and compilation
+TIMES_OVER = 6.0  # time limit of a case, as a multiple of its sampling limit: warm-up, checks and copies
 LOOK_EVERY_S = 0.05
-END_S = 30.0  # for a process to end that has answered
+END_S = 30.0  # for a process to exit after its answer
 PIECE_BYTES = 1 << 16
 
 CASE_RUN: TypeAdapter[CaseRun] = TypeAdapter(CaseRun)
@@ -29,13 +29,15 @@ log = structlog.get_logger(__name__)
 
 
 class Isolated:
-    """`command` is what is run; it reads a run of a case, and writes its result."""
+    """`command` is the command line of the process; it reads a case run, and writes its result."""
 
     def __init__(self, command: tuple[str, ...] = (sys.executable, "-m", "worker.process.isolated_case")) -> None:
         self._command = command
 
     def measure(self, case_run: CaseRun, check: Check) -> Result:
-        """Raises what `check` raises. A process that ends without a result is a record with its exit code."""
+        """Measures a case. Raises what `check` raises. If the process ends without a result, the record has its exit
+        code.
+        """
         timeout_s = START_S + TIMES_OVER * case_run.timing.timeout_s + case_run.spec.energy.window_s
         pipe = subprocess.PIPE
         with subprocess.Popen(self._command, stdin=pipe, stdout=pipe, bufsize=0) as process:
@@ -53,12 +55,11 @@ class Isolated:
 
 
 def _conversation(process: subprocess.Popen[bytes], question: bytes, timeout_s: float, check: Check) -> bytes | None:
-    """What the process answers until it ends; None where that takes too long.
-
-    Its input stays open meanwhile: the process takes its end for the end of this one.
+    """The process's output until it ends; None if that takes too long. Its input is kept open, because the process
+    takes the end of input for the death of its parent.
     """
     assert process.stdin is not None and process.stdout is not None
-    with suppress(BrokenPipeError):  # it broke off already; its exit code says so
+    with suppress(BrokenPipeError):  # it has already died; its exit code says so
         process.stdin.write(question)
     answer, until = bytearray(), time.monotonic() + timeout_s
     while time.monotonic() < until:

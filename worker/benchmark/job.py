@@ -1,4 +1,6 @@
-"""A benchmark, from a claimed job to its outcome. Measurements are kept as they are taken; the outcome sums them up."""
+"""A benchmark, from a claimed job to its outcome. Measurements are stored as they are taken; the outcome summarises
+them.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ from worker.device.runner import Runner
 
 
 def benchmark(claimed: Claimed, ledger: Ledger, runner: Runner, *, worker: str, check: Check) -> BenchmarkOutcome:
-    """All that the spec asks for is among the job's findings when this returns. `check` raises StaleAttempt once the
-    job is lost.
+    """Runs a benchmark; when this returns, all results are among the job's findings. `check` raises StaleAttempt once
+    the job is lost.
 
     Raises JobFailed, DeviceFault, StoreUnavailable, StaleAttempt.
     """
@@ -48,7 +50,9 @@ def _measurer(spec: BenchmarkSpec, runner: Runner) -> AbstractContextManager[Mea
 
 
 def _introduced(run: BenchmarkRun, runner: Runner, worker: str) -> tuple[AttemptInfo, ...]:
-    """Keeps who measures, on what, before the first measurement; all attempts so far, this one last."""
+    """Stores this attempt's worker and device before the first measurement; returns all attempts so far, this one
+    last.
+    """
     this = AttemptInfo(
         attempt=run.claimed.attempt,
         worker=worker,
@@ -62,7 +66,7 @@ def _introduced(run: BenchmarkRun, runner: Runner, worker: str) -> tuple[Attempt
 
 
 def _sweep(run: BenchmarkRun, _: Runner) -> None:
-    """Raises JobFailed for a spec that asks for nothing this device could do."""
+    """Runs a sweep. Raises JobFailed if the device can do nothing of what the spec asks for."""
     try:
         cases = expand(run.spec, run.device)
     except (InvalidRequest, InvalidConfig) as error:
@@ -74,7 +78,7 @@ def _sweep(run: BenchmarkRun, _: Runner) -> None:
 
 
 def _ceilings(run: BenchmarkRun, runner: Runner) -> None:
-    """SampleSet all anew by each attempt: they take seconds, and belong together."""
+    """Measures the ceilings. Each attempt measures all of them again, because they take seconds and belong together."""
     for ceiling in runner.ceilings():
         run.counted()
         run.ceilings.append(ceiling)

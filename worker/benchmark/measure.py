@@ -1,4 +1,4 @@
-"""One case in one round, on any device: compile, prove, warm up, sample, prove again, record."""
+"""Measures one case in one round, on any device: compile, check, warm up, sample, check again, record."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from worker.benchmark.sampling import SampleSet, mean_and_min, reps_for, take, w
 from worker.device.bench import Bench, Prepared, Watched
 from worker.device.roof import roof_of
 
-MIN_SAMPLES = 3  # that a case may end with when its time is up: a median of fewer means nothing
-ROOF_SLACK = 1.02  # faster than so many times what the device can do at all: the clock or the count is wrong
+MIN_SAMPLES = 3  # needed when a case runs out of time: a median of fewer means nothing
+ROOF_SLACK = 1.02  # a speed above this multiple of the peak means that the clock or the count is wrong
 
 
 def measure(bench: Bench, case_run: CaseRun, check: Check) -> Result:
@@ -70,13 +70,13 @@ def _sampled(bench: Bench, prepared: Prepared, case_run: CaseRun, check: Check) 
 
 
 def _errors(bench: Bench) -> dict[str, float]:
-    """Of the product as it lies there, as a record has them."""
+    """The errors of the current product, as fields of a record."""
     errors = bench.errors_vs_float64()
     return {} if errors is None else {"error_vs_float64": errors.frobenius, "worst_row_error": errors.worst_row}
 
 
 def _of_sampling(case_run: CaseRun, taken: SampleSet, watched: Watched) -> dict[str, Any]:
-    """What is recorded of the samples besides their times."""
+    """The record's fields about sampling, except the times."""
     mean_mhz, min_mhz = mean_and_min(taken.clocks_mhz)
     on_gpu = case_run.device.device_class == "gpu"
     return {
@@ -101,7 +101,7 @@ def _why_so_few(taken: SampleSet, case_run: CaseRun) -> str:
 
 
 def _extras(bench: Bench, prepared: Prepared, case_run: CaseRun) -> dict[str, Any]:
-    """Copies and energy, where they are asked for."""
+    """Copies and energy, if the spec asks for them."""
     found: dict[str, Any] = {}
     spec = case_run.spec
     if spec.transfers.enabled:
@@ -133,7 +133,7 @@ def _timed(case_run: CaseRun, taken: SampleSet, known: dict[str, Any]) -> CaseRe
 
 
 def _judged(case_run: CaseRun, gflops: float) -> tuple[Status, str | None]:
-    """`implausible` above the device's roof, with the figures that say so."""
+    """Marks a speed above the device's roof as `implausible`, keeping its figures as evidence."""
     roof = roof_of(BY_NAME[case_run.case.kernel], case_run.device, _accuracy(case_run), case_run.case.problem.dtype)
     if roof is None or gflops <= ROOF_SLACK * roof:
         return "ok", None

@@ -1,7 +1,6 @@
-"""In which order cases are measured: shuffled, the same in every attempt, and problem by problem.
-
-Shuffled, so that a device that grows warm or slow over time does so for no kernel alone; problem by problem, so that
-operands are made once and the baseline runs close to what is held against it.
+"""The order in which cases are measured: shuffled, the same in every attempt, and problem by problem. Shuffling spreads
+a drift of the device over all kernels. Problem by problem, operands are made once, and the baseline runs close in time
+to the cases compared with it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from kernels.model.numerics import Problem
 
 
 def shuffled_runs(cases: Sequence[Case], rounds: int, seed: int) -> Iterator[tuple[int, Case]]:
-    """Every case in every round; what is skipped comes first, and once."""
+    """Every case in every round; skipped cases come first, and only once."""
     yield from ((0, case) for case in cases if case.skip is not None)
     groups: dict[Problem, list[Case]] = {}
     for case in cases:

@@ -1,6 +1,5 @@
-"""A benchmark under way: what its kinds (sweep, ceilings, tune) work with. Measures, keeps, and says how far it is.
-
-Whatever is measured is kept at once, fenced by the attempt. What an earlier attempt kept is not measured again.
+"""A running benchmark, as used by its kinds (sweep, ceilings, tune): measures, stores results, and reports progress.
+Each result is stored at once, fenced by the attempt. Results of earlier attempts are not measured again.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from jobs.models import Progress
 from worker.benchmark.case_run import CaseRun, Check, Result
 from worker.device.retry import retry_until
 
-KEEP_TIMEOUT_S = 60.0  # for a Redis that is away or full: what is measured would be lost with the attempt
+KEEP_TIMEOUT_S = 60.0  # wait for an unavailable or full Redis: the measurement would be lost with the attempt
 NO_ROOM = "The job store has no room for what is measured; delete finished jobs and retry this one."
-MAX_STARTS = 2  # attempts that may end while a case runs, before it is given up
+MAX_STARTS = 2  # attempts that may die while a case runs, before the case is given up
 
 
 class Measurer(Protocol):
-    """Measures one run of a case: in this process, or in a fresh one."""
+    """Measures one run of a case, in this process or in a new one."""
 
     def measure(self, case_run: CaseRun, check: Check) -> Result:
-        """Raises DeviceFault, StaleAttempt; all that is wrong with the case alone is in its record."""
+        """Measures a case. Raises DeviceFault, StaleAttempt; any error of the case alone is in its record."""
         ...
 
 
 @dataclass(slots=True)
 class _Pace:
-    """How far it is, and how long the rest takes at the mean pace so far."""
+    """Progress, and an estimate of the remaining time at the mean pace so far."""
 
     total: int = 0
     done: int = 0
@@ -54,8 +53,8 @@ class _Pace:
 class BenchmarkRun:
     """One attempt at a benchmark. For use by one thread.
 
-    `check` raises StaleAttempt once the job is lost. Every method that keeps something raises it too, and, where Redis
-    does not serve for a minute, StoreUnavailable, or JobFailed where it is full.
+    `check` raises StaleAttempt once the job is lost. Every method that stores something raises it too. If Redis does
+    not serve for a minute it raises StoreUnavailable, or JobFailed if Redis is full.
     """
 
     claimed: Claimed
@@ -78,11 +77,11 @@ class BenchmarkRun:
         self._started = {name: json.loads(text) for name, text in kept.items() if name.startswith("started:")}
 
     def plan(self, total: int) -> None:
-        """Says how many measurements there are in all, those of earlier attempts included; may change on the way."""
+        """Sets the total number of measurements, including those of earlier attempts; it may be changed later."""
         self._pace.total = total
 
     def measure(self, case: Case, round_number: int = 0, timing: TimingSpec | None = None) -> CaseRecord:
-        """The case's record in that round: as it was kept before, or measured and kept now. Raises DeviceFault.
+        """The case's record in that round, stored earlier, or measured and stored now. Raises DeviceFault.
 
         `timing` replaces the spec's. Cases of one problem should follow one another: its operands are made once.
         """
@@ -104,11 +103,11 @@ class BenchmarkRun:
         return self._kept(case_run, result)
 
     def skip(self, case: Case, reason: str, round_number: int = 0) -> CaseRecord:
-        """Keeps a `skipped` record with the reason in a sentence; one that is there already stays."""
+        """Stores a `skipped` record with the reason in a sentence, unless there is one already."""
         return self.measure(replace(case, skip=reason), round_number)
 
     def keep(self, findings: Mapping[str, str], news: Mapping[str, Any], current: str | None = None) -> None:
-        """Keeps findings of any kind, by name, and tells `news` on the event stream. Raises StaleAttempt."""
+        """Stores findings of any kind, by name, and publishes `news` on the event stream. Raises StaleAttempt."""
         self.check()
         job_id, attempt = self.claimed.job.id, self.claimed.attempt
         kept = {name: text.encode() for name, text in findings.items()}
@@ -125,12 +124,12 @@ class BenchmarkRun:
             raise StaleAttempt
 
     def counted(self) -> None:
-        """One more step is done, of those that `plan` spoke of."""
+        """Counts one more finished step of the planned total."""
         self._pace.done += 1
 
     # ---- one case ----
     def _starts(self, case_run: CaseRun) -> int:
-        """How many attempts before this one started the case and did not come to record it."""
+        """How many earlier attempts started the case but did not record it."""
         return sum(attempt != case_run.attempt for attempt in self._started.get(_started_name(case_run), ()))
 
     def _mark_started(self, case_run: CaseRun) -> None:
@@ -154,13 +153,13 @@ def _started_name(case_run: CaseRun) -> str:
 
 
 def _label(case: Case) -> str:
-    """What is being measured, for people."""
+    """A label of the case for people."""
     p = case.problem
     config = " ".join(f"{name}={value}" for name, value in case.config.items())
     return f"{case.kernel} {p.dtype} {p.m}×{p.n}×{p.k}" + (f" ({config})" if config else "")
 
 
 def _news(record: CaseRecord) -> dict[str, Any]:
-    """What listeners are told of a measurement."""
+    """A measurement as an event for listeners."""
     names = {"case", "round", "kernel", "m", "n", "k", "dtype", "status", "gflops"}
     return record.model_dump(mode="json", include=names)

@@ -1,4 +1,6 @@
-"""Samples of one prepared kernel: warmed up first, taken until the stop rule is content, slow clocks thrown away."""
+"""Samples one prepared kernel: warms up, samples until the stop rule is satisfied, and discards samples at a low
+clock.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ from worker.benchmark.stopping import StopRule
 from worker.device.bench import Bench, Prepared, Sample
 
 MIN_LAUNCHES = 3  # of a warm-up
-STEADY_LAUNCHES = 5  # whose median must have come to rest
-STEADY = 0.01  # most that it may still move
-LONGEST_WARM_UP = 4.0  # times the spec's `warmup_ms`, where launches do not come to rest
+STEADY_LAUNCHES = 5  # launches whose median must be stable
+STEADY = 0.01  # largest relative change of that median
+LONGEST_WARM_UP = 4.0  # multiple of the spec's `warmup_ms` if times do not become stable
 
 # Least length of a sample, in microseconds, so that the clock's own steps are half a percent of it: CUDA events count
 # in steps of about 0.5 µs, the CPU's clock in steps of about 50 ns.
@@ -26,14 +28,14 @@ MIN_SAMPLE_US: dict[DeviceClass, float] = {"gpu": 100.0, "cpu": 10.0}
 MAX_REPS = 100  # no launch is shorter than a microsecond
 
 SLOW_CLOCK = 0.75  # of the default clock; below it a sample does not count (NVBench's rule)
-MANY_DISCARDED = 0.20  # of all samples: then the device is throttled
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5  # for the clock to recover after a sample thrown away
+MANY_DISCARDED = 0.20  # share of discarded samples above which the device counts as throttled
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5  # for the clock to recover after a discarded sample
 CHECK_EVERY_S = 0.05
 
 
 @dataclass(slots=True)
 class SampleSet:
-    """What sampling gave."""
+    """The result of sampling."""
 
     reps: int
     kept: list[Sample] = field(default_factory=list)
@@ -46,7 +48,7 @@ class SampleSet:
 
     @property
     def clocks_mhz(self) -> list[float]:
-        """One for each sample; none where the device does not tell."""
+        """The clock of each sample; empty if the device does not report it."""
         told = [sample.sm_clock_mhz for sample in self.kept if sample.sm_clock_mhz is not None]
         return told if len(told) == len(self.kept) else []
 
@@ -60,7 +62,7 @@ class SampleSet:
 
     @property
     def samples(self) -> Samples:
-        """As they are kept: to a tenth of a nanosecond."""
+        """The samples as they are stored, rounded to a tenth of a nanosecond."""
         return Samples(
             time_us=tuple(round(time_us, 4) for time_us in self.times_us),
             sm_clock_mhz=tuple(round(clock, 1) for clock in self.clocks_mhz),
@@ -68,7 +70,7 @@ class SampleSet:
 
 
 def warm_up(prepared: Prepared, timing: TimingSpec, check: Check) -> float:
-    """Launches until times have come to rest; about how long one launch takes, in microseconds.
+    """Launches until times are stable; returns the approximate time of one launch in microseconds.
 
     At least `warmup_ms` and three launches, until the median of the last five moves by less than 1 %; at most four
     times `warmup_ms`.
@@ -90,14 +92,13 @@ def _at_rest(times_us: list[float]) -> bool:
 
 
 def reps_for(time_us: float, device_class: DeviceClass) -> int:
-    """Launches in one sample."""
+    """The number of launches in one sample."""
     return min(MAX_REPS, max(1, math.ceil(MIN_SAMPLE_US[device_class] / max(time_us, 1e-3))))
 
 
 def take(bench: Bench, prepared: Prepared, timing: TimingSpec, reps: int, check: Check) -> SampleSet:
-    """Samples until the stop rule ends it. Raises DeviceFault, and what `check` raises.
-
-    A clock that the power cap holds down is how fast the device is on such work, so its samples count.
+    """Takes samples until the stop rule ends it. Raises DeviceFault, and what `check` raises. Samples at a clock
+    lowered by the power cap count, because that is the device's real speed on such work.
     """
     taken, rule, pause_s = SampleSet(reps), StopRule(timing), FIRST_PAUSE_S
     started = time.monotonic()
@@ -132,5 +133,5 @@ def _pause(seconds: float, check: Check) -> None:
 
 
 def mean_and_min(clocks_mhz: list[float]) -> tuple[float | None, float | None]:
-    """Of the clocks while samples were taken; unknown where the device did not tell."""
+    """The mean and minimum clock during sampling; unknown if the device did not report it."""
     return (fmean(clocks_mhz), min(clocks_mhz)) if clocks_mhz else (None, None)

@@ -1,9 +1,9 @@
-"""Search for the fastest of a kernel's configs. Pure: what a config costs is asked of a function.
+"""Searches for the fastest of a kernel's configs. Pure: a function argument gives the cost of a config.
 
-A race, after successive halving (Jamieson and Talwalkar, 2016): all contenders are timed shortly, the faster half twice
-as long, and so on until few are left, which are worth timing in full. Where there are more configs than the budget
+A race, after successive halving (Jamieson and Talwalkar, 2016): all contenders are timed briefly, the faster half twice
+as long, and so on until a few are left that are worth timing in full. Where there are more configs than the budget
 allows, random ones are timed first and then, one by one, those nearest to the fastest known: hill climbing, but to the
-nearest config rather than to a neighbour, for rules over whole configs leave many without one.
+nearest config rather than to a neighbour, because constraints on whole configs leave many without a valid neighbour.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jobs.benchmarks.spec import TuneSpec
 from kernels.model.entry.config import Parameter, TileConfig
 
 FINALISTS = 4
-RANDOM_SHARE = 0.5  # of the budget, before nearest configs
+RANDOM_SHARE = 0.5  # share of the budget for random configs
 
 Cost = Callable[[TileConfig, int], float | None]  # time of a config in a round, in any unit; None: it does not run
 
@@ -32,10 +32,9 @@ def halving_rounds(contenders: int) -> tuple[int, ...]:
 def search(
     space: Sequence[TileConfig], parameters: Sequence[Parameter], tune: TuneSpec, seed: str, cost: Cost
 ) -> tuple[int, ...]:
-    """Places in `space` of the configs that are worth timing in full, at most FINALISTS; fewer where few run.
-
-    The same seed and costs give the same calls of `cost`, in the same order, each config once in a round. Where there
-    is no choice to make, nothing is asked, and all are finalists: `exhaustive`, or a space that small.
+    """Indices in `space` of the configs that are worth timing in full: at most FINALISTS, fewer if few can run. The
+    same seed and costs give the same calls of `cost` in the same order, each config once per round. With `exhaustive`,
+    or if the space is small enough, all configs are finalists and `cost` is not called.
     """
     rng = random.Random(seed)
     budget = min(tune.budget, len(space))
@@ -54,7 +53,7 @@ def search(
 
 
 def _timed_round(space: Sequence[TileConfig], contenders: Sequence[int], number: int, cost: Cost) -> dict[int, float]:
-    """What each of them cost, without those that do not run."""
+    """The cost of each contender, without those that cannot run."""
     found = {place: cost(space[place], number) for place in contenders}
     return {place: spent for place, spent in found.items() if spent is not None}
 
@@ -80,12 +79,12 @@ def _fastest_first(costs: Mapping[int, float]) -> list[int]:
 
 
 def _places(space: Sequence[TileConfig], parameters: Sequence[Parameter]) -> list[tuple[int, ...]]:
-    """Each config as the places of its values among those allowed."""
+    """Each config as the indices of its values among the allowed ones."""
     return [tuple(parameter.values.index(config[parameter.name]) for parameter in parameters) for config in space]
 
 
 def _nearest_untried(places: Sequence[tuple[int, ...]], costs: Mapping[int, float], tried: set[int]) -> int:
-    """That with the fewest steps from the fastest known; the first where none runs yet."""
+    """The untried config with the fewest steps from the fastest known one; the first if none runs yet."""
     untried = [place for place in range(len(places)) if place not in tried]
     if not costs:
         return untried[0]
@@ -94,5 +93,5 @@ def _nearest_untried(places: Sequence[tuple[int, ...]], costs: Mapping[int, floa
 
 
 def _steps(one: Sequence[int], other: Sequence[int]) -> int:
-    """Moves to an adjacent value, over all parameters."""
+    """The distance: moves to an adjacent value, over all parameters."""
     return sum(abs(a - b) for a, b in zip(one, other, strict=True))

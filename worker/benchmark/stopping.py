@@ -1,4 +1,4 @@
-"""When a case has been sampled enough. Pure: times go in, the reason to stop comes out.
+"""Decides when a case has been sampled enough. Pure: takes times, returns the reason to stop.
 
 The two ideas are NVBench's ("stdrel"): stop when the figure is precise enough, or when more samples no longer change
 how noisy it is. Here the figure is the median, its precision the interval by order statistics, and the noise the
@@ -16,14 +16,14 @@ from jobs.benchmarks.spec import TimingSpec
 from jobs.benchmarks.statistics import ci95, quantile, rel_iqr
 
 ENOUGH_SAMPLES = 30  # whatever time they took together
-FEW_SAMPLES, LONG_S = 5, 5.0  # of long launches so few are enough, once they took so long together
-STEADY_SAMPLES = 64  # over which the noise must have been flat
-FLAT = 0.05  # most that the noise may have changed over them, relative to its largest
+FEW_SAMPLES, LONG_S = 5, 5.0  # this few samples are enough for long launches, once they took this long together
+STEADY_SAMPLES = 64  # samples over which the noise must be constant
+FLAT = 0.05  # largest change of the noise over them, relative to its maximum
 
 
 @dataclass(slots=True)
 class StopRule:
-    """The samples of one case in one round. Looks at the median's precision once there are `min_samples`."""
+    """The samples of one case in one round. The median's precision counts once there are `min_samples`."""
 
     timing: TimingSpec
     _ordered: list[float] = field(default_factory=list)
@@ -31,13 +31,13 @@ class StopRule:
     _noise: deque[float] = field(default_factory=lambda: deque(maxlen=STEADY_SAMPLES))
 
     def add(self, time_us: float, reps: int = 1) -> None:
-        """One more sample: microseconds of one launch, and how many launches it was the mean of."""
+        """Adds a sample: microseconds per launch, and the number of launches that it is the mean of."""
         insort(self._ordered, time_us)
         self._total_s += time_us * reps / 1e6
         self._noise.append(rel_iqr(self._ordered))
 
     def verdict(self, elapsed_s: float) -> StopReason | None:
-        """Why to stop now; None to go on. `elapsed_s` is the wall clock's time since sampling began."""
+        """The reason to stop now; None to continue. `elapsed_s` is the wall-clock time since sampling began."""
         count = len(self._ordered)
         if self._are_enough(count):
             if self._is_precise():

@@ -1,4 +1,4 @@
-"""What became of a benchmark as a whole: counts, and what a reader of its results should know."""
+"""The summary of a benchmark: counts, and warnings for readers of its results."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from itertools import combinations
 from jobs.benchmarks.records import AttemptInfo, BenchmarkSummary, CaseRecord, Ceiling
 from kernels.published_records import Status
 
-DRIFT = 0.02  # by which a case's medians may differ from round to round
+DRIFT = 0.02  # relative difference between rounds above which a case has drifted
 NAMED = 3  # cases named in a warning; the others are counted
 
-# A case with several rounds counts as the first of these that it was in any of them.
+# A case with several rounds counts as the first of these statuses that occurs in any round.
 BY_WEIGHT: tuple[Status, ...] = (
     "incorrect",
     "implausible",
@@ -26,7 +26,7 @@ BY_WEIGHT: tuple[Status, ...] = (
 
 
 def summary(records: Iterable[CaseRecord], attempts: Sequence[AttemptInfo]) -> BenchmarkSummary:
-    """Of all attempts' records."""
+    """The summary of all attempts' records."""
     by_case: dict[str, list[CaseRecord]] = {}
     for record in records:
         by_case.setdefault(record.case, []).append(record)
@@ -41,7 +41,7 @@ def summary(records: Iterable[CaseRecord], attempts: Sequence[AttemptInfo]) -> B
 
 
 def summary_of_ceilings(ceilings: Sequence[Ceiling], attempts: Sequence[AttemptInfo]) -> BenchmarkSummary:
-    """Of the last attempt's roofs."""
+    """The summary of the last attempt's roofs."""
     counted: Counter[Status] = Counter("skipped" if ceiling.value is None else "ok" for ceiling in ceilings)
     return BenchmarkSummary(
         cases=len(ceilings), measurements=len(ceilings), by_status=dict(counted), attempts=len(attempts)
@@ -78,7 +78,7 @@ def _share(some: Sequence[CaseRecord], records: Sequence[CaseRecord]) -> str:
 
 
 def _of_drift(by_case: Mapping[str, Sequence[CaseRecord]]) -> Iterator[str]:
-    """Cases whose medians differ by more than 2 % between rounds though neither interval holds the other's."""
+    """Cases whose medians differ by more than 2 % between rounds and lie outside each other's interval."""
     drifts = ((_drift_of_rounds(each), record_label(each[0])) for each in by_case.values())
     worst = sorted((found for found in drifts if found[0] > 0), key=lambda found: -found[0])
     if worst:
@@ -93,7 +93,7 @@ def _drift_of_rounds(records: Sequence[CaseRecord]) -> float:
 
 
 def drift(one: CaseRecord, two: CaseRecord) -> float:
-    """By how much of the faster the medians differ; 0 where that is at most 2 %, or noise explains it."""
+    """The difference of the medians relative to the faster one; 0 if it is at most 2 %, or explained by noise."""
     if one.time_us is None or two.time_us is None:
         return 0.0
     fast, slow = sorted((one, two), key=lambda record: record.kernel_ms or 0.0)

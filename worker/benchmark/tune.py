@@ -1,8 +1,8 @@
 """The `tune` kind: for each problem the fastest configs of each kernel are searched for and then timed as a sweep is.
 
-Rounds below `timing.rounds` are that last timing, finalists of all kernels and the baselines together, so that their
-ratios are paired. The rounds after are those of the searches (successive halving): few samples each, for choosing
-alone. Whatever was timed is kept as in a sweep, so another attempt comes to the same finalists without timing anything
+Rounds below `timing.rounds` are the final timing of the finalists of all kernels together with the baselines, so that
+their ratios are paired. Later round numbers belong to the searches (successive halving), with few samples each, used
+only for choosing. All timings are stored as in a sweep, so another attempt finds the same finalists without measuring
 again.
 """
 
@@ -25,7 +25,7 @@ from worker.benchmark.run import BenchmarkRun
 from worker.benchmark.search import FINALISTS, halving_rounds, search
 
 HALVING_SAMPLES = 4  # of the first round; twice as many in each that follows
-HALVING_WARMUP_MS = 20.0  # at most: a config that loses by far need not be timed precisely
+HALVING_WARMUP_MS = 20.0  # upper limit: a clearly slower config need not be timed precisely
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Space:
 
 @dataclass(slots=True)
 class Task:
-    """One problem: spaces to search, baselines, and what is skipped with its reason."""
+    """One problem: spaces to search, baselines, and skipped cases with their reasons."""
 
     problem: Problem
     spaces: dict[str, Space] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Task:
     skipped: list[Case] = field(default_factory=list)
 
     def measurements(self, spec: BenchmarkSpec) -> int:
-        """How many there will be, if every config runs."""
+        """The number of measurements if every config runs."""
         tries = [min(len(space.cases), spec.tune.budget) for space in self.spaces.values()]
         if spec.tune.strategy == "exhaustive":
             finalists = sum(tries)
@@ -58,7 +58,9 @@ class Task:
 
 
 def tune(run: BenchmarkRun) -> None:
-    """Raises JobFailed for a spec that asks for nothing this device could do, DeviceFault, and as BenchmarkRun does."""
+    """Runs a tuning benchmark. Raises JobFailed if the device can do nothing of what the spec asks for, DeviceFault,
+    and as BenchmarkRun does.
+    """
     try:
         tasks = plan(run.spec, run.device)
     except (InvalidRequest, InvalidConfig) as error:
@@ -71,7 +73,7 @@ def tune(run: BenchmarkRun) -> None:
 
 
 def _one(run: BenchmarkRun, task: Task, *, others: int) -> int:
-    """Searches and times one problem; how many measurements that took."""
+    """Searches and times one problem; returns the number of measurements."""
     counted = 0
     for case in task.skipped:
         run.measure(case)
@@ -89,7 +91,7 @@ def _one(run: BenchmarkRun, task: Task, *, others: int) -> int:
 
 
 def _finalists(run: BenchmarkRun, space: Space) -> tuple[list[Case], int]:
-    """The configs worth timing in full, and how many measurements it took to know."""
+    """The configs worth timing in full, and the number of measurements of the search."""
     configs = [case.config for case in space.cases]
     by_config = {tuple(case.config.items()): case for case in space.cases}
     asked = 0
@@ -111,7 +113,7 @@ def _finalists(run: BenchmarkRun, space: Space) -> tuple[list[Case], int]:
 
 
 def _left_out(run: BenchmarkRun, cases: Sequence[Case]) -> int:
-    """Says of what should have been timed that it was not; of how many."""
+    """Records as skipped the cases that should have been timed; returns their number."""
     for case in cases:
         run.skip(case, f"The budget of {run.spec.tune.budget} configs of a kernel for a shape was spent on others.")
     return len(cases)
@@ -131,7 +133,7 @@ def halving_timing(timing: TimingSpec, number: int) -> TimingSpec:
 
 
 def plan(spec: BenchmarkSpec, device: DeviceInfo) -> list[Task]:
-    """What is to be searched: every config, where the spec does not name some. Raises InvalidRequest, InvalidConfig."""
+    """The tasks to search: every config, unless the spec names some. Raises InvalidRequest, InvalidConfig."""
     wide = spec.model_copy(update={"configs": "all"}) if spec.configs == "default" else spec
     tasks: dict[Problem, Task] = {}
     for case in expand(wide, device):
@@ -149,7 +151,7 @@ def plan(spec: BenchmarkSpec, device: DeviceInfo) -> list[Task]:
 
 
 def _leave_out_spilling(task: Task, device: DeviceInfo) -> None:
-    """Where a kernel has configs that do not spill, those that do are skipped."""
+    """If a kernel has configs without spilled registers, those with spills are skipped."""
     for space in task.spaces.values():
         spilling = dict(_spilling(space.cases, device))
         if len(spilling) < len(space.cases):
@@ -158,7 +160,7 @@ def _leave_out_spilling(task: Task, device: DeviceInfo) -> None:
 
 
 def _spilling(cases: Sequence[Case], device: DeviceInfo) -> Iterator[tuple[str, Case]]:
-    """By id, with the reason, as far as configs were compiled for that architecture and element type."""
+    """Spilling cases by id, with the reason, as far as configs were compiled for that architecture and element type."""
     arch = next((a.name for a in ARCHITECTURES.values() if a.compute_capability == device.compute_capability), None)
     for case in cases:
         records = records_of(case.kernel)

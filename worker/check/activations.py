@@ -1,5 +1,6 @@
-"""Activations again, for the check: between which numbers a right value lies. It shares nothing with what computed
-them (`worker/cpu/activations.py`, `worker/cuda/src/activations.cuh`) but the bound of their errors."""
+"""Bounds of activations, for the check. They share no code with the computation (`worker/cpu/activations.py`,
+`worker/cuda/src/activations.cuh`) except the bound of their errors.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +11,13 @@ import numpy as np
 from jobs.formats.elements import Array
 from kernels.model.activations import EXACT, OF_CUBE, OF_X, SQRT_HALF, ActivationName, error_bound
 
-TWO_COMPUTATIONS = 2.0  # the one that is checked, and this one
+TWO_COMPUTATIONS = 2.0  # errors of two computations: the checked one and this one
 
 
 def interval(activation: ActivationName, x: Array) -> tuple[Array, Array]:
-    """The lowest and the highest float64 that a right computation may give. At -∞ all are 0, their limit; NaN stays."""
+    """The lowest and the highest float64 that a correct computation may give. At -∞ all are 0, their limit; NaN stays
+    NaN.
+    """
     with np.errstate(all="ignore"):
         value = _value(activation, x)
         value = np.where(np.isinf(x), np.maximum(x, 0.0), value)

@@ -1,6 +1,5 @@
-"""Elements of a product computed again in float64, a block of rows and columns at a time, and what each may be off by.
-
-`worker/check/elementwise.py` says by which rule.
+"""Recomputes elements of a product in float64, a block of rows and columns at a time, with the error allowed for each.
+The rule is in `worker/check/elementwise.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from worker.check.host_matrix import Matrix, OperandMatrix
 from worker.check.rounding import Rounding
 
 MAX_TERMWISE = 256  # elements of a block of rows that are summed term by term
-NEAR = 0.5  # of the bound: nearer to it, sums of float64 elements in float64 do not say on which side an element is
+NEAR = 0.5  # share of the bound above which float64 sums of float64 elements cannot decide on which side an element is
 BLOCK = 1 << 21  # elements of a block of an operand or of the product, in float64
 
 
@@ -28,7 +27,7 @@ def cut(indices: Array, length: int) -> Iterator[Array]:
 
 
 class Norms:
-    """Of one item, the largest norm of a row of A times the largest of a column of B."""
+    """For one item, the largest norm of a row of A times the largest norm of a column of B."""
 
     def __init__(self, a: OperandMatrix, b: OperandMatrix, item: int) -> None:
         self.product = self._largest(a, item) * self._largest(b, item, of_columns=True)
@@ -47,12 +46,14 @@ class Norms:
 
 
 class Block:
-    """Some rows a (rows, k) and columns b (k, columns), and what C holds of them, (rows, columns); all in float64."""
+    """Some rows a (rows, k) and columns b (k, columns), and the corresponding part of C (rows, columns); all in
+    float64.
+    """
 
     def __init__(self, a: Array, b: Array, given: Array, rounding: Rounding, norms: Norms | None) -> None:
         self._rounding, self._norms = rounding, norms
         self._rows, self._columns = np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64)
-        if rounding.is_float64:  # sums may pass the range of the arithmetic here, unless exponents are taken out
+        if rounding.is_float64:  # sums may overflow here unless exponents are factored out
             self._rows, self._columns = _exponents(a, axis=1), _exponents(b, axis=0)
         self._a, self._b = np.ldexp(a, -self._rows), np.ldexp(b, -self._columns)
         self._given = given
@@ -97,8 +98,9 @@ class Block:
         return finite
 
     def _may_overflow(self, true: Array, size: Array, bound: Array, shift: Array) -> Array:
-        """Where C holds an infinity or NaN that IEEE arithmetic may give: the sum is too large for the product's type,
-        or passes the accumulator's range on the way, which depends on the order of summation."""
+        """Mask of elements where IEEE arithmetic may give C's infinity or NaN: the sum overflows the product's type, or
+        overflows the accumulator on the way, which depends on the order of summation.
+        """
         largest = np.ldexp(self._rounding.largest_output, shift) * (1.0 + self._rounding.output / 2)
         most = np.ldexp(self._rounding.largest_sum, shift)
         is_finite = np.isfinite(true)
@@ -114,7 +116,7 @@ class Block:
         return may
 
     def _rounds_to_infinity(self) -> Array:
-        """Where an operand is beyond the largest of the shorter type that it is rounded to."""
+        """Mask of elements with an operand beyond the largest number of the shorter type to which it is rounded."""
         if not self._rounding.operand or self._rounding.operand_floor:
             return np.zeros((1, 1), bool)
         least = np.ldexp(1.0 - self._rounding.operand / 2, 128)  # both types have the exponents of float32
@@ -123,8 +125,9 @@ class Block:
         return beyond
 
     def _explained(self, ratios: Array, given: Array) -> float:
-        """The worst ratio, where all are within the worst case. The elements farthest off are summed again term by
-        term, and drift is granted to them."""
+        """The worst ratio, if all elements are within the worst case. The elements farthest off are summed again term
+        by term, with an allowance for drift.
+        """
         beyond = np.argwhere(ratios > (NEAR if self._rounding.is_float64 else 1.0))
         if not len(beyond):
             return float(ratios.max(initial=0.0))
@@ -132,7 +135,9 @@ class Block:
         return max(self._termwise(int(row), int(column), given) for row, column in beyond[farthest])
 
     def _termwise(self, row: int, column: int, given: Array) -> float:
-        """The same of one element; with operands rounded to nearest or cut, where they are lowered."""
+        """The ratio of one element; if operands are lowered to a shorter type, both with rounding and with
+        truncation.
+        """
         a, b, rounding = self._a[row], self._b[:, column], self._rounding
         value = float(given[row, column])
         _, of_root, of_value, _ = rounding.element_factors
@@ -145,7 +150,9 @@ class Block:
         return ratio
 
     def _drift(self, a: Array, b: Array, given: float, of_operands: float, of_value: float) -> float:
-        """Its distance from the sum of these terms, over what steps of the sum, operands and value are granted."""
+        """The element's distance from the sum of these terms, divided by the error allowed for the steps of the sum,
+        the operands and the value.
+        """
         if self._rounding.is_float64:
             a = a.astype(np.longdouble)
         terms = a * b
@@ -161,11 +168,12 @@ class Block:
 
 
 class FusedBlock(Block):
-    """Of alpha·A·B + beta·C + bias, rounded once (docs/decisions/0064): A·B's terms and what is added are those of one
-    longer sum, and D's own rounding is in proportion to D. Never of float64, nor of a class that is normwise."""
+    """A block of D = alpha·A·B + beta·C + bias, rounded once (docs/decisions/0064): the terms of A·B and the added
+    terms form one longer sum, and D's own rounding is relative to D. Never float64, nor a normwise class.
+    """
 
     def __init__(self, a: Array, b: Array, given: Array, rounding: Rounding, alpha: float, terms: list[Array]) -> None:
-        """`terms`: what is added to alpha·A·B, (rows, columns) each."""
+        """`terms`: the matrices added to alpha·A·B, (rows, columns) each."""
         super().__init__(a, b, given, rounding, None)
         self._alpha, self._terms = alpha, terms
 
@@ -190,8 +198,9 @@ class FusedBlock(Block):
             return self._explained(ratios, given)
 
     def _may_leave_the_range(self, true: Array, bound: Array, size: Array) -> Array:
-        """Where D holds an infinity that its type's range explains, or is not finite since float32's range, in which
-        all but the last rounding is done, explains that."""
+        """Mask of elements where D is infinite because of its type's range, or not finite because of the range of
+        float32, in which everything before the last rounding is computed.
+        """
         largest = self._rounding.largest_output * (1.0 + self._rounding.output / 2)
         up, down = np.isposinf(self._given), np.isneginf(self._given)
         may: Array = (up & (true + bound >= largest)) | (down & (bound - true >= largest))
@@ -232,7 +241,7 @@ def _partial_sums(terms: Array, depth: int) -> float:
 
 
 def as_significant(values: Array, rounding: Rounding, to_whole: Callable[[Array], Array]) -> Array:
-    """As numbers of the class's significant bits, and no finer than the smallest it has."""
+    """The values rounded to the class's significant bits, and to multiples of its smallest number."""
     bits = -int(log2(rounding.operand))
     least = int(log2(rounding.operand_floor)) + 1 if rounding.operand_floor else -1100
     place = np.maximum(np.frexp(values)[1], least) - bits
@@ -241,7 +250,7 @@ def as_significant(values: Array, rounding: Rounding, to_whole: Callable[[Array]
 
 
 def _exponents(values: Array, axis: int) -> Array:
-    """Of the largest finite magnitude along an axis, which is kept."""
+    """Exponents of the largest finite magnitude along an axis, which is kept as a dimension."""
     finite = np.where(np.isfinite(values), np.abs(values), 0.0)
     exponents: Array = np.frexp(finite.max(axis=axis, keepdims=True, initial=0.0))[1].astype(np.int64)
     return exponents

@@ -22,8 +22,9 @@ FLOAT64_EXPONENT = 500  # of elements whose squares float64 holds
 
 
 class CarefulSketch:
-    """In float64, without elements that are not finite; float64 matrices with their rows' and columns' exponents
-    apart."""
+    """Computed in float64, without elements that are not finite; exponents of rows and columns of float64 matrices are
+    factored out.
+    """
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class CarefulSketch:
 
 
 def _peaks(matrix: HostMatrix) -> tuple[Array, Array]:
-    """Of each row, the largest finite magnitude, and whether any element is not finite: (batch or 1, rows)."""
+    """For each row, the largest finite magnitude, and whether any element is not finite: (batch or 1, rows)."""
     items, rows, _ = matrix.shape
     peaks, bad = np.zeros((items, rows)), np.zeros((items, rows), bool)
     for at, values, finite in finite_blocks(matrix):

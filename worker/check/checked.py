@@ -1,5 +1,6 @@
-"""A product with its operands, as its check asks for it: one class for matrices in this process's memory, and one for
-matrices on a GPU (`worker/cuda/check/checked.py`)."""
+"""The interface between a product and its check: one class for matrices in this process's memory, and one for matrices
+on a GPU (`worker/cuda/check/checked.py`).
+"""
 
 from __future__ import annotations
 
@@ -22,26 +23,28 @@ class Checkable(Protocol):
 
     @property
     def after(self) -> tuple[float, DTypeName] | None:
-        """Where c is alpha·A·B + beta·C + bias, of float32 sums and rounded once: alpha, and c's type; else None."""
+        """alpha and c's type if c is alpha·A·B + beta·C + bias, computed from float32 sums and rounded once; otherwise
+        None.
+        """
 
     @property
     def elementwise(self) -> Operands:
-        """Single elements of the three matrices."""
+        """Access to single elements of the three matrices."""
 
     def direct(self, rounding: Rounding) -> RowErrors | None:
-        """Floats: every element computed again, where that costs no more than a sketch. None where it does."""
+        """For floats: the errors of all elements, recomputed, if that costs no more than a sketch; otherwise None."""
 
     def sketched(
         self, rounding: Rounding, *, width: int, excluded: Array | None, rng: np.random.Generator
     ) -> RowErrors | AllWithin:
-        """Floats: what random projections say. `width` and `excluded` are those of `host_sketch.float_sketch`."""
+        """For floats: the result of random projections. `width` and `excluded` as in `host_sketch.float_sketch`."""
 
     def wrong_rows(self, *, wraps: bool, rng: np.random.Generator) -> Array:
-        """Integers. As `worker.check.integer_sketch.wrong_rows`."""
+        """For integers: as `worker.check.integer_sketch.wrong_rows`."""
 
 
 class HostProduct:
-    """Everything in this process's memory."""
+    """A product whose matrices are all in this process's memory."""
 
     after = None
 

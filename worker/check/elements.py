@@ -1,4 +1,4 @@
-"""A matrix's elements as numbers that numpy computes with, and back."""
+"""Converts a matrix's elements to numbers that numpy can compute with, and back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernels.model.numerics import DTYPES, DTypeName
 
 
 def widen(elements: Array, dtype: DTypeName) -> Array:
-    """Floats of 16 and 8 bits as float32, exactly; other types as they are, not copied."""
+    """Converts 16-bit and 8-bit floats exactly to float32; returns other types unchanged, without a copy."""
     return _widen_half(elements) if dtype == "float16" else bit_floats.widen(elements, dtype)
 
 
@@ -34,7 +34,9 @@ def _widen_half(elements: Array) -> Array:
 
 
 def narrow(values: Array, dtype: DTypeName) -> Array:
-    """float32 values rounded once to a type; beyond its range they become infinities, as IEEE has it, or else NaN."""
+    """Rounds float32 values once to a type; out of range they become infinite, as in IEEE 754, or NaN if the type has
+    no infinity.
+    """
     if bit_floats.held_as_bits(dtype):
         return bit_floats.narrow(values, dtype)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -48,11 +50,11 @@ def as_float64(elements: Array, dtype: DTypeName) -> Array:
 
 
 def as_exact(elements: Array, dtype: DTypeName) -> Array:
-    """As `as_float64`, and of complex elements a complex128 copy."""
+    """As `as_float64`; complex elements become a complex128 copy."""
     return elements.astype(np.complex128) if DTYPES[dtype].is_complex else as_float64(elements, dtype)
 
 
 def core(matrix: Array, *, transposed: bool) -> Array:
-    """The operand as it enters the product, always with a leading batch axis: (batch, rows, columns). Not copied."""
+    """A view of the operand as it enters the product, always with a leading batch axis: (batch, rows, columns)."""
     batched = matrix if matrix.ndim == 3 else matrix[np.newaxis]
     return batched.swapaxes(1, 2) if transposed else batched

@@ -1,11 +1,11 @@
-"""Whole rows and columns of a product computed again in float64: is each element within its class's bound?
+"""Recomputes whole rows and columns of a product in float64 and compares each element with its class's bound.
 
 The bound is `Rounding.element_bound`: 4·√k·u·(|A|·|B|)ᵢⱼ for the sum, with the roundings of operands and product
 (Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41, 2019;
-docs/accuracy.md). It takes the roundings of a sum to be independent. Where terms are alike they are not: a sum of
-constants may drift the same way at every step. No element may be beyond the worst case of any summation (Higham,
-Accuracy and Stability of Numerical Algorithms, section 3.5). Those that are beyond the bound and within that, the
-farthest of them, are summed again term by term, and granted 2·u·Σₜ|sₜ| for the sum, with sₜ the partial sums.
+docs/accuracy.md). It assumes that the roundings of a sum are independent. If terms are alike they are not: a sum of
+constants may drift in the same direction at every step. No element may exceed the worst case of any summation (Higham,
+Accuracy and Stability of Numerical Algorithms, section 3.5). Of the elements between the bound and that worst case, the
+farthest are summed again term by term, and allowed 2·u·Σₜ|sₜ| for the sum, with sₜ the partial sums.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from worker.check.rounding import Rounding
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """alpha, and what is added to alpha·A·B: each matrix with its factor. A bias has one row or one column."""
+    """alpha, and the matrices added to alpha·A·B with their factors. A bias has one row or one column."""
 
     alpha: float
     terms: tuple[tuple[float, Matrix], ...]
@@ -40,21 +40,21 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """The three matrices as the product has them: a (·, m, k), b (·, k, n), c (batch, m, n)."""
+    """The three matrices, after transposition: a (·, m, k), b (·, k, n), c (batch, m, n)."""
 
     a: OperandMatrix
     b: OperandMatrix
     c: Matrix
-    added: Added | None = None  # where c is alpha·A·B with more added before it was rounded
+    added: Added | None = None  # set if something was added to alpha·A·B before c was rounded
 
 
 def worst_of_rows(operands: Operands, item: int, rows: Array, rounding: Rounding) -> float:
-    """The largest error among all elements of these rows of C, over what rounding explains."""
+    """The largest error of any element in these rows of C, divided by the error that rounding explains."""
     return _worst(operands, item, rows, np.arange(operands.c.shape[2]), rounding)
 
 
 def worst_of_columns(operands: Operands, item: int, columns: Array, rounding: Rounding) -> float:
-    """The same of columns."""
+    """The same for columns."""
     return _worst(operands, item, np.arange(operands.c.shape[1]), columns, rounding)
 
 

@@ -1,10 +1,10 @@
-"""The check of what follows a product: is every element of D what alpha·P + beta·C + bias gives, and its activation?
+"""The check of an epilogue: whether every element of D equals activation(alpha·P + beta·C + bias).
 
-P = A·B has a check of its own (`worker/check/verify.py`), and D follows from P, C and the bias element by element. Sums
-and `relu` are operations that IEEE 754 defines to the last bit, so an element is computed again and must be equal. Of
-other activations two values bound what a right computation may give, and an element must lie between them, rounded as
-it was. So no fault of any element passes. NaN equals NaN, and zeros of both signs are equal. Of complex numbers that
-holds part by part.
+P = A·B is checked separately (`worker/check/verify.py`), and D follows from P, C and the bias element by element. Sums
+and `relu` are operations that IEEE 754 defines to the last bit, so an element is computed again and must be equal. For
+other activations, two values bound the result of a correct computation, and an element must lie between them, rounded
+as it was. So a fault in any element is detected. NaN equals NaN, and zeros of both signs are equal. For complex numbers
+this holds part by part.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ BLOCK_ELEMENTS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """What follows alpha·P + beta·C. `bias` is 1×n or m×1, in stored form of the product's type; `output` is D's type
-    where that is another."""
+    """The rest of the epilogue after alpha·P + beta·C. `bias` is 1×n or m×1, in stored form of the product's type;
+    `output` is D's type if it differs.
+    """
 
     bias: Array | None = None
     activation: ActivationName | None = None
@@ -38,9 +39,10 @@ NOTHING = After()
 def wrong_elements(
     d: Array, p: Array, c: Array | None, alpha: complex, beta: complex, dtype: DTypeName, after: After = NOTHING
 ) -> int:
-    """How many there are. `d` and `p` (batch, m, n), `c` (batch or 1, m, n), all of them in stored form of `dtype`, a
-    product's type, but for `d` where `after` has another. A term whose factor is 0 is left out, whatever its elements
-    are; `c` may be None then."""
+    """The number of wrong elements. `d` and `p` (batch, m, n), `c` (batch or 1, m, n) are all in stored form of the
+    product type `dtype`, except `d` if `after` has another type. A term whose factor is 0 is left out, whatever its
+    elements are; `c` may then be None.
+    """
     wrong = 0
     rows = max(1, BLOCK_ELEMENTS // max(1, d.shape[2]))
     for item in range(d.shape[0]):
@@ -57,7 +59,7 @@ def wrong_elements(
 
 
 def _part_of(after: After, rows: slice, m: int) -> After:
-    """With the bias of these rows."""
+    """The part of the epilogue for these rows."""
     if after.bias is None or after.bias.shape[0] != m:
         return after
     return After(after.bias[rows], after.activation, after.output)
@@ -66,7 +68,7 @@ def _part_of(after: After, rows: slice, m: int) -> After:
 def _bounds(
     p: Array, c: Array | None, alpha: complex, beta: complex, dtype: DTypeName, after: After
 ) -> tuple[Array, Array]:
-    """In stored form, between which two elements those of D are."""
+    """The lower and upper bound of D's elements, in stored form."""
     terms = [(factor.real, each) for factor, each in ((alpha, p), (beta, c)) if factor != 0.0 and each is not None]
     terms += [] if after.bias is None else [(1.0, after.bias)]
     if DTYPES[dtype].is_integer:
@@ -85,12 +87,14 @@ def _bounds(
 
 
 def _rounded(values: Array, dtype: DTypeName) -> Array:
-    """In stored form; to 16 bits by way of float32."""
+    """The values rounded to a type, in stored form; to 16 bits by way of float32."""
     return values if dtype == "float64" else narrow(values.astype(np.float32), dtype)
 
 
 def _expected_complex(p: Array, c: Array | None, alpha: complex, beta: complex) -> Array:
-    """In stored form. Of each of the two terms, the products of its parts that are not with a 0 are added up first."""
+    """The expected complex elements, in stored form. Within each of the two terms, the products of parts are added
+    first, leaving out those with a factor part of 0.
+    """
     expected = np.zeros(p.shape, p.dtype)
     matrices = [(factor, each) for factor, each in ((alpha, p), (beta, c)) if factor != 0.0 and each is not None]
     with np.errstate(all="ignore"):

@@ -1,13 +1,10 @@
-"""The fingerprint of a part of a matrix: a number that can be added up, so that parts cut one way can be compared with
-the same elements cut another way.
+"""An additive fingerprint of parts of a matrix: the sum over one partition into parts equals the sum over any other.
 
-Digests are of stored bytes in their order. A tile's panels are not such bytes, and nor is a tile. Their fingerprint is
-Σ rᵢ·cⱼ·vᵢⱼ modulo 2⁶⁴, with vᵢⱼ the bits of the element in row i and column j of the stored matrix, and odd weights r
-and c drawn anew for each product. One wrong element is always seen, as rᵢ·cⱼ has an inverse; any other fault passes for
-about 2⁻⁶⁰ of all weights. The rows of a batch's matrices are counted on from one matrix to the next. Parts of complex
-elements are elements here.
-
-`worker/cuda/src/fingerprint.cu` is the same on a device.
+Digests cover stored bytes in order, which a tile and its panels are not. Their fingerprint is Σ rᵢ·cⱼ·vᵢⱼ modulo 2⁶⁴,
+with vᵢⱼ the bits of the element in row i and column j of the stored matrix, and odd weights r and c drawn anew for each
+product. One wrong element is always detected, because rᵢ·cⱼ has an inverse; any other fault passes with a probability
+of about 2⁻⁶⁰. Rows are numbered through all matrices of a batch. The parts of a complex element count as two elements.
+`worker/cuda/src/fingerprint.cu` computes the same on a device.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ import numpy as np
 from jobs.formats.elements import Array
 
 MASK = (1 << 64) - 1
-STEP = 0x9E3779B97F4A7C15  # of Weyl's sequence, as in splitmix64
+STEP = 0x9E3779B97F4A7C15  # increment of the Weyl sequence, as in splitmix64
 COLUMN_SEED = 0xD1B54A32D192ED03  # columns have other weights than rows
 BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 BLOCK_ELEMENTS = 1 << 20
@@ -38,7 +35,7 @@ def column_weights(seed: int, first: int, count: int) -> Array:
 
 
 def fingerprint(part: Array, seed: int, *, row: int, column: int) -> int:
-    """Of a two-dimensional array whose first element is at that place of the whole matrix."""
+    """The fingerprint of a two-dimensional array whose first element is at that position of the whole matrix."""
     if np.iscomplexobj(part):
         part, column = np.ascontiguousarray(part).view(part.real.dtype), 2 * column
     bits = BITS[part.dtype.itemsize]
@@ -52,7 +49,7 @@ def fingerprint(part: Array, seed: int, *, row: int, column: int) -> int:
 
 
 def fingerprint_of_items(part: Array, seed: int, *, item: int, row: int, column: int, rows: int) -> int:
-    """Of (items, rows, columns) out of a batch of matrices that have `rows` rows each."""
+    """The fingerprint of an array (items, rows, columns) out of a batch of matrices with `rows` rows each."""
     parts = (
         fingerprint(matrix, seed, row=(item + number) * rows + row, column=column) for number, matrix in enumerate(part)
     )

@@ -1,5 +1,6 @@
-"""A grouped product as its check asks for it: one product for each group, with the rows and the matrix that are its
-own. So a row that was multiplied by its neighbour's matrix is a wrong row of its group's product."""
+"""A grouped product for its check: one product for each group, with the group's rows and matrix. So a row that was
+multiplied by a neighbour's matrix is a wrong row of its group's product.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ from worker.check.host_matrix import HostMatrix
 
 @dataclass(frozen=True, slots=True)
 class GroupedProduct:
-    """`products`: of the groups that have rows, in their order. `elementwise` is of the whole."""
+    """`products`: the products of non-empty groups, in order. `elementwise` refers to the whole product."""
 
     products: Sequence[Checkable]
     elementwise: Operands
 
 
 class PartOf(HostMatrix):
-    """Items and rows of a matrix that is opened where elements are asked for."""
+    """Some items and rows of a matrix, which is opened only when elements are read."""
 
     def __init__(self, whole: HostMatrix, items: slice, rows: slice) -> None:
         self._whole, self._at, self.dtype = whole, (items, rows), whole.dtype
@@ -35,6 +36,6 @@ class PartOf(HostMatrix):
 
 
 def operands_of(group: Group, a: HostMatrix, b: HostMatrix) -> tuple[HostMatrix, HostMatrix]:
-    """Of a group's own product."""
+    """The operands of one group's product."""
     rows = slice(group.first_row, group.first_row + group.problem.m)
     return PartOf(a, slice(None), rows), PartOf(b, slice(group.index, group.index + 1), slice(None))

@@ -1,4 +1,4 @@
-"""A matrix in this process's memory, as the check of a product reads it: blocks of numbers, and single elements."""
+"""A matrix in this process's memory, read by the check in blocks or by single elements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobs.formats.elements import Array
 from kernels.model.numerics import DTypeName
 from worker.check.elements import as_float64, widen
 
-BLOCK_ELEMENTS = 1 << 18  # of one block: it stays in a core's cache while it is read several times
+BLOCK_ELEMENTS = 1 << 18  # of one block, which stays in a core's cache while it is read several times
 
 At = tuple[slice, slice]  # items and rows of a block
 
@@ -26,7 +26,7 @@ class Matrix(Protocol):
     def dtype(self) -> DTypeName: ...
 
     def item(self, index: int) -> Self:
-        """One matrix of the batch, with a batch axis of 1."""
+        """One matrix of the batch, with a batch axis of length 1."""
 
     def elements(self, item: int, rows: Array, columns: Array) -> Array:
         """float64 of shape broadcast(rows, columns)."""
@@ -58,7 +58,7 @@ class HostMatrix:
         return self.array.itemsize
 
     def part(self, at: At) -> Array:
-        """Items and rows of it, as they are stored."""
+        """Some items and rows, in stored form."""
         return self.array[at]
 
     def transposed(self) -> HostMatrix:
@@ -74,7 +74,7 @@ class HostMatrix:
         return max((float(np.abs(values).max(initial=0.0)) for _, values, _ in finite_blocks(self)), default=0.0)
 
     def blocks(self) -> Iterator[At]:
-        """Where to cut items and rows so that a block has about BLOCK_ELEMENTS at most, and whole rows."""
+        """The slices of items and rows that give blocks of whole rows with at most about BLOCK_ELEMENTS."""
         batch, rows, columns = self.shape
         height = max(1, min(rows, BLOCK_ELEMENTS // max(1, columns)))
         count = max(1, min(batch, BLOCK_ELEMENTS // max(1, columns * rows)))
@@ -84,13 +84,13 @@ class HostMatrix:
 
 
 def widened_blocks(matrix: HostMatrix) -> Iterator[tuple[At, Array]]:
-    """In a type that BLAS computes in."""
+    """The blocks in a type that BLAS supports."""
     for at in matrix.blocks():
         yield at, widen(matrix.part(at), matrix.dtype)
 
 
 def finite_blocks(matrix: HostMatrix) -> Iterator[tuple[At, Array, Array]]:
-    """In float64, with zeros for NaN and infinities, and where elements are finite."""
+    """The blocks in float64, with zeros for NaN and infinities, and a mask of the finite elements."""
     for at in matrix.blocks():
         values = as_float64(matrix.part(at), matrix.dtype)
         finite = np.isfinite(values)

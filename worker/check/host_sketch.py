@@ -1,4 +1,4 @@
-"""The sketch of a product of floats in this process's memory: quick where its elements allow it, else careful."""
+"""The sketch of a float product in this process's memory: quick if its elements allow it, otherwise careful."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from worker.check.host_matrix import HostMatrix
 from worker.check.quick_sketch import QuickSketch
 from worker.check.sketch import Sketch
 
-SHORTEST_IN_FLOAT32 = 512  # sums of products; the check's own rounding would count beside that of shorter ones
+SHORTEST_IN_FLOAT32 = 512  # length of sums; for shorter ones the check's own rounding would matter
 
 
 def float_sketch(

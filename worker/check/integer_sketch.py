@@ -1,4 +1,4 @@
-"""Random projections of integer products, exactly: which rows of C are not those of A·B."""
+"""Exact random projections of integer products, to find the rows of C that differ from A·B."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ DEPTH = 1024  # columns of which float64 takes the sum at once
 
 
 def wrong_rows(a: HostMatrix, b: HostMatrix, c: HostMatrix, *, wraps: bool, rng: np.random.Generator) -> Array:
-    """Rows of C for which C·x is not A·(B·x) for one of VECTORS random integer vectors: bool (batch, m).
-
-    `wraps`: only residues modulo 2³² are compared. Else sums must stay below 2³¹, and are compared as they are.
+    """Mask (batch, m) of rows of C for which C·x differs from A·(B·x) for one of VECTORS random integer vectors. With
+    `wraps`, only residues modulo 2³² are compared; otherwise sums must stay below 2³¹, and are compared exactly.
     """
     vectors = rng.integers(1, (1 << WEIGHT_BITS) + 1, (1, c.shape[2], VECTORS), dtype=np.int64)
     y = _residues(_times(b, vectors), wraps)
@@ -29,7 +28,7 @@ def wrong_rows(a: HostMatrix, b: HostMatrix, c: HostMatrix, *, wraps: bool, rng:
 
 
 def _residues(values: Array, wraps: bool) -> Array:
-    """Modulo 2³² in ±2³¹, where that is asked for."""
+    """The values modulo 2³², in ±2³¹, if `wraps`; otherwise unchanged."""
     return values.astype(np.int32).astype(np.int64) if wraps else values
 
 
@@ -59,7 +58,9 @@ def _piece_bits(matrix: HostMatrix, columns: int) -> int:
 
 
 def _pieces(vectors: Array, bits: int) -> list[tuple[Array, int]]:
-    """Unsigned pieces of so many bits as float64, with the place each belongs at; the highest has the sign."""
+    """Splits vectors into unsigned pieces of `bits` bits as float64, each with its bit position; the highest piece has
+    the sign.
+    """
     largest = int(np.abs(vectors).max(initial=0)).bit_length()
     pieces, shift = [], 0
     while shift + bits < largest + 1:

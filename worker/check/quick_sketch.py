@@ -18,13 +18,14 @@ from worker.check.sketch import (
     squares_of_groups,
 )
 
-LARGEST_EXPONENTS = {np.float32: 100, np.float64: 400}  # of columns of B, for arithmetic in these
-TINY = 1e-25  # squares below it may have lost terms in float32
+LARGEST_EXPONENTS = {np.float32: 100, np.float64: 400}  # largest exponents of columns of B, for these arithmetic types
+TINY = 1e-25  # smaller squares may have lost terms in float32
 
 
 class QuickSketch:
-    """By BLAS in float32 or float64, each matrix read once or twice. Q is taken from eight random projections rather
-    than from squares: a row's may come out too small by chance, and the row is then looked at again."""
+    """Computed by BLAS in float32 or float64, reading each matrix once or twice. Q is estimated from eight random
+    projections instead of squares; if a row's estimate is too small by chance, the row is checked again.
+    """
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class QuickSketch:
         self._arithmetic = arithmetic
 
     def sketch(self) -> Sketch | None:
-        """None where the arithmetic has not the range, or elements are not finite."""
+        """The sketch; None if the range of the arithmetic does not suffice, or elements are not finite."""
         with np.errstate(all="ignore"):
             exponents = self._exponents()
             if exponents is None:
@@ -59,7 +60,7 @@ class QuickSketch:
                 q += self._floor**2 * z.sum(axis=1)[:, np.newaxis]
             s = self._projected(self._c, vectors)
             difference = np.abs(s - p).max(axis=-1)
-            # A rounding to 16 bits is most of the noise then, and of a known size: R has to be exact.
+            # The rounding to 16 bits is then most of the noise and of a known size, so R must be exact.
             r = self._squares_of_c(exponents) if self._c.itemsize < 4 else _mean_square(p)
         if not (np.isfinite(difference).all() and np.isfinite(q).all()):
             return None
@@ -76,7 +77,9 @@ class QuickSketch:
         )
 
     def _exponents(self) -> Array | None:
-        """Of columns of B (batch or 1, n); None where an element is not finite, or a column out of range."""
+        """Exponents of the columns of B (batch or 1, n); None if an element is not finite, or a column is out of
+        range.
+        """
         squares = _column_squares(self._b, np.float32 if self._b.dtype != "float64" else np.float64)
         if self._b.dtype != "float64" and (squares < TINY).any():  # they may have underflowed
             squares = _column_squares(self._b, np.float64)
@@ -131,7 +134,7 @@ def _column_squares(matrix: HostMatrix, arithmetic: type[np.floating]) -> Array:
 
 
 def _mean_square(values: Array) -> Array:
-    """Over the vectors."""
+    """The mean square over the vectors."""
     total: Array = np.vecdot(values, values)
     total /= VECTORS
     return total

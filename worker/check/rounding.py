@@ -1,4 +1,4 @@
-"""How far rounding alone may take a product from the true one: the figures behind a check's tolerances."""
+"""How far rounding alone may move a product from the exact one: the basis of the check's tolerances."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from jobs.formats.elements import Array
 from kernels.model.accuracy import SMALLEST_POSITIVE, element_bound, sum_depth
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
 
-CONFIDENCE = 5.0  # standard deviations; a row that passes it by chance is looked at again, so it may be sharp
-# Of alpha and of beta, of both products and both sums: at most four of them are of one term, and one is to spare.
+CONFIDENCE = 5.0  # standard deviations; a row that exceeds it by chance is only checked again, so it may be tight
+# Roundings of alpha, beta, both products and both sums: at most four concern one term, plus one in reserve.
 EPILOGUE_ROUNDINGS = 5.0
-CHECK_STEPS = 256.0  # of the check's own sums: as many as it adds up in the element type
+CHECK_STEPS = 256.0  # steps of the check's own sums in the element type
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,33 +23,35 @@ class Rounding:
     """Unit roundoffs of the three places where a product of depth `k` rounds, and their underflow."""
 
     k: int
-    depth: int  # of the sums that round by `accumulate` at each step: k, unless they end with each block of scales
+    depth: int  # length of the sums that round by `accumulate` at each step: k, or that of a block of scales
     operand: float  # operands lowered to a shorter type first (TF32); 0 where they enter as they are
     operand_floor: float  # magnitude below which that is no longer relative to an operand, but to this
     accumulate: float  # each step of the sum
-    check: float  # each step of the check's own
+    check: float  # each step of the check's own sums
     output: float  # once, to the product's type
     underflow: float  # absolute error of an element whose terms lie below the normal range
     largest_sum: float  # beyond it the accumulator overflows
     largest_output: float
     element_factors: tuple[float, float, float, float]  # of the class's bound, as `ElementBound` has them
-    epilogue: float = 0.0  # of what is added to a product before its one rounding, in proportion to all terms
-    normwise: bool = False  # in proportion to the largest rows of A and columns of B
+    epilogue: float = 0.0  # roundings of the terms added before the final rounding, relative to all terms
+    normwise: bool = False  # errors are relative to the largest rows of A and columns of B
     is_float64: bool = False
 
     @property
     def threshold(self) -> float:
-        """Tolerance of a row over √(k·Q), as for terms of random signs; it depends on element types and k alone."""
+        """The tolerance of a row divided by √(k·Q), as for terms of random signs; it depends only on element types and
+        k.
+        """
         return sqrt(self._of_terms / max(self.k, 1))
 
     @property
     def floor(self) -> float:
-        """What rounding moves an operand by at least, over the roundoff; 0 where operands enter as they are."""
+        """The smallest rounding error of an operand divided by the roundoff; 0 if operands are used unrounded."""
         return self.operand_floor if self.operand else 0.0
 
     @property
     def tolerance_factors(self) -> tuple[float, float, float]:
-        """Of Q, of R, and of underflow before it is squared, in T²."""
+        """The factors of Q, of R, and of underflow before it is squared, in T²."""
         return self._of_terms, self._of_sums, CONFIDENCE * self.underflow
 
     @property
@@ -60,8 +62,7 @@ class Rounding:
         return self._of_terms, self._of_sums - of_output + of_steps, of_steps, of_output
 
     def fused(self, alpha: float, output: DTypeName) -> Rounding:
-        """The same of alpha·A·B + beta·C + bias, where that is computed of float32 sums and rounded once, to
-        `output`."""
+        """The Rounding of alpha·A·B + beta·C + bias, computed from float32 sums and rounded once, to `output`."""
         own = self._delivered(output)
         of_size, of_root, of_value, rest = own.element_factors
         epilogue, scale = EPILOGUE_ROUNDINGS * DTYPES["float32"].unit_roundoff, max(1.0, abs(alpha))
@@ -69,7 +70,7 @@ class Rounding:
         return replace(own, epilogue=epilogue, underflow=own.underflow * scale, element_factors=factors)
 
     def _delivered(self, output: DTypeName) -> Rounding:
-        """Rounded to that type in place of the product's own."""
+        """The Rounding with that output type instead of the product's own."""
         to = DTYPES[output]
         if to.unit_roundoff == self.output:
             return self
@@ -102,7 +103,7 @@ class Rounding:
         return total
 
     def element_bound(self, size: Array, root: Array, value: Array) -> Array:
-        """What the class promises of each element. `size` is (|A|·|B|)ᵢⱼ; `root` that of Σ of squared terms, with
+        """The error that the class allows each element. `size` is (|A|·|B|)ᵢⱼ; `root` that of Σ of squared terms, with
         operands' magnitudes at least `operand_floor`; `value` |AB|ᵢⱼ."""
         of_size, of_root, of_value, rest = self.element_factors
         bound: Array = of_size * size + of_root * root + of_value * value + rest
@@ -111,7 +112,7 @@ class Rounding:
 
 @lru_cache(maxsize=1024)
 def rounding_of(problem: Problem, accuracy: AccuracyName) -> Rounding:
-    """For float operands multiplied in the class `accuracy`. Of complex ones it is that of their parts."""
+    """The Rounding of float operands multiplied in the class `accuracy`; for complex operands, that of their parts."""
     problem = problem.as_real
     is_scaled = problem.scale_columns > 0
     bound = element_bound(accuracy, problem.dtype, problem.k, is_scaled=is_scaled)

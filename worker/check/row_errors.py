@@ -1,4 +1,4 @@
-"""What a check found of a product's rows, and how it follows from a sketch."""
+"""The errors of a product's rows, computed from a sketch."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from worker.check.sketch import Sketch
 class AllWithin:
     """Every row is within its tolerance, and no flag is set."""
 
-    largest_within: float  # of all rows' ratios
+    largest_within: float  # the largest of all rows' ratios
 
 
 @dataclass(frozen=True, slots=True)
 class RowErrors:
-    """Of each row, its worst element's error over its class's bound, or its residual over its tolerance, (batch, m);
-    the flags are those of `Sketch`, and elements under them are left out."""
+    """For each row, its worst element's error divided by its class's bound, or its residual divided by its tolerance,
+    (batch, m). The flags are those of `Sketch`; flagged elements are left out.
+    """
 
     worst: Array
     bad_rows: Array
@@ -31,14 +32,14 @@ class RowErrors:
 
     @property
     def largest_within(self) -> float | None:
-        """As for `AllWithin`; None where that does not hold."""
+        """As in `AllWithin`; None if not all rows are within their tolerance."""
         largest = float(self.worst.max(initial=0.0))
         is_flagged = self.bad_rows.any() or self.bad_columns.any() or self.odd_columns.any()
         return largest if largest <= 1.0 and not is_flagged else None
 
 
 def row_errors(sketch: Sketch, rounding: Rounding) -> RowErrors:
-    """Each row's worst residual over its tolerance."""
+    """Each row's worst residual divided by its tolerance."""
     return RowErrors(_ratios(sketch, rounding), sketch.bad_rows, sketch.bad_columns, sketch.odd_columns)
 
 
@@ -51,9 +52,9 @@ def _ratios(sketch: Sketch, rounding: Rounding) -> Array:
         underflow = np.ldexp(rounding.underflow, -sketch.exponents)[..., np.newaxis] * sketch.unit[:, np.newaxis, :]
         squares, tolerance = np.square(sketch.difference), rounding.squared_tolerance(q, r, underflow)
         squares /= tolerance
-        if not np.isfinite(squares).all():  # 0 over 0 is no difference; a NaN is one
+        if not np.isfinite(squares).all():  # 0/0 counts as no difference, NaN as one
             squares = np.where(sketch.difference == 0.0, 0.0, np.nan_to_num(squares, nan=inf))
-        # C itself is in R: an element so wrong that its square overflows must not grant itself anything.
+        # C itself contributes to R: an element so wrong that its square overflows must not increase its own tolerance.
         if not np.isfinite(tolerance).all():
             squares = np.where(np.isfinite(tolerance), squares, inf)
         worst: Array = np.sqrt(squares.max(axis=-1, initial=0.0))

@@ -13,13 +13,13 @@ import numpy as np
 from jobs.formats.elements import Array
 
 VECTORS = 8
-MEAN_SQUARE = 7 / 3  # of 1 + r, with r uniform in [0, 1)
-RUN = 256  # columns added up in the element type before float64 takes over
+MEAN_SQUARE = 7 / 3  # mean of (1 + r)², with r uniform in [0, 1)
+RUN = 256  # columns summed in the element type before the sum continues in float64
 
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """What is left of a product of floats: one figure for each row i and group g of columns, (batch, m, groups).
+    """The sketch of a float product: one figure for each row i and group g of columns, (batch, m, groups).
 
     Elements that are NaN or infinite are left out of all sums, and so are columns that were excluded.
     """
@@ -88,7 +88,7 @@ def in_whole(values: Array, vectors: Array) -> Array:
 
 
 def aligned(at: tuple[slice, slice], items: int, vectors: Array) -> tuple[slice, Array]:
-    """Which items a block's sums are for, and their part of the vectors; either may be one for the whole batch."""
+    """The items that a block's sums belong to, and their part of the vectors; both may be shared by the whole batch."""
     if items == 1:
         return slice(None), vectors
     return at[0], vectors if len(vectors) == 1 else vectors[at[0]]

@@ -72,17 +72,18 @@ from worker.check.row_errors import AllWithin, RowErrors
 from worker.check.sketch import RUN
 
 NOT_CHECKED = Verification(method="off", residual=None, threshold=None, passed=None)
-MIN_WIDTH = 64  # columns of a group
-MAX_DIRECT, MAX_ITEMS = 1 << 23, 64  # multiply-adds, and matrices of a batch, that the host does again at once
-LARGEST_INT8_DEPTH = (1 << 17) - 1  # of sums that stay below 2³¹
+MIN_WIDTH = 64  # least columns of a group
+MAX_DIRECT, MAX_ITEMS = 1 << 23, 64  # multiply-adds, and matrices, up to which the host recomputes every element
+LARGEST_INT8_DEPTH = (1 << 17) - 1  # largest k whose sums stay below 2³¹
 WRAPPED_ROUNDS = 4
 
 
 def check(
     problem: Problem, accuracy: AccuracyName, operands: Checkable | GroupedProduct, rng: np.random.Generator
 ) -> Verification:
-    """Checks a product computed in the class `accuracy`. `rng` must be fresh: known vectors could be fooled. Of complex
-    matrices, `operands` are those of `problem.as_real`."""
+    """Checks a product computed in the class `accuracy`. `rng` must be freshly seeded: predictable vectors could be
+    fooled. Of complex matrices, `operands` are those of `problem.as_real`.
+    """
     if isinstance(operands, GroupedProduct):
         each = zip(groups_of(problem), operands.products, strict=True)
         found = [check(group.problem, accuracy, own, rng) for group, own in each]
@@ -101,7 +102,7 @@ def _verification(residual: float, threshold: float) -> Verification:
 
 
 def _integer_residual(problem: Problem, operands: Checkable, rng: np.random.Generator) -> float:
-    """How many rows are wrong."""
+    """The number of wrong rows, as the residual of an integer product."""
     if problem.k == 0:
         c, rows, columns = operands.elementwise.c, np.arange(problem.m)[:, np.newaxis], np.arange(problem.n)
         return float(sum(np.count_nonzero(c.elements(item, rows, columns)) for item in range(problem.batch)))
@@ -119,13 +120,14 @@ def wraps(problem: Problem) -> bool:
 
 
 def group_width(k: int) -> int:
-    """Columns of a group: about k, and whole runs of the host's sums."""
+    """The number of columns in a group: about k, and a multiple of the host's runs."""
     return max(k, MIN_WIDTH) if k < RUN else k // RUN * RUN
 
 
 def max_direct_batch(problem: Problem) -> int:
-    """How many such products one launch may have so that the host computes each element again; 0 where it does so of
-    none."""
+    """The most such products in one launch for which the host still recomputes every element; 0 if it does not do so
+    even for one.
+    """
     multiply_adds = problem.m * problem.n * problem.k
     if problem.product_dtype == "int32" or multiply_adds > MAX_DIRECT:
         return 0
@@ -133,13 +135,13 @@ def max_direct_batch(problem: Problem) -> int:
 
 
 def is_direct(problem: Problem) -> bool:
-    """Whether every element is computed again on the host: that takes no longer than a sketch."""
+    """Whether the host recomputes every element, because that takes no longer than a sketch."""
     multiply_adds = problem.batch * problem.m * problem.n * problem.k
     return problem.k == 0 or (multiply_adds <= MAX_DIRECT and problem.batch <= MAX_ITEMS)
 
 
 def _float_ratio(problem: Problem, operands: Checkable, rounding: Rounding, rng: np.random.Generator) -> float:
-    """The largest error over its tolerance."""
+    """The largest error divided by its tolerance."""
     if is_direct(problem):
         return _direct(problem, operands.elementwise, rounding)
     found = operands.direct(rounding) or _sketched(problem, operands, rounding, rng)
@@ -155,7 +157,9 @@ def _float_ratio(problem: Problem, operands: Checkable, rounding: Rounding, rng:
 def _sketched(
     problem: Problem, operands: Checkable, rounding: Rounding, rng: np.random.Generator
 ) -> RowErrors | AllWithin:
-    """Each row's worst residual over its tolerance. Columns of C that overflowed are left out of a second sketch."""
+    """Each row's worst residual divided by its tolerance. If columns of C overflowed, a second sketch leaves them
+    out.
+    """
     width = group_width(problem.k)
     found = operands.sketched(rounding, width=width, excluded=None, rng=rng)
     if isinstance(found, AllWithin) or not (odd := found.odd_columns).any():
@@ -174,7 +178,7 @@ def _direct(problem: Problem, operands: Operands, rounding: Rounding) -> float:
 
 
 def _again(operands: Operands, rows: Array, columns: Array, rounding: Rounding) -> float:
-    """The worst element of these rows and columns, bool (batch, m) and (batch, n)."""
+    """Recomputes these rows and columns, masks (batch, m) and (batch, n); returns the worst element's ratio."""
     worst = 0.0
     for item in np.flatnonzero(rows.any(axis=1) | columns.any(axis=1)):
         of_rows, of_columns = np.flatnonzero(rows[item]), np.flatnonzero(columns[item])

@@ -11,7 +11,7 @@ from kernels.model.activations import OF_CUBE, OF_X, SQRT_HALF, ActivationName
 
 
 def activated(activation: ActivationName, x: Array) -> Array:
-    """Of every element; NaN stays NaN, and at -∞ all are 0, their limit."""
+    """The activation of every element; NaN stays NaN, and at -∞ all are 0, their limit."""
     if activation == "relu":
         return np.where(x <= 0.0, 0.0, x)
     if activation == "gelu":

@@ -31,10 +31,10 @@ from worker.device.bench import Bench, Prepared, ProductErrors, Sample, Watched,
 
 CPU = DeviceTraits("cpu")
 MIN_FLUSH_BYTES = 64 << 20
-SAMPLED_ROWS = 128  # that the error is taken over
+SAMPLED_ROWS = 128  # rows over which the error is computed
 BLOCK_ELEMENTS = 1 << 22  # of the float64 product at a time
 FLOAT64_ROUNDOFF = 2.0**-53
-MUCH_ELSEWHERE = 0.15  # of all cores' time that other processes used: then the CPU was not ours alone
+MUCH_ELSEWHERE = 0.15  # share of all cores' time used by other processes above which a case is contended
 
 
 class CpuBench(Bench):
@@ -53,7 +53,7 @@ class CpuBench(Bench):
         return _PreparedCpu(self, CPU_KERNELS[case.kernel])
 
     def flush(self) -> None:
-        """Writes over what the caches hold."""
+        """Overwrites the contents of the caches."""
         self._flushed[...] += 1
 
     @cached_property
@@ -78,7 +78,7 @@ class CpuBench(Bench):
         return HostProduct(*real_matrices(problem, *matrices))
 
     def errors_vs_float64(self) -> ProductErrors | None:
-        """Of the first product of a batch."""
+        """The errors of the first product of a batch."""
         problem = self.problem
         if DTYPES[problem.dtype].is_integer:
             return None
@@ -94,7 +94,7 @@ class CpuBench(Bench):
         return max(ratio(slice(start, start + rows)) for start in range(0, self.problem.m, rows))
 
     def _integer_ratio(self, rows: slice) -> float:
-        """Sums modulo 2⁶⁴ hold all that is to be known modulo 2³²."""
+        """The error ratio of integers, compared modulo 2³²; sums modulo 2⁶⁴ suffice for that."""
         a, c = (matrix[..., rows, :] for matrix in (self.a, self.c))
         exact = (a.astype(np.int64) @ self.b.astype(np.int64)).astype(np.int32)
         return 0.0 if np.array_equal(exact, c) else float("inf")

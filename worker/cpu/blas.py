@@ -5,7 +5,7 @@ BLAS knows float32, float64 and complex numbers made of them. Floats of 16 and 8
 exact, and the blocks are added modulo 2³².
 
 BLAS multiplies each complex sum by an alpha of 1 + 0i, and 0 times infinity is NaN: where one part of an element
-overflows it spoils the other. Rows with such elements are made again as real products.
+overflows it spoils the other. Rows with such elements are recomputed as real products.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ def _complex(problem: Problem, a: Array, b: Array, c: Array) -> None:
 
 
 def _groups(problem: Problem) -> Iterator[slice]:
-    """Items of the batch to do at once: many where they are small."""
+    """Slices of the batch that are multiplied together: many items if they are small."""
     largest = max(problem.m * problem.k, problem.k * problem.n, problem.m * problem.n)
     return _blocks(problem.batch, max(1, BLOCK**2 // largest))
 
 
 def _part(matrix: Array, items: slice) -> Array:
-    """Those items, or the one matrix that serves them all."""
+    """These items of a matrix, or the matrix itself if it is shared by the whole batch."""
     return matrix if len(matrix) == 1 else matrix[items]
 
 
@@ -115,7 +115,7 @@ def _wide_arithmetic(dtype: DTypeName) -> tuple[int, type[np.generic], Partial]:
 
 
 def _narrowed(total: Array, dtype: DTypeName) -> Array:
-    """float64 and float32 sums in the type of a product of `dtype` operands."""
+    """Rounds float64 or float32 sums to the type of a product of `dtype` operands."""
     return narrow(total.astype(np.float32), DTYPES[dtype].product)
 
 

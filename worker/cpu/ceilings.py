@@ -16,7 +16,7 @@ from kernels.model.numerics import DTypeName
 from worker.cpu.device import available_bytes
 from worker.cpu.usage import last_cache_bytes
 
-CACHES_FULL = 4  # an array is so many times the largest cache
+CACHES_FULL = 4  # size of an array relative to the largest cache
 MIN_ARRAY_BYTES, MEMORY_SHARE = 64 << 20, 16  # and at most one 16th of the memory that is free
 COPIES, PRODUCTS = 10, 3  # samples of each
 SIZES = (512, 1024, 2048)
@@ -24,7 +24,7 @@ DTYPES_OF_BLAS: tuple[DTypeName, ...] = ("float32", "float64")
 
 
 def cpu_ceilings(threads: int) -> Iterator[Ceiling]:
-    """One after the other, as they are measured; a few seconds in all. CPUs tell no theoretical ones."""
+    """Yields the ceilings as they are measured, a few seconds in all. CPUs report no theoretical ones."""
     yield from _bandwidths(threads)
     for dtype in DTYPES_OF_BLAS:
         yield _arithmetic(dtype)
@@ -54,7 +54,7 @@ def _bandwidths(threads: int) -> Iterator[Ceiling]:
 
 
 def _shared_out(pool: ThreadPoolExecutor, threads: int, count: int, move: Callable[[slice], None]) -> Callable[[], Any]:
-    """The same work cut into one piece for each thread; numpy copies without Python's lock."""
+    """Divides the work into one piece for each thread; numpy releases the GIL while it copies."""
     step = -(-count // threads)
     parts = [slice(start, start + step) for start in range(0, count, step)]
     return lambda: list(pool.map(move, parts))

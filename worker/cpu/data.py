@@ -13,7 +13,7 @@ from worker.check.elements import narrow, widen
 
 
 def operand(data: DataSpec, dtype: DTypeName, shape: tuple[int, ...], which: int) -> Array:
-    """A (`which` 0) or B (1). Integer types have integers whatever is asked for, but for zeros."""
+    """The operand A (`which` 0) or B (1). Integer types get integers whatever the distribution, unless it is zeros."""
     if data.distribution == "zeros":
         return np.zeros(shape, STORAGE_DTYPES[dtype])
     distribution = "integers" if DTYPES[dtype].is_integer else data.distribution
@@ -22,7 +22,7 @@ def operand(data: DataSpec, dtype: DTypeName, shape: tuple[int, ...], which: int
 
 
 def stored(values: Array, dtype: DTypeName) -> Array:
-    """Values as the type keeps them: floats rounded once, integers rounded and held in range."""
+    """The values in stored form: floats are rounded once, integers rounded and clipped."""
     if DTYPES[dtype].is_integer:
         limits = np.iinfo(STORAGE_DTYPES[dtype])
         values = np.clip(np.rint(values), limits.min, limits.max)

@@ -18,7 +18,7 @@ CGROUP = Path("/sys/fs/cgroup")  # cpu.max there is "<microseconds> <period>", o
 
 
 def cpu_info(threads: int) -> DeviceInfo:
-    """What `/v1/devices` shows of this host's CPU, used with so many BLAS threads."""
+    """The description of this host's CPU for `/v1/devices`, used with `threads` BLAS threads."""
     return DeviceInfo(
         name=model_name(),
         device_class="cpu",
@@ -35,7 +35,7 @@ def usable_cores() -> int:
 
 
 def available_bytes() -> int | None:
-    """Memory that this process could still take without pushing others out; None where the system does not say."""
+    """The memory that this process could still use without displacing others; None if unknown."""
     free = _kilobytes(MEMINFO, "MemAvailable:")
     limit, used = _cgroup_memory()
     left = [amount for amount in (free, limit - used if limit is not None else None) if amount is not None]
@@ -43,7 +43,7 @@ def available_bytes() -> int | None:
 
 
 def _cgroup_memory() -> tuple[int | None, int]:
-    """A container's limit, and what of it cannot be given back: file caches can."""
+    """A container's memory limit, and its use without file caches, which can be reclaimed."""
     try:
         limit = int((CGROUP / "memory.max").read_text())  # "max" is no number: no limit
         stat = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
@@ -69,7 +69,7 @@ def _cgroup_cores() -> int | None:
 
 
 def model_name() -> str:
-    """As Linux names the processor."""
+    """The processor's name according to Linux."""
     try:
         lines = CPUINFO.read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""What a benchmark was measured with on the side of the host: processor, system, versions. Unknown is null."""
+"""The host part of a benchmark's environment: processor, system, versions. Unknown is null."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def host_environment() -> dict[str, Any]:
 
 
 def container() -> str | None:
-    """The engine whose container this is, as far as one can see from inside; null where none shows."""
+    """The container engine, as far as it can be detected from inside; null if none is detected."""
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return "kubernetes"
     return next((engine for engine, mark in CONTAINER_MARKS.items() if mark.exists()), None)
@@ -55,7 +55,7 @@ def installed_version(package: str) -> str | None:
 
 
 def variables(environment: os._Environ[str] | dict[str, str]) -> dict[str, str]:
-    """Those that change how a library computes, as they are set."""
+    """The environment variables that are set and change how a library computes."""
     return {
         name: value
         for name, value in sorted(environment.items())

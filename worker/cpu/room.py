@@ -1,11 +1,13 @@
-"""Whether the host's memory has room for what is about to be made: the system would end the process instead."""
+"""Checks that the host has enough free memory before an allocation, because the system would otherwise kill the
+process.
+"""
 
 from __future__ import annotations
 
 from worker.cpu.device import available_bytes
 from worker.device.runner import DoesNotFit
 
-LOOKED_AT_BYTES = 16 << 20  # less is not worth the question how much memory is free
+LOOKED_AT_BYTES = 16 << 20  # smaller allocations are not checked
 SPARE_BYTES = 256 << 20  # left free beside: blocks in other types, the check, the process itself
 
 

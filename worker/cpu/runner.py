@@ -43,15 +43,15 @@ from worker.device.runner import DoesNotFit, Epilogue, Product, operands_as_chec
 from worker.device.scaled import ScaledOperand
 from worker.device.tiles import TiledProduct, TiledTask, Tiling, TilingRunner, described
 
-# Products of fewer operations take one thread: waking others costs more than they save, and keeps cores from the
-# API and Redis beside this worker. About 360×360×360.
+# Products of fewer operations (about 360×360×360) use one thread: waking others costs more than it saves, and takes
+# cores from the API and Redis on this host.
 ONE_THREAD_FLOPS = 100e6
 
 
 class CpuRunner(TilingRunner):
     """The CPU's kernels in this process."""
 
-    jobs_under_way = 1  # one that is computed has all cores
+    jobs_under_way = 1  # a product uses all cores
     light_side = 256  # some milliseconds
 
     def __init__(self, settings: Settings) -> None:

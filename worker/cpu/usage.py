@@ -1,4 +1,4 @@
-"""What the host says of its processor while a benchmark runs: how large its caches are, and who else computes."""
+"""The host's processor during a benchmark: the size of its caches, and the load of other processes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ProcessorTimes:
         return cls(time.monotonic(), _busy_s(), time.process_time())
 
     def others_share(self, later: Self) -> float:
-        """What other processes used of all cores' time meanwhile, 0 to 1; 0 where it cannot be told."""
+        """The share of all cores' time that other processes used in between, 0 to 1; 0 if unknown."""
         passed_s = later.at_s - self.at_s
         if self.busy_s is None or later.busy_s is None or passed_s < SHORTEST_S:
             return 0.0

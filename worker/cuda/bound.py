@@ -1,4 +1,6 @@
-"""A prepared kernel for operands that lie in one way: all that its launches take is made once, but for addresses."""
+"""A prepared kernel bound to one layout of operands: everything that its launches need is built once, except
+addresses.
+"""
 
 from __future__ import annotations
 
@@ -41,17 +43,17 @@ Layouts = tuple[Layout, Layout, Layout]
 
 @dataclass(frozen=True, slots=True)
 class Functions:
-    """What is compiled for a kernel on one problem."""
+    """The compiled functions for a kernel on one problem."""
 
     steps: tuple[Step, ...]  # its passes with the kernel itself in between
-    transpose: Any | None  # where it wants operands otherwise than they lie
-    edge: Any | None  # multiplies rows and columns that it leaves
+    transpose: Any | None  # if the kernel needs operands transposed
+    edge: Any | None  # multiplies the edge rows and columns that the kernel leaves out
     copy: Any | None  # copies rows, of a gated kernel
     mirror: Any | None = None  # copies one triangle of C to the other, of a kernel that leaves it
 
 
 class Addressed:
-    """A kernel that is given addresses and sizes."""
+    """A kernel that takes addresses and sizes."""
 
     def __init__(self, plan: LaunchPlan, functions: Functions, layouts: Layouts) -> None:
         self._workspace, gated = plan.workspace, functions.copy is not None
@@ -59,7 +61,7 @@ class Addressed:
         self._groups = table_on_device(plan.groups)
         of_groups = [np.uint64(each.ptr) for each in self._groups]
         self._arguments = Arguments.of((*_numbers(plan.inner, layouts), *of_groups, *words))
-        self._word = GATE - gated  # where the workspace is
+        self._word = GATE - gated  # index of the workspace
         self._calls = [step.call(self._arguments) for step in functions.steps]
         self._edge, self._mirror = _edge(plan, functions, layouts), _mirror(plan, functions, layouts[C])
 
@@ -84,8 +86,9 @@ class Addressed:
 
 
 class Mapped:
-    """A kernel that is given tensor maps. Operands that do not lie as it wants them are transposed. Rows that begin
-    where bulk tensor copies do not reach are copied to where they do, before and after."""
+    """A kernel that takes tensor maps. Operands in the wrong layout are transposed. Matrices whose rows are not aligned
+    for TMA are copied to aligned memory and back.
+    """
 
     def __init__(
         self,
@@ -131,9 +134,9 @@ class Mapped:
         arguments = Arguments([*[MAP_BYTES] * len(of), *[INT32_BYTES] * len(sizes), *after, *scales, *words])
         for index, size in enumerate(sizes, start=len(of)):
             arguments.set(index, size)
-        self._after = len(of) + len(sizes)  # where what an epilogue is given begins,
+        self._after = len(of) + len(sizes)  # index of the epilogue's arguments,
         self._scales = self._after + len(after)  # scales,
-        self._word = self._scales + len(scales) + len(self._groups)  # and where the workspace is
+        self._word = self._scales + len(scales) + len(self._groups)  # and of the workspace
         for index, table in enumerate(self._groups, start=self._scales):
             arguments.set(index, table.ptr)
         to_tf32 = (boxes.to_tf32, boxes.to_tf32, False, False, False)

@@ -1,9 +1,9 @@
-"""Launches whose arguments are packed once. From launch to launch only addresses change, which are written in place:
-the driver copies arguments when it takes a launch.
+"""Launches with preallocated arguments. From launch to launch only addresses change, which are written in place: the
+driver copies the arguments at each launch.
 
 The driver's own function is called (cuLaunchKernelEx, CUDA driver API, "Execution Control"): CuPy packs arguments anew
 each time, and does not expose programmatic dependent launch (PDL), kernels that begin while the one before them on the
-stream ends. Such a kernel waits by itself for what it reads (`kernels/cuda/common/dependent_launch.cuh`).
+stream ends. Such a kernel itself waits for the data that it reads (`kernels/cuda/common/dependent_launch.cuh`).
 """
 
 from __future__ import annotations

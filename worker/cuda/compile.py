@@ -137,7 +137,9 @@ def arch_for(compute_capability: int) -> str:
 
 
 def compiler_version() -> str:
-    """As in `13.4`. Kernels are found under it, whatever the driver's version and CuPy's are."""
+    """NVRTC's version, such as `13.4`. It is part of a kernel's cache key; the versions of the driver and of CuPy are
+    not.
+    """
     return ".".join(map(str, nvrtc.getVersion()))
 
 

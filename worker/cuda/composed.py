@@ -1,7 +1,8 @@
-"""A complex product as one real one: by whichever kernel `auto` takes for that, or by the real one of a library.
+"""A complex product computed as one real product: by the kernel that `auto` chooses for it, or by a library's real
+product.
 
 Libraries multiply each sum by an alpha of 1 + 0i, and 0 times infinity is NaN: where one part of an element is infinite
-it spoils the other. A product of theirs that is not finite is made again as a real one.
+it spoils the other. If a library's product is not finite, it is recomputed as a real one.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class ComplexProducts:
     def launcher(
         self, asked: Choice, problem: Problem, matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]
     ) -> Callable[[], None]:
-        """What puts the product on the current stream. All that is tried at a first use has been. Raises
+        """A function that puts the product on the current stream. Trials of a first use are already done. Raises
         KernelUnavailable, DeviceFault, cupy's OutOfMemoryError."""
         a, b, c = matrices
         choice, real = real_choice(asked, problem, self._traits), problem.as_real

@@ -1,4 +1,4 @@
-"""A kernel of ours on the device: describe (its entry), decide (its plan), and here at last: launch."""
+"""Launches one of this project's kernels: its entry describes it, its plan decides, and this module launches."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from worker.cuda.tensor_maps import ALIGNMENT_BYTES
 from worker.cuda.transpose import transpose_function
 
 LARGEST_GRID = 2**31 - 1
-LARGEST_COORDINATE = 2**30  # of a kernel that counts in 32 bits; a tile that begins inside may end beyond
-STATIC_SHARED_BYTES = 48 << 10  # a block that wants more has to be allowed it first
+LARGEST_COORDINATE = 2**30  # for kernels with 32-bit coordinates; a tile that begins inside may end beyond this
+STATIC_SHARED_BYTES = 48 << 10  # a larger block needs an attribute set first
 MAX_KEPT = 4096  # prepared kernels
 MAX_BOUND = 8  # of one kernel: ways that operands lie in
 MAX_DYNAMIC_SHARED_BYTES = 8  # the driver's number for that attribute of a function
@@ -111,7 +111,9 @@ _Key = tuple[str, tuple[tuple[str, int], ...], Problem, FusedEpilogue | None]
 
 
 class PreparedKernels:
-    """Those used of late: to prepare one takes Python longer than a small product takes the device. For one thread."""
+    """A cache of recently used prepared kernels: preparing one takes longer in Python than a small product takes on the
+    device. For one thread.
+    """
 
     def __init__(self, compiler: Compiler) -> None:
         self._compiler = compiler
@@ -120,7 +122,7 @@ class PreparedKernels:
     def get(
         self, kernel: CudaKernel, config: TileConfig, problem: Problem, fused: FusedEpilogue | None = None
     ) -> PreparedKernel:
-        """Kept from before, or prepared now. Raises KernelUnavailable."""
+        """The prepared kernel, from the cache or prepared now. Raises KernelUnavailable."""
         key = kernel.name, tuple(config.items()), problem, fused
         if (known := self._kept.get(key)) is not None:
             self._kept.move_to_end(key)
@@ -227,7 +229,7 @@ def _steps(kernel: CudaKernel, shapes: list[tuple[Any, Launch]], *, is_behind_an
 
 
 def _traits() -> DeviceTraits:
-    """What a config is chosen by, of the current device."""
+    """The traits of the current device by which a config is chosen."""
     device = cupy.cuda.Device()
     major, minor = divmod(int(device.compute_capability), 10)
     return DeviceTraits("gpu", (major, minor), multiprocessors=device.attributes["MultiProcessorCount"])

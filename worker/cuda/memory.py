@@ -16,7 +16,7 @@ from worker.cuda.pitch import Layout, Piece
 from worker.device.host_turns import LongWait
 
 STAGING_BYTES = 8 << 20  # of each of the two pinned buffers that a product passes through
-DOWNLOADED_BYTES = 16 << 20  # of a piece that may be read back when it has arrived
+DOWNLOADED_BYTES = 16 << 20  # size of the pieces that may be read back as they arrive
 WHOLE = 1 << 62  # an operand is copied in as few pieces as its layout allows
 
 
@@ -60,13 +60,12 @@ class StopWatch:
 
 
 def reserve(layout: Layout) -> DeviceMatrix:
-    """Not initialised at all. Raises cupy's OutOfMemoryError."""
+    """Allocates a matrix without initialising it. Raises cupy's OutOfMemoryError."""
     return DeviceMatrix(layout, cupy.cuda.alloc(max(layout.bytes, 1)))
 
 
 def allocate(layout: Layout) -> DeviceMatrix:
-    """Not initialised, except for its padding, which is zero: it may take part in sums. Raises cupy's
-    OutOfMemoryError."""
+    """Allocates a matrix and clears only its padding, which may take part in sums. Raises cupy's OutOfMemoryError."""
     matrix = reserve(layout)
     if layout.in_groups and layout.bytes:
         matrix.memory.memset_async(0, layout.bytes)
@@ -124,8 +123,9 @@ def _copy(to: int, source: int, matrix: DeviceMatrix, piece: Piece, kind: int) -
 
 
 class Staging:
-    """Two pinned buffers: while one is read by the caller, the next piece is copied into the other. And a second stream
-    for copies in the other direction."""
+    """Two pinned staging buffers: while the caller reads one, the next piece is copied into the other. Also holds a
+    second stream for copies in the other direction.
+    """
 
     def __init__(self) -> None:
         self.second_stream = cupy.cuda.Stream(non_blocking=True)

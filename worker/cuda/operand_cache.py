@@ -22,7 +22,7 @@ class Copy(Protocol):
 
 
 class Operand(Protocol):
-    """What a copy is of."""
+    """The identity of a copied operand."""
 
     @property
     def id(self) -> str | None: ...
@@ -60,7 +60,7 @@ class OperandCache(Generic[C]):
             return kept
 
     def keep(self, matrix_id: str, copy: C, digest: int) -> None:
-        """Makes room by forgetting those not used for longest; one that alone is too large is not kept."""
+        """Adds a copy, evicting the least recently used ones; a copy larger than the limit is not kept."""
         size = copy.layout.bytes
         with self._lock:
             if size > self._limit_bytes or matrix_id in self._kept:
@@ -72,7 +72,7 @@ class OperandCache(Generic[C]):
             self.bytes += size
 
     def drop(self, matrix_id: str) -> None:
-        """Forgets one that is not to be trusted. Harmless where it is not kept."""
+        """Drops an untrusted copy, if it is kept."""
         with self._lock:
             kept = self._kept.pop(matrix_id, None)
             if kept is not None:
@@ -85,8 +85,10 @@ class OperandCache(Generic[C]):
 
 
 class OfferedProducts(Generic[C]):
-    """The products' own memory: of each until its job's end is recorded; of the newest until the next product is made,
-    which then takes the same memory. Those that jobs wait for go to the operands. For any threads."""
+    """Keeps products in device memory: each until its job's end is recorded, and the newest until the next product is
+    made, which reuses its memory. Products that other jobs wait for become cached operands. Safe to share between
+    threads.
+    """
 
     def __init__(self, cache: OperandCache[C]) -> None:
         self._cache = cache
@@ -127,7 +129,9 @@ class OfferedProducts(Generic[C]):
 
 
 class Copies(Generic[C]):
-    """The copies that one product was computed from: kept for other jobs once it is known to be right, not before."""
+    """The copies from which one product was computed; they are kept for other jobs only after the product passed its
+    check.
+    """
 
     def __init__(self, cache: OperandCache[C], operands: Sequence[Operand], copies: Sequence[C]) -> None:
         self._cache = cache

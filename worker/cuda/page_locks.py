@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 
 class Registrar(Protocol):
-    """What is used of `cupy.cuda.runtime`."""
+    """The part of `cupy.cuda.runtime` that is used here."""
 
     @property
     def CUDARuntimeError(self) -> type[Exception]: ...
@@ -29,7 +29,7 @@ class Registrar(Protocol):
 
 
 class PageLocks:
-    """A slot stays registered until its memory is unmapped, which is the store's to decide. For any threads."""
+    """A slot stays registered until the store unmaps its memory. Safe to share between threads."""
 
     def __init__(self, runtime: Registrar) -> None:
         self._runtime = runtime
@@ -38,7 +38,9 @@ class PageLocks:
         self._has_complained = False
 
     def lock(self, memory: SlotMemory | None) -> bool:
-        """Whether it is registered now. Where the system refuses, copies still work, by way of the driver's buffers."""
+        """Registers a slot; returns whether it is registered. If the system refuses, copies still work through the
+        driver's buffers.
+        """
         if memory is None:
             return False
         with self._lock:

@@ -1,7 +1,6 @@
-"""How a matrix lies on the device: rows a little apart, so that each begins where the hardware likes it.
-
-cuBLAS falls to a fifth of its speed at odd row lengths; a copy that lands rows at a padded pitch costs nothing extra.
-Pure arithmetic: no device is needed to plan it.
+"""The layout of a matrix on the device: rows are padded so that each begins at an aligned address. At odd row lengths
+cuBLAS falls to a fifth of its speed; copying rows to a padded pitch costs nothing extra. Pure arithmetic, without a
+device.
 """
 
 from __future__ import annotations

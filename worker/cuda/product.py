@@ -1,4 +1,4 @@
-"""A product on one GPU, with its operands: small ones are checked on the CPU, others where they lie."""
+"""A product on one GPU, with its operands. Small products are checked on the CPU, others on the device."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Times:
 
 
 class CudaProduct(Product):
-    """What both kinds have: copies of operands that count once the product is right, and times."""
+    """Common base: copies of operands, which are kept once the product has passed its check, and times."""
 
     _times: Times
 
@@ -81,7 +81,7 @@ class CudaProduct(Product):
         self._copies.drop()
 
     def offer(self, matrix_id: str) -> None:
-        """Where its rows lie as an operand's do."""
+        """Offers the product as a future operand, if its layout is that of an operand."""
         if self._c.layout == self._as_operand:
             self._offered.offer(matrix_id, self._c, self.digest)
 
@@ -91,7 +91,7 @@ class CudaProduct(Product):
 
 
 class ProductBroughtBack(CudaProduct):
-    """A small one: copied back at once, and checked on the CPU."""
+    """A small product: copied back at once, and checked on the CPU."""
 
     def __init__(
         self,
@@ -133,8 +133,9 @@ class ProductBroughtBack(CudaProduct):
 
 
 class ProductOnDevice(CudaProduct):
-    """Checked where it lies, and copied back piece by piece: this process never holds it whole. It is made before the
-    device multiplies: `prepare_check` is for while it does, and `computed` is called once it has."""
+    """A product checked on the device and copied back piece by piece, so that this process never holds all of it. It is
+    created before the device multiplies; `prepare_check` is called while it does, and `computed` afterwards.
+    """
 
     _check: DeviceProduct | GroupedOnDevice
 
@@ -200,7 +201,7 @@ class ProductOnDevice(CudaProduct):
         self.matrices = self._check = grouped_on_device(self._compiler, problem, hosts, matrices)
 
     def prepare_check(self) -> None:
-        """All of the check that can be done before the product is there."""
+        """Prepares the check as far as possible before the product is computed."""
         if self._real is not None:
             self._real.arrange()
         for each in self._scaled:
@@ -208,7 +209,7 @@ class ProductOnDevice(CudaProduct):
         self._check.prepare()
 
     def computed(self, times: Times) -> None:
-        """The product is there."""
+        """Called when the product has been computed."""
         self._times = times
         self._digests.begin_others()
 
@@ -256,7 +257,7 @@ def _as_product(data: bytearray, matrix: DeviceMatrix, problem: Problem) -> Arra
 
 
 class _OperandOnHost(HostMatrix):
-    """An operand as it enters the product. It is opened where the check asks for its elements, which it seldom does."""
+    """An operand as it enters the product. It is opened only if the check reads its elements, which is rare."""
 
     def __init__(self, operand: HostOperand, dtype: DTypeName, *, transposed: bool) -> None:
         batch, rows, columns = operand.shape if len(operand.shape) == 3 else (1, *operand.shape)

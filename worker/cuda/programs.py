@@ -1,4 +1,4 @@
-"""What has to be compiled before a kernel can be launched for a problem: its own program, and those around it."""
+"""The programs that must be compiled before a kernel can be launched for a problem: its own and the auxiliary ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEPT = 4096
 
 
 def programs_of_choice(choice: Choice, problem: Problem, traits: DeviceTraits) -> frozenset[Program]:
-    """The same of any kernel; a library has none."""
+    """The programs for a choice of any kernel; a library has none."""
     kernel = choice.kernel
     if isinstance(kernel, ComposedKernel):
         inner = real_choice(choice, problem, traits)
@@ -41,7 +41,7 @@ def programs_of_choice(choice: Choice, problem: Problem, traits: DeviceTraits) -
 
 
 def programs_of(kernel: CudaKernel, config: TileConfig, problem: Problem, traits: DeviceTraits) -> frozenset[Program]:
-    """All that `worker/cuda/launch.py` loads for it. `config` is a full one."""
+    """All programs that `worker/cuda/launch.py` loads for the kernel. `config` must be complete."""
     return _programs_of(kernel.name, tuple(config.items()), problem, traits)
 
 

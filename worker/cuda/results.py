@@ -1,4 +1,4 @@
-"""Results of kernels on their way to the host: copied into pinned memory behind the kernels, waited for later."""
+"""Results of kernels, copied asynchronously into pinned memory and waited for later."""
 
 from __future__ import annotations
 

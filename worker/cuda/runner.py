@@ -1,4 +1,4 @@
-"""Products on one GPU: operands there, kernel, check where it is cheaper, product back."""
+"""Computes products on one GPU: copies operands, multiplies, checks where it is cheaper, copies the product back."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ HOST_CHECK_ELEMENTS = 3 << 14
 class CudaRunner(TilingRunner):
     """The GPU that CUDA_VISIBLE_DEVICES leaves to this process."""
 
-    jobs_under_way = 4  # one on its way there, one computed, two on their way back
+    jobs_under_way = 4  # one being copied to the device, one computed, two copied back
     light_side = 1024  # above, copying the product back takes as long as all else, and others can be computed meanwhile
 
     def __init__(self, settings: Settings) -> None:
@@ -283,13 +283,13 @@ class CudaRunner(TilingRunner):
             multiply = self._composed.launcher(choice, problem, matrices)
             kernel_ms += self._clock.kernel_ms(launch, is_loaded=False)
         if not isinstance(kernel, CudaKernel):
-            clear_padding(matrices[2])  # a padded product may have anything there, and be an operand later
+            clear_padding(matrices[2])  # the padding is uninitialised, and the product may be an operand later
         return kernel_ms
 
     def _admit(
         self, problem: Problem, choice: Choice, operands: Sequence[HostOperand], epilogue: Epilogue | None
     ) -> None:
-        """Raises DoesNotFit, before anything is allocated, for what cannot fit."""
+        """Raises DoesNotFit, before anything is allocated, if the product cannot fit."""
         of_kernel = self.kernel_bytes(choice, problem)
         need = partial(bytes_needed, problem, operands, self.cache, epilogue, of_kernel)
         admit(choice.kernel.name, need, self._free_all)

@@ -1,6 +1,5 @@
-"""What is given to the CUDA compiler: source, headers, options, and the name under which the result is kept.
-
-No GPU is needed to say it, so tests compile every kernel without one.
+"""The input of the CUDA compiler: source, headers, options, and the cache key of the result. Needs no GPU, so tests can
+compile every kernel without one.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Program:
     architecture_specific: bool = False  # it uses instructions that no other architecture has
 
     def arch(self, arch: str) -> str:
-        """What the compiler is told for `sm_90`: that itself, or `sm_90a`."""
+        """The compiler's architecture option for `sm_90`: `sm_90`, or `sm_90a` for architecture-specific programs."""
         return f"{arch}a" if self.architecture_specific else arch
 
     @property
@@ -67,11 +66,15 @@ class Program:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the source includes of ours, and what that includes: contents by the name that `#include` gives."""
+        """The project's headers that the source includes, directly or indirectly: contents by the name in
+        `#include`.
+        """
         return _headers(self.path)
 
     def key(self, arch: str, compiler: str) -> str:
-        """Changes with anything that the compiled result depends on, and not with comments or layout."""
+        """The cache key: it changes with everything that the compiled result depends on, but not with comments or
+        layout.
+        """
         texts = map(_tokens, (self.source, *self.headers.values()))
         parts = (self.path.name, *texts, *self.options, self.arch(arch), compiler)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
@@ -150,7 +153,7 @@ def digest_program() -> Program:
 
 
 def fingerprint_program(itemsize: int) -> Program:
-    """Sums that tell parts of a matrix apart, of elements that have so many bytes."""
+    """Fingerprints of parts of a matrix, for elements of `itemsize` bytes."""
     return Program(FINGERPRINT_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}"))
 
 
@@ -240,7 +243,7 @@ def edge_program(problem: Problem, vectors: int, *, narrow: bool) -> Program:
 
 
 def edge_program_of(problem: Problem, inner: Problem) -> Program | None:
-    """What multiplies a product's edge; None where `inner`, the kernel's part, is all there is."""
+    """The program that multiplies a product's edge; None if `inner`, the kernel's part, is the whole product."""
     least = max(problem.m - inner.m, problem.n - inner.n)
     if not least:
         return None
@@ -249,7 +252,7 @@ def edge_program_of(problem: Problem, inner: Problem) -> Program | None:
 
 
 def benchmark_program() -> Program:
-    """What times kernels, and what measures roofs."""
+    """The functions that time kernels and measure roofs."""
     return Program(BENCHMARK_SOURCE, (LANGUAGE,))
 
 

@@ -1,4 +1,4 @@
-"""Streams that wait for no other: one for each thread of a worker, and one for each piece of work between jobs."""
+"""Non-blocking streams: one for each thread of a worker, and one for each piece of work between jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OfThread(local):
 
 @contextmanager
 def stream_of_its_own() -> Iterator[None]:
-    """It waits for no other. At its end the memory that was used on it is free for others."""
+    """A non-blocking stream for this context. At the end, memory used on it is released to others."""
     stream = cupy.cuda.Stream(non_blocking=True)
     try:
         with stream:

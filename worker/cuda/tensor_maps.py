@@ -1,4 +1,5 @@
-"""Tensor maps: what Hopper's bulk tensor copies are told of a matrix. Made by the driver, passed to kernels by value.
+"""Tensor maps: descriptors of matrices for Hopper's bulk tensor copies (TMA). Encoded by the driver and passed to
+kernels by value.
 
 The driver's own functions are called (cuTensorMapEncodeTiled and cuTensorMapReplaceAddress, CUDA driver API, "Tensor
 Map Object Management"), since CuPy has no binding for them. A map is made in its place among a kernel's arguments; for

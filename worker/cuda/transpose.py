@@ -1,4 +1,4 @@
-"""The transposition of matrices on the device, for kernels that want their operands contiguous along k."""
+"""Transposes matrices on the device, for kernels that need their operands contiguous along k."""
 
 from __future__ import annotations
 

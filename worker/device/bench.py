@@ -1,6 +1,5 @@
-"""What a device must do to have kernels timed on it. One class per device class: `cpu_bench`, `cuda_bench`.
-
-Everything that does not depend on the device (when to stop, what counts, what is recorded) is in `measure`.
+"""The interface for timing kernels on a device, with one class per device class. Everything that does not depend on the
+device (when to stop, which samples count, what is recorded) is in `worker/benchmark/measure`.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ class Sample:
     """One timed sample of `reps` launches."""
 
     time_us: float  # of one launch
-    sm_clock_mhz: float | None  # mean over the sample; None where the device does not tell
+    sm_clock_mhz: float | None  # mean over the sample; None if the device does not report it
     launch_us: float  # what putting one launch on the stream cost the host
 
 
 @dataclass(slots=True)
 class Watched:
-    """What was seen of the device while it was watched; filled in when the watch ends."""
+    """Observations of the device during a watch; filled in when the watch ends."""
 
     state: DeviceState = field(default_factory=DeviceState)
     contended: bool = False  # another process used the device
@@ -45,7 +44,7 @@ class Prepared(ABC):
 
     @abstractmethod
     def sample(self, reps: int, cache: CacheState) -> Sample:
-        """Times so many launches after one another. Raises DeviceFault."""
+        """Times `reps` consecutive launches. Raises DeviceFault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def product_errors(wrong: Array, size: Array) -> ProductErrors:
 class Bench(ABC):
     """The operands of one problem on a device. Good until its context ends; for one thread."""
 
-    default_clock_mhz: float | None = None  # that a sample's clock is held against; None: samples are never discarded
+    default_clock_mhz: float | None = None  # the reference for a sample's clock; None: samples are never discarded
 
     @abstractmethod
     def prepare(self, case: Case) -> Prepared:
@@ -74,7 +73,7 @@ class Bench(ABC):
 
     @abstractmethod
     def poison(self) -> None:
-        """Fills the product with what no kernel computes: NaN, for integers the lowest value."""
+        """Fills the product with a value that no kernel computes: NaN, or for integers the lowest value."""
 
     @abstractmethod
     def matrices(self) -> Checkable:
@@ -82,11 +81,13 @@ class Bench(ABC):
 
     @abstractmethod
     def errors_vs_float64(self) -> ProductErrors | None:
-        """Of the product against float64, on some rows; None for integers."""
+        """The product's errors against float64, on some rows; None for integers."""
 
     @abstractmethod
     def largest_error_ratio(self) -> float:
-        """Of every element: |C - C64| over what rounding explains of it; for `verify: full`. 0 where all are exact."""
+        """The largest |C - C64| of any element divided by the error that rounding explains, for `verify: full`; 0 if
+        all are exact.
+        """
 
     @abstractmethod
     def copies(self, *, pageable: bool) -> CopyFigures | None:
@@ -94,7 +95,7 @@ class Bench(ABC):
 
     @abstractmethod
     def energy_mj(self, prepared: Prepared, window_s: float) -> float | None:
-        """Of one launch, by the device's counter over a steady loop; None where it has no counter."""
+        """The energy of one launch, by the device's counter over a steady loop; None without a counter."""
 
     def is_power_capped(self) -> bool:
         """Whether the power cap, and not something that passes, holds the clock down now."""

@@ -1,5 +1,6 @@
-"""A lock whose waiters can be called off. A device's cores are under one: for one product at a time, its kernel and its
-check, while other products are copied. So a kernel has the device to itself, and its time is its own.
+"""A lock whose waiters can be cancelled. Such a lock guards a device's cores: one product at a time holds it for its
+kernel and check, while other products are copied. So a kernel has the device to itself, and its measured time is not
+disturbed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Self
 
 from worker.device.host_turns import LongWait
 
-LOOK_EVERY_S = 0.05  # whether what waits is still wanted
+LOOK_EVERY_S = 0.05  # interval of checking whether the waiter is still wanted
 
 
 def go_on() -> None:
@@ -51,7 +52,7 @@ class CancellableLock:
     """For any threads."""
 
     def __init__(self) -> None:
-        self._lock = RLock()  # a thread that has it may compute another product meanwhile
+        self._lock = RLock()  # the thread that holds it may compute another product at the same time
 
     def request(self, wanted: Callable[[], None] = go_on) -> LockRequest:
         """Not acquired yet."""

@@ -1,11 +1,11 @@
-"""Turns that the threads of a child take at the interpreter.
+"""A lock that lets only one thread of a child do host work at a time.
 
-CPython lets another thread go on at each call that might block: at some eighty for a product, most of which last a few
-microseconds. Where several threads have work, each such call may cost the wake-up of another thread and the wait until
-that blocks in turn, which together take longer than the work. So a thread that has a job keeps its turn until it waits
-for something that takes long: for the device, for Redis, for another product.
+CPython may switch threads at each call that might block: about eighty per product, most of which last a few
+microseconds. If several threads have work, each such call may wake another thread and then wait until that one blocks,
+which takes longer than the work itself. So a thread with a job keeps its turn until it waits for something long: the
+device, Redis, or another product.
 
-It is a courtesy. Who waits too long goes on without a turn, so nothing depends on who has it.
+The lock is only advisory: a thread that waits too long continues without a turn, so nothing depends on who has it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from threading import Lock, local
 from types import TracebackType
 from typing import Self
 
-LONGEST_S = 0.01  # that a thread waits for its turn
+LONGEST_S = 0.01  # longest wait of a thread for its turn
 
 
 class _OfThread(local):
@@ -37,7 +37,7 @@ def _end() -> None:
 
 
 class TakingTurns:
-    """For a thread, as long as the context lasts: it has its turn, but for where it is `LongWait`."""
+    """Holds the turn for this thread during the context, except inside `LongWait`."""
 
     def __enter__(self) -> Self:
         _of_thread.takes_turns = True
@@ -50,7 +50,7 @@ class TakingTurns:
 
 
 class LongWait:
-    """What lasts long enough for another thread's turn. For any thread; to those that take no turns it is nothing."""
+    """Releases the turn during a long wait. It may be used by any thread; in threads without turns it does nothing."""
 
     def __enter__(self) -> Self:
         _end()

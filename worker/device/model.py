@@ -1,4 +1,4 @@
-"""Which measurements of other workers count on a device."""
+"""Which measurements of other workers apply to a device."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ LAUNCH_SOURCES = Path(__file__).parent.parent / "cuda"  # what launches kernels,
 
 
 def measured_model(device: DeviceInfo) -> str:
-    """The same for two devices whose kernels are equally fast: of one model, with the same driver, libraries and
-    kernels."""
+    """A name that is equal for devices whose kernels are equally fast: same model, driver, libraries and kernels."""
     name = "-".join(re.findall("[a-z0-9]+", device.name.lower()))
     sources = kernels_digest(), files_digest(LAUNCH_SOURCES, ("*.py", "src/*"))
     known = json.dumps([*sources, sorted(device.versions.items())])

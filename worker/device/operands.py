@@ -1,4 +1,4 @@
-"""Operands as a device's worker has them, before they are on the device."""
+"""Operands of a worker before they are copied to the device."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from worker.check.elements import widen
 
 
 class HostOperand:
-    """An operand as it is stored. `id` names its contents, where a device may keep it for the next job.
-
-    `digest` is that of the bytes that were sent (`jobs/matrices/digest.py`); None where no one sent any.
+    """An operand in stored form. `id` identifies its contents if a device may cache it for the next job. `digest` is
+    that of the bytes that were sent (`jobs/matrices/digest.py`); None if none were sent.
     """
 
     def __init__(self, elements: Array, id: str | None = None, digest: int | None = None) -> None:
@@ -41,11 +40,11 @@ class HostOperand:
 
     @property
     def expected_digest(self) -> int:
-        """What a copy of the operand must have."""
+        """The digest that a copy of the operand must have."""
         return digest_of(self.elements) if self.digest is None else self.digest
 
     def known_digest(self, digest: int) -> None:
-        """What `digest` is, from an earlier job: nothing has to be opened to learn it."""
+        """Sets the digest known from an earlier job, so that nothing has to be opened to read it."""
 
     @property
     def parts(self) -> tuple[HostOperand, ...]:
@@ -54,7 +53,9 @@ class HostOperand:
 
 
 class StoredOperand(HostOperand):
-    """One that is opened when its elements or its digest are asked for, once: a device may need neither."""
+    """A stored operand that is opened when its elements or digest are first needed; with a cached copy, a device needs
+    neither.
+    """
 
     def __init__(self, shape: tuple[int, ...], opened: Callable[[], StoredMatrix], id: str | None = None) -> None:
         self.id = id

@@ -1,4 +1,4 @@
-"""A worker that takes no jobs, and tells the fleet so: its device does not answer, or multiplied wrongly."""
+"""Reports a worker that takes no jobs because its device does not answer or computed wrong products."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 
 class OutOfService:
-    """Beats in the worker's name, with what was last heard of it; nothing where it was never ready."""
+    """Sends heartbeats for the worker, based on its last one; none if it was never ready."""
 
     def __init__(
         self, settings: Settings, worker_id: str, state: Literal["unavailable", "quarantined"], reason: str

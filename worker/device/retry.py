@@ -1,4 +1,4 @@
-"""Waiting out a Redis that is away or full, where giving up at once would lose work that is done."""
+"""Retries while Redis is unavailable or full, if giving up at once would lose finished work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device can do at all, by its attributes: a measurement above it is a mistake."""
+"""A device's theoretical peak from its attributes; a measurement above it is an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ TF32_OVER_FLOAT16 = 0.5
 
 
 def roof_of(kernel: Kernel, device: DeviceInfo, accuracy: AccuracyName | None, dtype: DTypeName) -> float | None:
-    """What `theoretical_gflops` says, but for a kernel that makes products of several of another type."""
+    """The result of `theoretical_gflops`, adjusted for emulated kernels, which compute one product from several of
+    another type.
+    """
     if kernel.emulated_with is None:
         return theoretical_gflops(device, accuracy, dtype)
     units, count = kernel.emulated_with

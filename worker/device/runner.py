@@ -1,6 +1,6 @@
-"""What a worker's device must do for it: compute a product, show it to the check, hand it over, have kernels timed on
-it. One class per device class: `CpuRunner` in `worker/cpu/runner.py`, `CudaRunner` in `worker/cuda/runner.py`, so that
-a CPU worker never imports CuPy.
+"""The interface of a worker's device: compute a product, give it to the check, hand it over, and time kernels. One
+class per device class: `CpuRunner` in `worker/cpu/runner.py`, `CudaRunner` in `worker/cuda/runner.py`, so that a CPU
+worker never imports CuPy.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from worker.device.scaled import ScaledOperand
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What is delivered in place of P = A·B: activation(alpha·P + beta·C + bias), element by element. A term whose
+    """The epilogue: delivers activation(alpha·P + beta·C + bias), element by element, instead of P = A·B. A term whose
     factor is 0 is left out, whatever is in its matrix. Only for complex products may factors be complex."""
 
     alpha: complex
@@ -65,12 +65,12 @@ class Epilogue:
 
     @property
     def after(self) -> After:
-        """As the check takes it."""
+        """The epilogue in the form that the check takes."""
         return After(None if self.bias is None else self.bias.elements, self.activation, self.output)
 
 
 class Product(ABC):
-    """A product on its device, with its operands still at hand for the check. No other product has the device's
+    """A product on its device, with its operands still available for the check. No other product has the device's
     cores until `device_lock` is released. With an epilogue, the product is D = alpha·A·B + beta·C."""
 
     matrices: Checkable | GroupedProduct  # A, B and A·B
@@ -139,7 +139,7 @@ class Runner(ABC):
 
     device: DeviceInfo
     max_bytes_under_way: int  # of the matrices of products that are under way at once
-    jobs_under_way: int  # how many of those it is worth having
+    jobs_under_way: int  # the useful number of such products
     light_side: int  # of matrices up to which a product is done before a thread has been woken for it
 
     @property
@@ -149,8 +149,8 @@ class Runner(ABC):
 
     @abstractmethod
     def compile_ahead(self, products: Iterable[tuple[Choice, Problem]]) -> None:
-        """What these will ask for and is not there yet, by all cores: one after the other would take minutes. For any
-        thread.
+        """Compiles, on all cores, what these products will need and is not compiled yet; one after the other would take
+        minutes. Callable from any thread.
 
         Raises KernelUnavailable.
         """
@@ -192,7 +192,9 @@ class Runner(ABC):
 
     @abstractmethod
     def free_memory(self) -> None:
-        """What is kept for other products is given back, to try again where memory ran out. For any thread."""
+        """Frees cached memory, so that a product that ran out of memory can be tried again. Callable from any
+        thread.
+        """
 
     @abstractmethod
     def expect(self, memory: SlotMemory) -> None:
@@ -217,7 +219,7 @@ class Runner(ABC):
 
     @abstractmethod
     def environment(self) -> dict[str, Any]:
-        """What a benchmark there depends on: clocks, limits, versions, host. Unknown is null."""
+        """The environment of a benchmark on this device: clocks, limits, versions, host. Unknown is null."""
 
     @abstractmethod
     def ceilings(self) -> Iterator[Ceiling]:

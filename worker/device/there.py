@@ -1,4 +1,4 @@
-"""Whether a worker's device can be there at all, as its parent process finds out: without CUDA in its own process."""
+"""Checks whether a worker's device exists, from the parent process and without loading CUDA there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device must do for a product in tiles (`kernels/tiles/plan.py`)."""
+"""The interface of a device for products in tiles (`kernels/tiles/plan.py`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from worker.device.runner import Epilogue, Runner
 
 
 class TileRecord(Strict):
-    """A tile that is done, as the ledger keeps it. Fingerprints are those of `worker/check/fingerprint.py`."""
+    """A finished tile, as stored in the ledger. Fingerprints are those of `worker/check/fingerprint.py`."""
 
     tile: int
     residual: float  # over the threshold
@@ -48,7 +48,7 @@ class CheckedTile:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Which way a product goes, and what that takes."""
+    """How a product is computed in tiles, and the resources that this takes."""
 
     plan: TilePlan
     estimate: Estimate
@@ -74,7 +74,7 @@ class TiledTask:
 
 
 class TiledProduct(ABC):
-    """As long as the context lasts that gave it. Nothing else is computed on the device meanwhile."""
+    """A product in tiles, valid within its context. Nothing else is computed on the device at the same time."""
 
     @abstractmethod
     def tiles(self, done: Collection[int]) -> Iterator[CheckedTile]:

@@ -1,7 +1,6 @@
-"""The process that computes: its device, its links to the ledger and the store, and the way of jobs through it,
-products and benchmarks.
-
-Celery forks it off its parent, and another when it ends. CUDA lives here alone, never in the parent.
+"""The child process that computes: it has the device and connections to the ledger and the store, and runs products and
+benchmarks. Celery forks it from its parent, and forks another when it ends. CUDA is used only here, never in the
+parent.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from worker.queues.next_messages import NextMessages
 from worker.tracing.launches import Launches, named
 from worker.tracing.phases import now, one_job
 
-CLAIM_TIMEOUT_S = 5.0  # a message given up on is sent again by the sweeper
+CLAIM_TIMEOUT_S = 5.0  # the sweeper sends an abandoned message again
 ELSEWHERE_PAUSE_S = 0.2  # before this worker takes another message, which may be the same job's again
 SMALL_BYTES = 1 << 20  # of operands
 
@@ -114,12 +113,13 @@ class Child:
 
     # ---- jobs ----
     def run(self, job_id: str, attempt: int, *, alone: bool = False) -> None:
-        """Claims the job, and others that one launch may compute with it or that free threads may; computes them and
-        records their ends. A product that is stored is left to a thread: this returns once another job may begin. At
-        once where the message is stale. `alone`: no other job may be under way beside it. Nor may one beside a job that
-        was tried before: a job that ends the process takes no other along twice."""
+        """Claims the job, together with others that can share its launch or run in free threads; computes them and
+        records their ends. A product that is stored runs in a thread, and this returns once another job may begin; it
+        returns at once if the message is stale. `alone`: no other job may run at the same time. This also holds for a
+        job that was tried before, so that a job that kills the process does not affect others twice.
+        """
         job = (job_id, attempt)
-        if job in self._under_way:  # it was taken with another; the ledger would take this for the same claim
+        if job in self._under_way:  # claimed with another: the ledger would take this for the same claim
             return
         alone = alone or attempt > 1
         if alone:
@@ -191,7 +191,9 @@ class Child:
         )
 
     def _together(self, claimed: Sequence[Claimed], hold: Hold) -> Sequence[tuple[Claimed, End]]:
-        """One that is wrong falls out alone: each is then computed by itself."""
+        """Computes jobs in one launch. If one product is wrong, each job is then computed by itself, so only that one
+        fails.
+        """
         try:
             with _errors_named(claimed):
                 done = multiply_batch(
@@ -214,7 +216,7 @@ class Child:
             return self._one_by_one(claimed, hold)
 
     def _one_by_one(self, claimed: Sequence[Claimed], hold: Hold) -> list[tuple[Claimed, End]]:
-        """Those that were called off are left out. Once the device has faulted, nothing more is tried on it."""
+        """Computes jobs one by one. Cancelled ones are skipped. After a device fault no more are tried."""
         ends: list[tuple[Claimed, End]] = []
         fault: DeviceFault | None = None
         for each in claimed:
@@ -228,7 +230,9 @@ class Child:
         return ends
 
     def _outcome(self, claimed: Claimed, hold: Hold) -> Multiplied | BenchmarkOutcome:
-        """Raises JobFailed and its kin for whatever goes wrong with this job, but for Redis."""
+        """The outcome of a job. Raises JobFailed and its subclasses for every error of this job, except those of
+        Redis.
+        """
         one_job(claimed.job.id)
         with _errors_named([claimed]):
             if claimed.job.record.kind == "benchmark":
@@ -270,7 +274,7 @@ class Child:
 
 @contextmanager
 def _errors_named(claimed: Sequence[Claimed]) -> Iterator[None]:
-    """Turns what no one foresaw into JobFailed."""
+    """Translates unexpected errors into JobFailed."""
     try:
         yield
     except SoftTimeLimitExceeded:
@@ -283,5 +287,7 @@ def _errors_named(claimed: Sequence[Claimed]) -> Iterator[None]:
 
 
 def new_rng() -> np.random.Generator:
-    """For one launch. Seeded by the operating system: the check's vectors must not be known."""
+    """A random generator for one launch, seeded by the operating system, because the check's vectors must be
+    unpredictable.
+    """
     return np.random.default_rng()

@@ -1,4 +1,4 @@
-"""The device is the jobs'. Between them it is lent to what can wait."""
+"""Lends the device to deferrable work (compiling, measuring) between jobs; jobs have priority."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobs.errors import MatmulError
 
 
 class DeviceWanted(MatmulError):
-    """A job wants the device, so what can wait gives it back."""
+    """A job needs the device, so deferrable work must return it."""
 
     type = "device_wanted"
 
@@ -28,7 +28,7 @@ class DeviceLoans:
 
     @contextmanager
     def job(self) -> Iterator[None]:
-        """Counts at once, and then waits until the device is given back."""
+        """Registers a job at once, then waits until deferrable work has returned the device."""
         with self._changed:
             self._jobs += 1
             try:
@@ -41,11 +41,11 @@ class DeviceLoans:
         finally:
             with self._changed:
                 self._jobs -= 1
-                self._free_since = time.monotonic()  # no one is woken: whoever waits for quiet looks again in time
+                self._free_since = time.monotonic()  # no one is notified: waiters for quiet poll
 
     @contextmanager
     def spare(self) -> Iterator[None]:
-        """The device, for work that calls `check` often. Raises DeviceWanted where there is a job."""
+        """Lends the device to work that calls `check` often. Raises DeviceWanted if there is a job."""
         with self._changed:
             self.check()
             self._is_lent = True
@@ -62,7 +62,7 @@ class DeviceLoans:
             raise DeviceWanted
 
     def wait_until_quiet(self, quiet_s: float) -> bool:
-        """Until there has been no job for so long; False once the process ends."""
+        """Waits until there has been no job for `quiet_s`; False once the process ends."""
         with self._changed:
             while not self._is_closed:
                 left = None if self._jobs else self._free_since + quiet_s - time.monotonic()
@@ -72,7 +72,7 @@ class DeviceLoans:
             return False
 
     def close(self) -> None:
-        """Nothing is lent any more. Waits until what is lent is given back."""
+        """Stops lending the device, and waits until it has been returned."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

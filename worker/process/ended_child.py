@@ -1,7 +1,7 @@
-"""What a worker does about a child that died: its jobs are queued again at once, and not when their leases run out.
+"""Handles a dead child: its jobs are queued again at once, not only when their leases expire.
 
-The parent sees the death and does this before it starts another child. Where Redis did not answer it then, or a claim
-of the dead child was still on its way, the next child does it before it takes a job.
+The parent notices the death and does this before it starts another child. If Redis did not answer then, or a claim of
+the dead child was still in transit, the next child does it before it takes a job.
 """
 
 from __future__ import annotations

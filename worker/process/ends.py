@@ -1,4 +1,4 @@
-"""Records how jobs ended, and clears up after them."""
+"""Records the ends of jobs and cleans up after them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from worker.product.mismatch import Mismatch
 from worker.product.multiply import Multiplied
 from worker.tracing.launches import Launches
 
-WORK_TIMEOUT_S = 60.0  # for what is lost with the attempt: operands to be read, a product to be stored or recorded
+WORK_TIMEOUT_S = 60.0  # retry time of steps whose failure would waste the attempt
 NO_ROOM_PAUSE_S = 0.5  # before a job that found no room goes back into its queue, and maybe comes again at once
 
 TRUSTED_BELOW = 2  # mismatches
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 class JobEnds:
-    """Of one child. For any threads."""
+    """Records job ends for one child. Safe to share between threads."""
 
     def __init__(
         self,
@@ -52,7 +52,9 @@ class JobEnds:
         self._heartbeat, self._lease, self._launches = heartbeat, lease, launches
 
     def record(self, ends: Sequence[tuple[Claimed, End]]) -> None:
-        """Of one launch. A device that faulted takes this process along. Raises StoreUnavailable, StoreFull."""
+        """Records the ends of one launch. After a device fault this process exits. Raises StoreUnavailable,
+        StoreFull.
+        """
         self._launches.recording()
         self._succeed([(job, end) for job, end in ends if not isinstance(end, JobFailed)])
         self._fail([(job, end) for job, end in ends if isinstance(end, JobFailed)])
@@ -134,7 +136,7 @@ class JobEnds:
             self._lease.end_child(EXIT_FAULT, "its device faulted")
 
     def _makes_too_many(self, claimed: Claimed, failure: Mismatch) -> bool:
-        """Whether the device is not to be trusted any more."""
+        """Whether the device has produced too many wrong products to be trusted."""
         what = failure.kernel or f"{claimed.job.id}.{claimed.attempt}"
         known = retry_until(lambda: self._heartbeat.count_mismatch(what), timeout_s=WORK_TIMEOUT_S)
         log.error("a product was wrong", job=claimed.job.id, repeated_by=failure.kernel, mismatches=known)

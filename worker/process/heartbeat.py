@@ -1,4 +1,4 @@
-"""What tells the fleet that this worker is there: a beat of the child, which alone knows that it can multiply."""
+"""The worker's heartbeat. The child sends it, because only the child knows that it can compute."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from worker.device.runner import Runner
 from worker.process.ended_child import worker_id
 from worker.queues.device_name import consumed_bench_queue
 
-MISPLACED_BEATS = 10  # so often the service's store is another one before the worker gives up
+MISPLACED_BEATS = 10  # heartbeats with a different store of the service before the worker gives up
 PROBLEM_TTL_S = 30.0  # the next child tells it again
 DRAINED = "An operator drained it: it ends its jobs and takes no more."
 BEAT_S = 1.0  # at most this long, and a fifth of the time that a silent worker counts as live
@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 
 class Today:
-    """What of a rising count belongs to the present day."""
+    """The part of a rising count that belongs to the current day."""
 
     def __init__(self, day: date) -> None:
         self._day = day
@@ -121,14 +121,16 @@ class Heartbeat:
             self._registry.beat(self._info(), self._settings.worker_ttl_s)
 
     def _look_for_the_store(self) -> None:
-        """A directory that was cleared away is made again by whoever comes first, and told by the API a bit later."""
+        """Checks the service's store. A deleted directory is created again by the first process that needs it, and
+        announced by the API a little later.
+        """
         problem = self._place.misplaced()
         self._misplaced_beats = self._misplaced_beats + 1 if problem else 0
         if problem and self._misplaced_beats >= MISPLACED_BEATS:
             self._give_up(problem)
 
     def tell_problem(self, problem: str) -> None:
-        """That this worker is there and takes no jobs. Raises StoreUnavailable."""
+        """Reports that this worker is live but takes no jobs. Raises StoreUnavailable."""
         info = self._info().model_copy(update={"state": "misplaced", "reason": problem})
         self._registry.beat(info, max(PROBLEM_TTL_S, self._settings.worker_ttl_s))
 

@@ -20,7 +20,7 @@ EXIT_LEFT_ALONE = 68
 
 
 def main() -> int:
-    """Ends at once where the process that asked is gone: nobody would read the result, and the device is wanted."""
+    """Measures one case. Ends at once if the parent is gone: nobody would read the result, and the device is needed."""
     case_run = CASE_RUN.validate_json(sys.stdin.buffer.readline())
     Thread(target=_end_with_parent, daemon=True).start()
     answer = os.dup(1)

@@ -1,5 +1,5 @@
-"""Threads for jobs, so that several are under way: while one has the device's cores, another's operands are on their
-way there and a third one's product is on its way back.
+"""Threads for jobs, so that several overlap: while one uses the device's cores, another's operands are copied to it and
+a third one's product is copied back.
 """
 
 from __future__ import annotations

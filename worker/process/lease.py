@@ -1,8 +1,7 @@
-"""The hold of a child on its jobs: renewed while they run, given up when the ledger says so, ended when time is up.
-
-A product in BLAS or on a GPU cannot be interrupted, so a child that must stop and does not is ended: Celery starts a
-new one. Other jobs that it has under way are handed back first, and run again alone. A Redis that is away ends nothing.
-Only the ledger's answer, or a job's own time limit, does.
+"""A child's leases on its jobs: renewed while the jobs run, dropped when the ledger says so, ended at the time limit. A
+product in BLAS or on a GPU cannot be interrupted, so a child that must stop but does not is killed, and Celery starts a
+new one. Its other jobs are handed back first, and run again alone. An unavailable Redis ends nothing: only the ledger's
+answer, or a job's own time limit, does.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from jobs.settings import Settings
 from worker.device.retry import retry_until
 from worker.tracing.launches import Launches, log_fields
 
-GRACE_S = 0.2  # what a job that was called off has, to stop by itself
+GRACE_S = 0.2  # time for a cancelled job to stop by itself
 GRACE_BESIDE_OTHERS_S = 0.8  # the same, where ending it would end other jobs
 LAST_WORDS_S = 2.0  # how long the end of a job is told to a Redis that does not answer
 EXIT_CALLED_OFF, EXIT_TIME_UP, EXIT_FAULT, EXIT_NOT_READY, EXIT_QUARANTINED = 64, 65, 66, 67, 68
@@ -42,7 +41,7 @@ class _Held:
     claimed: Claimed
     ends_at: float  # time.monotonic() of the job's time limit
     renew_at: float
-    lost_at: float | None = None  # when the ledger said that it is not ours any more
+    lost_at: float | None = None  # when the ledger said that this worker no longer owns it
 
 
 class Hold:

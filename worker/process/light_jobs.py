@@ -1,5 +1,5 @@
-"""Light products that one claim brought: each for itself, one after the other. Their ends go in few steps, as long as
-that keeps no one waiting.
+"""Computes the light products of one claim one after the other. Their ends are recorded in few steps, as long as this
+delays no caller.
 """
 
 from __future__ import annotations

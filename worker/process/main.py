@@ -68,7 +68,9 @@ def _device(arguments: Sequence[str] | None) -> str:
 
 
 def prepare_environment(device: str) -> None:
-    """What the child inherits: its GPUs counted as nvidia-smi does, float32 that stays so. Raises InvalidSettings."""
+    """Sets the environment that the child inherits: GPUs numbered as by nvidia-smi, and no silent TF32. Raises
+    InvalidSettings.
+    """
     os.environ["MATMUL_DEVICE"] = device
     if (found := _DEVICE.fullmatch(device)) is None or device == "cpu":
         return

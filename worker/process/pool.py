@@ -1,5 +1,5 @@
-"""Celery's prefork pool, except that it notices a dead child at once, sees to its jobs, and fetches messages only while
-there is a child that takes jobs.
+"""Celery's prefork pool, except that it notices a dead child at once, requeues its jobs, and fetches messages only
+while there is a child that takes jobs.
 
 Celery is woken when the child's pipe closes and asks then whether it has ended. The kernel closes the files of an
 ending process before it counts as ended, so the answer is mostly "not yet", and Celery asks again up to 5 s later.
@@ -105,7 +105,7 @@ def _registry() -> WorkerRegistry:
 
 
 def look_whether_drained() -> None:
-    """What an operator said of this worker. While Redis is away it stays as it is."""
+    """Checks whether an operator drained this worker. While Redis is unavailable the state does not change."""
     with suppress(MatmulError):
         consuming.drain(_registry().is_drained(worker_id(get_settings().device, os.getpid())))
 
@@ -121,7 +121,7 @@ class AttentivePool(asynpool.AsynPool):  # type: ignore[misc]
         }
 
     def forget_time_limits(self) -> None:
-        """Of messages that are done."""
+        """Drops the time limits of finished messages."""
         if loop := get_event_loop():
             forget_cancelled(loop.timer)
 
@@ -143,8 +143,9 @@ class TaskPool(prefork.TaskPool):  # type: ignore[misc]
     Pool = AttentivePool
 
     def on_start(self) -> None:
-        """What all children make alike is made once before they are forked, and set apart from what each of them looks
-        through for garbage: else that alone is a third of a child's start."""
+        """Creates the objects that all children share before they are forked, and excludes them from the children's
+        garbage collection: otherwise this takes a third of a child's start.
+        """
         settings = get_settings()
         with connect(settings) as client:
             make_ledger(settings, client)  # its scripts are put together; nothing is sent

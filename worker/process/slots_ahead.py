@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 class SlotsAhead:
-    """A thread of its own. What it cannot do is done when it is needed."""
+    """Runs in its own thread. Slots that it cannot prepare are prepared when they are needed."""
 
     def __init__(self, store: MatrixStore, runner: Runner) -> None:
         self._store, self._runner = store, runner

@@ -1,6 +1,6 @@
-"""What a child does between jobs: it compiles what is likely to be asked for, and measures shapes for `auto`.
+"""Work of a child between jobs: compiles kernels that are likely to be needed, and measures shapes for `auto`.
 
-A thread of its own. It has the device only while no job is claimed, and gives it back as soon as one arrives.
+Runs in a separate thread. It has the device only while no job is claimed, and returns it as soon as one arrives.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from worker.product.auto import AutoChoices
 from worker.product.probe import Probe, probe_for
 from worker.product.shapes import AskedShape, Measured, shape_named
 
-QUIET_S = 0.5  # without a job, before anything is begun: the products of a burst come first
-LOOK_EVERY_S = 5.0  # at what other workers measured, and at what is wanted
+QUIET_S = 0.5  # without a job before work begins, so that bursts of products have priority
+LOOK_EVERY_S = 5.0  # interval of reading others' measurements and requested shapes
 MAX_OPEN = 256  # shapes met here that another worker began
 
 log = structlog.get_logger(__name__)
@@ -57,7 +57,7 @@ class SpareTime:
         Thread(target=self._run, name="spare time", daemon=True).start()
 
     def stop(self) -> None:
-        """When the process ends: the device is given back."""
+        """Returns the device, when the process ends."""
         self._loans.close()
         self._wake()
 
@@ -71,7 +71,7 @@ class SpareTime:
                 self._work.wait(LOOK_EVERY_S)
 
     def _stepped(self) -> bool:
-        """Whether there may be more to do now. What goes wrong with one shape is no reason to end."""
+        """Runs one step; returns whether there may be more to do. An error with one shape does not end the thread."""
         try:
             return self.step()
         except DeviceWanted:
@@ -88,7 +88,7 @@ class SpareTime:
         return False
 
     def step(self) -> bool:
-        """One piece of work; False where there was none."""
+        """Does one piece of work; False if there was none."""
         if not self._has_read:
             self.choices.learn(self._shared.all())
             self._has_read = True
@@ -102,7 +102,7 @@ class SpareTime:
 
     # ---- one shape ----
     def _attend(self, asked: AskedShape, is_measured: bool) -> None:
-        """The best that is known is taken, and what is in doubt is measured or listed."""
+        """Adopts the best known choice for a shape, and measures the shape, or lists it to be measured, if in doubt."""
         self.choices.settle(asked)
         if self._mode == "off" or not is_measured:
             return
@@ -115,7 +115,7 @@ class SpareTime:
             self._leave_open(asked)
 
     def _measure(self, asked: AskedShape, probe: Probe) -> None:
-        """Once for all workers, and unless a job comes in between."""
+        """Measures a shape, once for all workers; interrupted if a job arrives."""
         with suppress(KernelUnavailable):  # the record of its case says so
             self._runner.compile_ahead(probe.products)
         if not self._shared.begin(asked.name):
@@ -138,7 +138,7 @@ class SpareTime:
             self._learn(asked, text)
 
     def _look(self) -> bool:
-        """At what others measured meanwhile, and at the shape asked for last that waits."""
+        """Reads what other workers have measured, and handles the most recently requested waiting shape."""
         self._look_at = time.monotonic() + LOOK_EVERY_S
         self._adopt(dict(self._open))
         if self._mode == "asked" and not self._shared.is_asked():
@@ -148,14 +148,14 @@ class SpareTime:
             asked = shape_named(name)
             probe = probe_for(asked.problem, asked.accuracy, self._runner.device) if asked is not None else None
             if asked is None or probe is None:
-                self._shared.begin(name)  # never to be looked at again
+                self._shared.begin(name)  # so that it is never examined again
             else:
                 self._measure(asked, probe)
             return True
         return False
 
     def _adopt(self, asked: dict[str, AskedShape]) -> bool:
-        """Takes what other workers measured at these shapes; whether they did at any."""
+        """Adopts other workers' measurements of these shapes; returns whether there were any."""
         found = self._shared.of(list(asked))
         for name, text in found.items():
             self._learn(asked[name], text)

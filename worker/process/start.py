@@ -1,4 +1,4 @@
-"""Starts the child: its device, its ledger and its store; and ends the process where that fails."""
+"""Starts the child with its device, ledger and store; ends the process if that fails."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 
 def make_runner(settings: Settings) -> Runner:
-    """For `settings.device`. CuPy is imported only where a GPU is asked for."""
+    """The runner for `settings.device`. CuPy is imported only for a GPU."""
     if settings.device == "cpu":
         return CpuRunner(settings)
     from worker.cuda.runner import CudaRunner
@@ -42,7 +42,9 @@ def make_runner(settings: Settings) -> Runner:
 
 
 def start(settings: Settings) -> Child:
-    """The child, proved ready and beating; ends the process, after a pause, where that fails."""
+    """Returns the child, checked for readiness and sending heartbeats. If that fails, ends the process after a
+    pause.
+    """
     try:
         client = connect(settings)
         claim_layout(settings)
@@ -55,7 +57,7 @@ def start(settings: Settings) -> Child:
         retry_until(lambda: take_back(settings, worker, tracing=tracing), timeout_s=WORK_TIMEOUT_S / 2)
         retry_until(child.heartbeat.start, timeout_s=WORK_TIMEOUT_S / 2)
         child.spare_time.start()
-        if runner.device.device_class == "gpu":  # a CPU reads and writes matrices where they are
+        if runner.device.device_class == "gpu":  # a CPU worker uses matrices in place
             SlotsAhead(store, runner).start()
         settle_memory(Event())  # until the process ends
     except Exception as error:
@@ -64,7 +66,7 @@ def start(settings: Settings) -> Child:
 
 
 def start_quarantined(settings: Settings, reason: str) -> OutOfService:
-    """Instead of a child: no device is touched."""
+    """Reports a quarantined worker, instead of starting a child; does not use the device."""
     log.error("this worker takes no jobs until it is started again", reason=reason)
     beats = OutOfService(settings, worker_id(settings.device, os.getppid()), "quarantined", reason)
     beats.start()

@@ -1,4 +1,4 @@
-"""The worker's side of Celery: what a child does when it starts, for each message, and when it ends."""
+"""The Celery hooks of a worker: what a child does at its start, for each message, and at its end."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def _stop_taking(**_: Any) -> None:
 
 @signals.worker_process_init.connect  # type: ignore[untyped-decorator]
 def _start(**_: Any) -> None:
-    # When the worker stops, the parent no longer reads what became of messages, and the child would wait 30 s for it.
-    # Nothing depends on that: what became of jobs is in the ledger.
+    # When the worker stops, the parent no longer reads the results of messages, and the child would wait 30 s for that.
+    # Nothing depends on them: the results of jobs are in the ledger.
     pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = 1
     if reason := os.environ.get(QUARANTINED):
         _out_of_service.append(start_quarantined(get_settings(), reason))
@@ -69,7 +69,7 @@ def _stop(**_: Any) -> None:
     for child in _child:
         child.wait_until_idle()
         child.spare_time.stop()
-        with suppress(MatmulError):  # its time on the register runs out by itself
+        with suppress(MatmulError):  # its registration expires by itself
             child.heartbeat.stop()
         child.launches.flush()
     for beats in _out_of_service:

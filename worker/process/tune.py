@@ -35,7 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def tune(settings: Settings, *, stuck_s: float = STUCK_S) -> int:
-    """Returns once nothing is wanted: 0; or nothing is measured any more: 1. Raises StoreUnavailable, StoreFull."""
+    """Waits until all requested shapes are measured (returns 0) or no more progress is made (returns 1). Raises
+    StoreUnavailable, StoreFull.
+    """
     with connect(settings) as client:
         live = WorkerRegistry(client, prefix=settings.key_prefix).live()
         models = {measured_model(one.device) for one in live if one.device.device_class == "gpu"}

@@ -1,4 +1,4 @@
-"""What `auto` takes, shape by shape: at once by tables and forecasts, later by what was measured there."""
+"""The choices of `auto` for each shape: at first by tables and forecasts, later by measurements of that shape."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from worker.product.probe import table_of
 from worker.product.shapes import AskedShape, read_measured
 
 KEPT = 4096  # shapes
-MAX_MET = 256  # that are not looked at yet; the oldest are forgotten
+MAX_MET = 256  # new shapes that wait to be examined; the oldest are dropped
 
 
 class AutoChoices:
-    """For one process. `choose` waits for nobody: not for Redis, and not for the compiler while anything that fits is
-    compiled. The rest is for whoever works between jobs."""
+    """The choices of one process. `choose` never waits for Redis, nor for the compiler if any suitable kernel is
+    compiled. The other methods are for work between jobs.
+    """
 
     def __init__(self, runner: Runner, *, on_met: Callable[[], None] = lambda: None) -> None:
-        """`on_met` is called when a shape was asked for first."""
+        """`on_met` is called when a shape is requested for the first time."""
         self._runner = runner
         self._on_met = on_met
         self._lock = Lock()
@@ -51,8 +52,9 @@ class AutoChoices:
         return choice
 
     def choose_among(self, kernels: Sequence[Kernel], problem: Problem, accuracy: AccuracyName) -> Choice:
-        """Of these, by the same tables and measurements; `accuracy` is the loosest of their classes. Raises
-        NoKernelError, ConfigError."""
+        """Chooses among these kernels, by the same tables and measurements; `accuracy` is the loosest of their classes.
+        Raises NoKernelError, ConfigError.
+        """
         asked = AskedShape(problem, accuracy)
         name = f"{asked.name} of {' '.join(kernel.name for kernel in kernels)}"
         if (known := self._taken.get(name)) is None:
@@ -63,11 +65,13 @@ class AutoChoices:
 
     # ---- between jobs ----
     def next_met(self) -> tuple[AskedShape, bool] | None:
-        """The shape asked for last that nobody has looked at, and whether it is worth measuring."""
+        """The most recently requested shape that has not been examined, and whether it is worth measuring."""
         return self._met.pop() if self._met else None
 
     def settle(self, asked: AskedShape) -> None:
-        """Takes what is best there, compiled or not so far. Raises KernelUnavailable, NoKernelError, ConfigError."""
+        """Settles on the best choice for a shape, whether or not it is compiled. Raises KernelUnavailable,
+        NoKernelError, ConfigError.
+        """
         problem, accuracy, traits = asked.problem, asked.accuracy, self._runner.device.traits
         if asked.name in self._measured:
             choice = choose_from(self._tables(asked), problem, accuracy, traits)
@@ -77,7 +81,7 @@ class AutoChoices:
         self._take(asked.name, choice)
 
     def learn(self, measured: Mapping[str, str]) -> None:
-        """Texts by the name of a shape, which count at its next first use; empty ones are left out."""
+        """Stores measurements by shape name, for the next first use of each shape; empty ones are ignored."""
         for name, text in measured.items():
             if text:
                 self._measured[name] = text

@@ -1,4 +1,4 @@
-"""Small products of one kind, from their claimed jobs to checked results, in one launch."""
+"""Computes and checks small products of one kind in one launch."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from worker.product.operands import operand
 from worker.product.outcome import outcome_of
 from worker.tracing.phases import now, tell_product
 
-LAUNCH_BYTES = 4 << 20  # of stored matrices: more at once would be no faster, and the first would wait for the last
+LAUNCH_BYTES = 4 << 20  # of stored matrices: more would not be faster, and the first product would wait for the last
 
 
 def launches(claimed: Sequence[Claimed], light_side: int) -> Sequence[Sequence[Claimed]]:
-    """What one claim brought, cut into what is computed together, and at the end light products, which are computed one
-    after the other. Of stored matrices only so many that each product has the check that it would have alone."""
+    """Divides the jobs of one claim into launches, followed by light products, which are computed one after the other.
+    The number of stored matrices in a launch is limited so that each product gets the same check as it would alone.
+    """
     if len(claimed) < 2 or claimed[0].job.batch in ("", BESIDE):
         light = [each for each in claimed if is_light(each, light_side)]
         return [*([each] for each in claimed if each not in light), *([light] if light else [])]
@@ -53,12 +54,12 @@ def is_light(claimed: Claimed, side: int) -> bool:
 
 
 def is_one_launch(claimed: Sequence[Claimed]) -> bool:
-    """Whether they are computed at once."""
+    """Whether these jobs are computed in one launch."""
     return len(claimed) == 1 or claimed[0].job.batch != BESIDE
 
 
 def _padded(singles: Sequence[Problem]) -> Problem:
-    """The one that has room for each of them."""
+    """The smallest problem that has room for each of these."""
     return replace(singles[0], m=max(each.m for each in singles), n=max(each.n for each in singles))
 
 
@@ -77,10 +78,9 @@ def multiply_batch(
     check_ownership: Callable[[], None],
 ) -> Sequence[Multiplied]:
     """The products of jobs that agree in all but the elements, m and n (`NewJob.batch`). Each is computed at the
-    largest m and n of all, with zeros beyond its own, which no element of it depends on. How many there are is chance,
-    so their batch is not measured for `auto`.
-
-    Raises JobFailed and its kin where any of them is wrong, and does not say which; StaleAttempt, StoreUnavailable.
+    largest m and n of all, with zeros beyond its own, which no element of it depends on. The batch size is arbitrary,
+    so this shape is not measured for `auto`. Raises JobFailed or a subclass if any of them is wrong, without saying
+    which; StaleAttempt, StoreUnavailable.
     """
     requests = [_request(job) for job in jobs]
     request, singles = requests[0], [each.problem for each in requests]
@@ -105,7 +105,7 @@ def multiply_batch(
             raise OutOfDeviceMemory("The products do not fit in the worker's memory.") from None
     products = _split(data, problem, singles)
     packed = [_kept(job, own, store, product_ttl_s) for job, own in zip(jobs, products, strict=True)]
-    if digest_of(data) != digest:  # what was stored of it is a leftover
+    if digest_of(data) != digest:  # the stored copy becomes a leftover
         raise VerificationFailed(CHANGED)
     tell_product(began, computed, checked, now(), measured)
     made = zip(requests, packed, strict=True)
@@ -124,7 +124,7 @@ def _request(claimed: Claimed) -> MatmulRequest:
 
 
 def _stacked(operands: Sequence[HostOperand]) -> Array:
-    """Smaller ones have zeros below and to the right."""
+    """Stacks the operands; smaller ones are padded with zeros below and to the right."""
     matrices = [each.elements for each in operands]
     if len({each.shape for each in matrices}) == 1:
         return np.stack(matrices)
@@ -136,7 +136,7 @@ def _stacked(operands: Sequence[HostOperand]) -> Array:
 
 
 def _compare(multiplied: Array, sent: Sequence[HostOperand]) -> None:
-    """What was multiplied is what was sent, for each job. Raises OperandDamaged."""
+    """Checks for each job that what was multiplied is what was sent. Raises OperandDamaged."""
     for elements, own in zip(multiplied, sent, strict=True):
         rows, columns = own.shape
         if digest_of(np.ascontiguousarray(elements[:rows, :columns])) != own.digest:
@@ -151,7 +151,7 @@ def _split(data: bytearray, problem: Problem, singles: Sequence[Problem]) -> lis
 
 
 def _kept(claimed: Claimed, product: Array, store: MatrixStore, ttl_s: float) -> bytes | None:
-    """Packed for the job's record; None where it is in the store now. Raises NoRoomForProduct."""
+    """The product packed for the job's record; None if it was stored instead. Raises NoRoomForProduct."""
     data = product.data.cast("B")
     if claimed.job.product_in_record:
         return pack(data)

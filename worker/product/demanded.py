@@ -1,4 +1,4 @@
-"""Which kernel computes a product that is to be within a tolerance, or to have the same bits everywhere."""
+"""Chooses the kernel for a product with a tolerance, or with the same bits everywhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Measure = Callable[[], tuple[Magnitudes, Magnitudes]]
 
 @dataclass(frozen=True, slots=True)
 class Demanded:
-    """What is taken, which kernels may be, and what is proven of them on these operands."""
+    """The chosen kernel, the alternatives, and the bound proven for these operands."""
 
     choice: Choice
     fit: tuple[Kernel, ...]
@@ -39,7 +39,8 @@ class Demanded:
 def choose_demanded(
     request: MatmulRequest, attempt: int, runner: Runner, auto: AutoChoices, measure: Measure
 ) -> Demanded:
-    """`measure` gives the operands' magnitudes. It is called where they matter to a kernel that may be taken.
+    """Chooses a kernel. `measure` returns the operands' magnitudes; it is called only if they matter to a possible
+    kernel.
 
     Raises OperandOutOfRange, NoKernelError, ConfigError, and what `measure` does.
     """
@@ -67,7 +68,7 @@ def _all_of(request: MatmulRequest, runner: Runner) -> Sequence[Kernel]:
 
 
 def _fresh(fit: Sequence[Kernel], attempt: int) -> Sequence[Kernel]:
-    """After an attempt that failed, those of ours: a library would fail the same way again."""
+    """After a failed attempt, only this project's kernels: a library would fail in the same way again."""
     ours = [kernel for kernel in fit if not isinstance(kernel, LibraryKernel)]
     return ours if attempt > 1 and ours else fit
 

@@ -1,4 +1,4 @@
-"""What is tried once more where the device's memory was full."""
+"""The retry of a product after the device's memory was full."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""A product that did not pass its check: whose fault it is, as far as one can tell.
-
-It is made again, in memory that is wiped first. Where it is right then, or wrong in another way, the device is to
-blame: every kernel adds up in a fixed order. Where it is wrong again in the same way, bit for bit, it may be the
-kernel's doing. A request could have been made for that, so it is held against a device once for each kernel.
+"""Finds the likely cause of a product that failed its check. The product is recomputed in memory that is cleared first.
+If it is then right, or wrong in a different way, the device is to blame, because every kernel sums in a fixed order. If
+it is wrong in the same way, bit for bit, the kernel may be to blame. A request could provoke that on purpose, so it
+counts against a device only once per kernel.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from worker.check.elementwise import Operands
 
 
 class Again(NamedTuple):
-    """The product, made once more."""
+    """The recomputed product."""
 
     is_right: bool
     digest: int
@@ -27,7 +26,7 @@ class Again(NamedTuple):
 class Mismatch(VerificationFailed):
     """The product did not pass its check, so it is not returned."""
 
-    kernel: str | None = None  # whose doing it may be
+    kernel: str | None = None  # the kernel that may be the cause
 
     def explain(self, choice: Choice, again: Callable[[], Again]) -> None:
         """`again` makes the product once more, by the same kernel."""

@@ -1,4 +1,4 @@
-"""A few kernels measured at a shape that no table has, so that `auto` knows what is the fastest there.
+"""Measures a few kernels at a shape that is in no table, so that `auto` knows the fastest one there.
 
 A table says at best what is likely between its shapes; where a library's kernel changes, or how many parts it cuts k
 into, only measuring tells. PyTorch's TunableOp and cuDNN's benchmark mode do the same at a shape's first use.

@@ -1,9 +1,8 @@
-"""Messages that a child takes from the broker's list itself, once its task is done.
-
-Celery's way of a message is a parent that parses it, a pipe, and a task that is set up and acknowledged: about a
-millisecond, which a caller waits for and in which no job begins. So a task stays on for a short time after its job and
-takes what comes next. Its parent fetches nothing meanwhile, for it holds one message at most. A message that is lost
-here, as with a process that dies, is sent again by the sweeper like any other.
+"""Lets a child take messages directly from the broker's list after its task is done. Celery passes a message through
+the parent, a pipe, and a task that is set up and acknowledged, which takes about a millisecond, during which no job
+begins. So a task stays for a short time after its job and takes the next messages itself. Its parent fetches nothing
+meanwhile, for it holds one message at most. A message that is lost here, as with a process that dies, is sent again by
+the sweeper like any other.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a worker tells of its jobs beside their records: each log line says whose job it is about and, where spans are
-exported, there is one for each attempt and what it spent its time on.
+"""Log fields and spans of a worker's jobs: each log line names the request of its job and, if spans are exported, there
+is a span for each attempt and for each of its phases.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class Launch:
         self.phases = Phases()
         self._recording_ns = 0
         sampled = [each for each in claimed if (trace := _trace(each)) is not None and trace.is_sampled]
-        self.left = sampled  # those whose end was not told yet
+        self.left = sampled  # those whose end has not been reported yet
         self._host = sampled[0] if len(claimed) > 1 and sampled else None  # in whose trace the launch is
         self._members = sampled
 
     def recording(self) -> None:
-        """All is computed, and its end is recorded from now on."""
+        """Called when everything is computed and the ends are about to be recorded."""
         self._recording_ns = phases.now()
         if self._host is None or (trace := _trace(self._host)) is None:
             return
@@ -73,7 +73,7 @@ class Launch:
         self._tell_phases(trace, own, [each for each in self.phases.found if each.job is None])
 
     def ended(self, claimed: Claimed, end: End) -> None:
-        """The end of its attempt is recorded."""
+        """Called when the end of a job's attempt has been recorded."""
         self.left = [each for each in self.left if each is not claimed]
         if (trace := _trace(claimed)) is None or not trace.is_sampled:
             return

@@ -1,4 +1,4 @@
-"""What a launch spent its time on, told by those who know and gathered where spans are exported."""
+"""The phases of a launch, reported by the code that runs them and collected if spans are exported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ current: ContextVar[Phases | None] = ContextVar("phases", default=None)
 
 
 def one_job(job_id: str) -> None:
-    """What is told from now on is this job's alone."""
+    """Phases reported from now on belong to this job alone."""
     if (phases := current.get()) is not None:
         phases.job = job_id
 

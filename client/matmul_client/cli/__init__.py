@@ -1,1 +1,1 @@
-"""The command `matmul`. Each of its commands loads what it needs when it runs, so that help and completion are fast."""
+"""The command `matmul`. Each subcommand imports what it needs when it runs, so that help and completion are fast."""

@@ -1,4 +1,4 @@
-"""`matmul up` and `matmul keys`: of the service itself, so they need its checkout."""
+"""`matmul up` and `matmul keys`: they manage the service itself, so they need its checkout."""
 
 from __future__ import annotations
 

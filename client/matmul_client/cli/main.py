@@ -1,4 +1,4 @@
-"""Where the command begins: its groups, and what its exit status says."""
+"""The entry point of the command: its groups, and its exit statuses."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def _read(path: Path) -> Any:
 
 
 def _lists(product: Any) -> Any:
-    """Of complex elements pairs, as the service's JSON has them."""
+    """The product as nested lists; complex elements are pairs, as in the service's JSON."""
     if product.dtype.kind == "c":
         product = product.view(product.real.dtype).reshape(*product.shape, 2)
     return product.tolist()

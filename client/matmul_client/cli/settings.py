@@ -1,4 +1,4 @@
-"""What every command takes: where the service is, who asks, and how the answer is shown."""
+"""Options of every command: the service's address, the API key, and the output format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JOB_FAILED, USAGE, UNREACHABLE, REFUSED, SERVICE_FAILED, INTERRUPTED = 1, 2, 3, 
 
 @dataclass(frozen=True)
 class Settings:
-    """Of one run of the command."""
+    """The settings of one run of the command."""
 
     url: str | None
     api_key: str | None
@@ -43,7 +43,7 @@ def config_path() -> Path:
 
 
 def configured() -> Mapping[str, Any]:
-    """What the configuration file says. Raises UsageError."""
+    """The settings in the configuration file. Raises UsageError."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -65,7 +65,7 @@ def configured() -> Mapping[str, Any]:
 
 
 def service_options(command: F) -> F:
-    """Options of the program and of each of its commands: they may stand before or after a command's name."""
+    """Options of the program and of each of its commands, so they may be given before or after a command's name."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON, errors too (on standard error)."),
         click.option("--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Deadline of each call."),
@@ -87,7 +87,7 @@ def _given(name: str) -> Any:
 
 
 def with_service(command: F) -> F:
-    """Gives the command its `Settings`, and tells errors as one sentence and an exit status."""
+    """Passes `Settings` to the command, and reports errors as one sentence and an exit status."""
 
     @service_options
     @functools.wraps(command)
@@ -124,7 +124,7 @@ def _settings(as_json: bool) -> Settings:
 
 
 def fail(error: Exception, as_json: bool) -> NoReturn:
-    """Tells an error of the client's and ends."""
+    """Reports an error of the client and exits."""
     members = ("code", "field", "request_id", "job_id")
     sentence = error.message if isinstance(error, click.ClickException) else str(error)
     told = {"error": sentence, **{name: getattr(error, name, None) for name in members}}

@@ -1,4 +1,4 @@
-"""A benchmark while it runs: how far it is, what it has found, and what Ctrl-C means."""
+"""Watches a running benchmark: its progress, its results so far, and the handling of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWN = 12  # measurements in the live table
 
 
 def watch(run: Benchmark, settings: Settings, output: Path | None, plot: Path | None) -> None:
-    """To its end; then its results. Ctrl-C asks whether to leave it running."""
+    """Watches a benchmark to its end, then shows its results. Ctrl-C asks whether to leave it running."""
     try:
         _follow(run, settings)
         record = run.wait()
@@ -104,7 +104,9 @@ def _finish(run: Benchmark, settings: Settings, output: Path | None, plot: Path 
 
 
 def _interrupted(run: Benchmark, settings: Settings) -> NoReturn:
-    """Whoever is there is asked; where nobody is, it is cancelled, for nobody would."""
+    """Asks the user whether to cancel; without a terminal the benchmark is cancelled, because nobody could cancel it
+    later.
+    """
     answer = "c"
     if sys.stdin.isatty():
         try:

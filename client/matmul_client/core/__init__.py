@@ -1,1 +1,1 @@
-"""What both clients share: requests built and replies read, without any input or output of its own."""
+"""What both clients share: building requests and reading replies, without any I/O."""

@@ -1,5 +1,5 @@
-"""Bodies of product requests. Whole operands travel as safetensors; beside references to others, and where safetensors
-has no such type, as multipart.
+"""Bodies of product requests. Operands are sent as safetensors, or as multipart if some operands are references or
+safetensors lacks the type.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ALIGNMENT = 8
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A matrix that the service has: `kind` is `matrix` or `job`."""
+    """A reference to a matrix on the service; `kind` is `matrix` or `job`."""
 
     kind: str
     id: str

@@ -1,4 +1,4 @@
-"""Arrays in and out: numpy, whatever has `__dlpack__`, and the types of ml_dtypes.
+"""Converts arrays: numpy, anything with `__dlpack__`, and the types of ml_dtypes.
 
 The service names element types as numpy and ml_dtypes do, but for `float8_e4m3`, which is ml_dtypes' `float8_e4m3fn`.
 """
@@ -96,7 +96,7 @@ def _ml_dtype(name: str) -> np.dtype[Any]:
 
 
 def dtype_name(array: Array) -> str:
-    """As the service calls it."""
+    """The service's name of an array's element type."""
     return _service_name(array.dtype) or ""
 
 

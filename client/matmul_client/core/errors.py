@@ -1,4 +1,4 @@
-"""What a call can raise. The text of each error is one sentence; the service's own where the service refused."""
+"""The errors that a call can raise. The text of each is one sentence, from the service if the service refused."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Unreachable(MatmulError, ConnectionError):
 
 
 class DeadlineExceeded(MatmulError, TimeoutError):
-    """The call did not end in its time; what it had started is cancelled."""
+    """The call did not finish before its deadline; whatever it had started is cancelled."""
 
 
 class ServerError(MatmulError):
     """The service refused the request, or failed.
 
-    `status` is HTTP's, `code` the stable name of the error, `detail` the sentence, `field` the part of the request
-    that is to blame, `request_id` what to quote to the operator, `job_id` the job it is about.
+    `status` is HTTP's, `code` the stable name of the error, `detail` the sentence, `field` the offending part of the
+    request, `request_id` what to quote to the operator, `job_id` the job concerned.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ServerError(MatmulError):
 
 
 class InvalidRequest(ServerError, ValueError):
-    """The request is wrong as it stands: 400, 405, 406, 413, 415, 416, 422 or 431."""
+    """The request is invalid: status 400, 405, 406, 413, 415, 416, 422 or 431."""
 
 
 class NotAllowed(ServerError, PermissionError):
@@ -60,11 +60,11 @@ class NotAllowed(ServerError, PermissionError):
 
 
 class NotFound(ServerError, LookupError):
-    """There is nothing under that id, or not any more: 404 or 410."""
+    """There is nothing under that id, or no longer: 404 or 410."""
 
 
 class Conflict(ServerError):
-    """The state of the job, or the workers there are, do not allow this: 409."""
+    """The state of the job, or the live workers, do not allow this: 409."""
 
 
 class Busy(ServerError):
@@ -97,7 +97,7 @@ _BY_STATUS: Mapping[int, type[ServerError]] = {
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ServerError:
-    """The error that a reply of 400 or more stands for, also where a proxy and not the service wrote it."""
+    """The error for a reply with status 400 or above, even if a proxy and not the service wrote it."""
     problem = _problem(body)
     code = str(problem.get("type", "")).rpartition("/")[2] or f"http_{status}"
     job_id = problem.get("job")
@@ -116,7 +116,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ServerErro
 
 
 def job_error(record: Mapping[str, Any]) -> ServerError:
-    """Of the record of a job that failed or was cancelled."""
+    """The error for the record of a job that failed or was cancelled."""
     job_id = str(record["id"])
     if record["state"] == "cancelled":
         return JobCancelled("The job was cancelled, so no product will come.", code="job_cancelled", job_id=job_id)

@@ -1,4 +1,4 @@
-"""A job's events, as they come: the stream is read, and taken up again after a break, without input or output here."""
+"""Reads a job's event stream and resumes it after an interruption, without any I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both shells need to speak HTTP: where the service is, what a request carries, how long a phase may take."""
+"""What both clients need for HTTP: the service's address, the headers of a request, and the timeouts of its phases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matmul_client.version import __version__
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 DEFAULT_TIMEOUT_S, DEFAULT_RETRIES = 300.0, 20
-CLEAN_UP_S = 2.0  # how long a call that was given up may take to cancel its jobs
+CLEAN_UP_S = 2.0  # how long an abandoned call may take to cancel its jobs
 CONNECT_S, STALL_S = 10.0, 10.0  # to connect; between two pieces of a reply
 LONGEST_S = 86400.0  # of one phase: a socket takes no endless time
 PIECE_BYTES = 1 << 20  # of a body, sent or received at a time
@@ -21,7 +21,7 @@ EVENTS_ENDED = "The stream of events ended early."
 
 
 class Service:
-    """Where the service is, and who asks: given, or MATMUL_URL and MATMUL_API_KEY."""
+    """The service's URL and the API key: given, or from MATMUL_URL and MATMUL_API_KEY."""
 
     def __init__(self, url: str | None, api_key: str | None) -> None:
         self.url = (url or os.environ.get("MATMUL_URL") or DEFAULT_URL).rstrip("/")

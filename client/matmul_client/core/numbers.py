@@ -53,7 +53,7 @@ def one_type(arrays: Mapping[str, Array], *, is_plain: bool) -> dict[str, Array]
 
 
 def converted(array: Array, dtype: np.dtype[np.generic], name: str) -> Array:
-    """Of another type. Raises InvalidOperand where that does not hold an integer of it."""
+    """The array converted to another type. Raises InvalidOperand if that type cannot represent one of its integers."""
     if array.dtype == dtype:
         return array
     limit = EXACT_LIMITS.get(dtype.name)

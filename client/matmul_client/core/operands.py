@@ -1,7 +1,6 @@
-"""Matrices that are on the service, or will be; `@` between them makes a product that is computed there.
-
-`(A @ B @ x).result()` sends one request a product and fetches the last one alone: an operand may be the product of a
-job that still waits.
+"""Matrices that are, or will be, on the service; `@` between them makes a product that is computed there. `(A @ B @
+x).result()` sends one request per product and fetches only the last product: an operand may be the product of a job
+that is still queued.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a product can be asked for with, as keywords of `matmul` and `submit`."""
+"""The options of a product: keyword arguments of `matmul` and `submit`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ OutputDType = Literal["float16", "bfloat16", "float32", "float64", "int32", "com
 
 
 class Options(TypedDict, total=False):
-    """The service's documentation of POST /v1/matmul says more of each."""
+    """The service's documentation of POST /v1/matmul describes each option in full."""
 
     kernel: str  # a name of `client.kernels()`, or auto, the default
     config: dict[str, int]  # tile parameters of that kernel
     accuracy: Accuracy  # the error class that every element meets
-    tolerance: float  # in place of accuracy: what each element's proven error must be within
+    tolerance: float  # instead of accuracy: bound on each element's proven error
     tolerance_kind: Literal["componentwise", "normwise"]
     reproducible: bool  # the same bits on every device
     transpose_a: bool

@@ -38,7 +38,7 @@ class StoredMatrix:
 
 
 def multiply(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> Flow[Array]:
-    """The product: of one request where it comes in time. Raises MatmulError's kin."""
+    """The product, by a single request if it is ready in time. Raises subclasses of MatmulError."""
     request = yield from _product_request(call, a, b, options)
     reply = yield from _post(call, request, {"accept": OCTETS, "prefer": f"wait={_wait_s(call)}"})
     if reply.status == 202:
@@ -48,7 +48,7 @@ def multiply(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> Flow[Arr
 
 
 def submit(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> Flow[Record]:
-    """Record of the job, which goes on by itself."""
+    """The record of the job, which continues on its own."""
     request = yield from _product_request(call, a, b, options)
     reply = yield from _post(call, request, {"prefer": "respond-async"})
     call.owned.clear()
@@ -123,7 +123,7 @@ def _turn(options: dict[str, Any], name: str, operand: Operand) -> None:
 
 
 def _factor(value: Any) -> Any:
-    """As JSON has it: a complex number is a pair."""
+    """A factor as a JSON value; a complex number is a pair."""
     return [value.real, value.imag] if isinstance(value, complex) else value
 
 
@@ -199,7 +199,7 @@ def cancel(call: Call, job_id: str) -> Flow[Record]:
 
 
 def abandon(call: Call, ended: Call) -> Flow[None]:
-    """Cancels what a call that did not end well had started. A job whose id never came is asked for by its key."""
+    """Cancels what a failed call had started. A job whose id was never received is found by its Idempotency-Key."""
     if ended.unanswered is not None:
         request, ended.unanswered = ended.unanswered, None
         headers = {**request.headers, "prefer": "respond-async"}

@@ -1,5 +1,5 @@
 """Matrices as 8-bit floats (E4M3) with block scales, as DeepSeek-V3 quantizes activations and weights (arXiv
-2412.19437, section 3.3.2) and DeepGEMM names it: what an element stands for is its own value times the scale of its
+2412.19437, section 3.3.2) and DeepGEMM names it: the value of an element is its stored value times the scale of its
 block.
 
 A block's scale is its largest magnitude / 448, the largest that E4M3 has, and no less than 1e-4 / 448.

@@ -1,5 +1,4 @@
-"""The flow of a large upload: ranges over several connections, each of which is sent again by itself where it is cut
-off."""
+"""The flow of a large upload: ranges over several connections; a range that is interrupted is sent again on its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a benchmark gives: points as they land, and the whole result, which a notebook shows as a table and a plot."""
+"""The results of a benchmark: points as they arrive, and the whole result, which a notebook shows as a table and a
+plot.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ COLUMNS = ("kernel", "config", "dtype", "m", "n", "k", "kernel_ms", "gflops", "s
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One measurement, as it lands. `gflops` is None where there is no figure; `status` says why."""
+    """One measurement. `gflops` is None if there is no figure; `status` says why."""
 
     kernel: str
     dtype: str

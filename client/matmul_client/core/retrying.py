@@ -1,6 +1,5 @@
-"""When a request is sent again, and after how long.
-
-Every request can be: POSTs carry one Idempotency-Key a call, the others are idempotent by themselves.
+"""When to retry a request, and after how long. Every request can be retried: POSTs of one call carry the same
+Idempotency-Key, and other requests are idempotent.
 """
 
 from __future__ import annotations

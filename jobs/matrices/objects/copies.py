@@ -1,7 +1,6 @@
-"""The copies that a host keeps of matrices of the object store, in the directory of its arena.
-
-All of them are in the bucket, so any may go. A copy's modification time is its last use, so their order survives a
-restart. What is still being written, or read, goes by itself.
+"""The local copies of matrices of the object store, in the host's store directory. All of them are in the bucket, so
+any may be removed. A copy's modification time is its last use, so their order survives a restart. Files that are being
+written or read are not removed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class _Copy(NamedTuple):
 
 
 class Copies:
-    """At most `max_bytes`, with the free slots; None for half of the file system. All methods raise OSError."""
+    """Keeps at most `max_bytes`, free slots included; None for half of the file system. All methods raise OSError."""
 
     def __init__(self, directory: Path, slots: Slots, max_bytes: int | None) -> None:
         self._directory, self._slots = directory, slots
@@ -41,8 +40,9 @@ class Copies:
         self._locks.mkdir(mode=0o700, exist_ok=True)
 
     def make_room(self, need_bytes: int) -> int:
-        """Removes those used least recently until so many more bytes are within the bound; how many went. Slots among
-        them are free then, and as many as the bound leaves room for."""
+        """Removes the least recently used copies until `need_bytes` more are within the limit; returns how many. Slots
+        among them become free slots, as far as the limit allows.
+        """
         copies, pending_bytes = self._all()
         room, removed = self.max_bytes - need_bytes - pending_bytes, 0
         kept_bytes = sum(copy.bytes for copy in copies)
@@ -56,7 +56,7 @@ class Copies:
         return removed
 
     def _all(self) -> tuple[list[_Copy], int]:
-        """Those that may go, least recently used first, and the bytes of files that are being written."""
+        """The copies that may be removed, least recently used first, and the bytes of files that are being written."""
         copies, pending_bytes = [], 0
         with os.scandir(self._directory) as entries:
             for entry in entries:
@@ -74,7 +74,9 @@ class Copies:
 
     @contextmanager
     def fetching(self, name: str) -> Iterator[None]:
-        """One process and thread of this host at a time fetches a matrix; the others wait, and find it there."""
+        """A lock for fetching a matrix: one thread of one process on this host fetches it, and the others wait for
+        it.
+        """
         path = path_of(self._locks, name)
         while True:
             file = open_file(path, os.O_RDWR | os.O_CREAT)

@@ -1,7 +1,6 @@
-"""Uploads that bypass the API: a caller puts the elements into the bucket by a URL, and names them complete.
-
-The URL reaches `uploads/<name>` alone, which no reader looks at. Completing copies that object to a key that no URL
-reaches, reads it through, and makes it readable only if size and contents are those that were said.
+"""Uploads that bypass the API: a caller puts the elements into the bucket by a signed URL, and then completes the
+upload. The URL is valid only for `uploads/<name>`, which no reader uses. Completing copies that object to a key without
+a signed URL, reads all of it, and makes it readable only if size and contents are as announced.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class NoObjectStore(MatmulError):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An upload that a caller may send."""
+    """An open upload."""
 
     id: str
     url: str
@@ -56,7 +55,7 @@ def open_upload(
     url_ttl_s: float,
     cell: str = "",
 ) -> Opened:
-    """Reserves room. Raises InvalidRequest, BodyTooLarge, StoreFull, StoreUnavailable."""
+    """Opens an upload and reserves space for it. Raises InvalidRequest, BodyTooLarge, StoreFull, StoreUnavailable."""
     if not is_address(matrix_id):
         raise InvalidRequest(
             "The id of a matrix is the sha256 of its dtype, shape and contents: 64 hex digits.", field="id"
@@ -79,7 +78,7 @@ def reopened(store: ObjectMatrixStore, upload: str, *, owner: str, url_ttl_s: fl
 
 
 def sent(store: ObjectMatrixStore, upload: str, *, owner: str) -> tuple[MatrixInfo, bool]:
-    """What it is to become, and whether that many bytes were sent. Raises MatrixNotFound, StoreUnavailable."""
+    """The announced matrix, and whether that many bytes were sent. Raises MatrixNotFound, StoreUnavailable."""
     info, data = _opened(store, upload, owner)
     try:
         return info, store.bucket.size(staged_key(data)) == info.bytes

@@ -1,9 +1,9 @@
 """The `s3` store: matrices as objects of a bucket, and copies of them in each host's arena.
 
-What is written goes to the arena, as in the `file` store, and to the bucket while it comes. It is readable once the
-bucket has all of it. What is read comes from this host's copy; a worker that finds none fetches it into a slot, in
-ranges that come at once. The names of objects are those of the files: a matrix's name, or `<sha256>.<random>` for a
-content address (docs/decisions/0046-object-store.md).
+A write goes to the arena, as in the `file` store, and at the same time to the bucket; the matrix is readable once the
+bucket has all of it. A read uses this host's copy; a worker without a copy fetches it into a slot, in several ranges in
+parallel. The names of objects are those of the files: a matrix's name, or `<sha256>.<random>` for a content address
+(docs/decisions/0046-object-store.md).
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ BUCKET_ROUND_S = 3600.0  # how often the bucket is listed for objects that no on
 
 
 class ObjectMatrixStore(FileMatrixStore):
-    """`copies_bytes` is the most that this host keeps; None for half of its file system. The rest as `FileMatrixStore`.
+    """`copies_bytes` is the most that this host keeps; None for half of its file system. Other arguments are as in
+    `FileMatrixStore`.
 
     Raises InvalidSettings as that does."""
 
@@ -77,7 +78,9 @@ class ObjectMatrixStore(FileMatrixStore):
         return ObjectWriter(self, claim, expected_id, place)
 
     def remove(self, orphan: Elements) -> None:
-        """The copies of other hosts go once those tidy up. What the bucket does not remove now its sweep finds."""
+        """Other hosts remove their copies when they tidy up. If the bucket cannot remove the objects now, the sweep
+        does so later.
+        """
         super().remove(orphan)
         with suppress(StoreUnavailable):
             self.bucket.delete([elements_key(orphan.data), digests_key(orphan.data)])
@@ -85,12 +88,16 @@ class ObjectMatrixStore(FileMatrixStore):
             self.forget_staged(orphan.data)
 
     def forget_staged(self, data: str) -> None:
-        """Removes what a caller sent by a URL. What the bucket does not remove now its sweep finds."""
+        """Removes an object that a caller sent by a URL. If the bucket cannot remove it now, the sweep does so
+        later.
+        """
         with suppress(StoreUnavailable):
             self.bucket.delete([staged_key(data)])
 
     def url(self, matrix_id: str, for_s: float) -> str:
-        """Where anyone can fetch its elements, for so long; access was checked. Raises MatrixNotFound."""
+        """A URL from which anyone can fetch the elements for `for_s` seconds. The caller must have checked access.
+        Raises MatrixNotFound.
+        """
         return self.bucket.sign("GET", elements_key(self.index.elements(check_id(matrix_id)).data), for_s)
 
     # ---- room on this host ----
@@ -101,7 +108,9 @@ class ObjectMatrixStore(FileMatrixStore):
         return self.copies.make_room(self.copies.max_bytes // 4) > 0 or super().make_room()
 
     def _tidy_up(self) -> None:
-        """Copies of matrices that are gone, and what dead writers left on this host: only one host has the sweeper."""
+        """Removes copies of deleted matrices and the leftovers of dead writers on this host. Every host does so,
+        because only one host has the sweeper.
+        """
         if time.monotonic() >= self._next_tidying:
             self._next_tidying = time.monotonic() + LOOK_ROUND_S
             super()._sweep_leftovers(1000)
@@ -132,7 +141,7 @@ class ObjectMatrixStore(FileMatrixStore):
         return source
 
     def _fetch(self, data: str, size: int) -> None:
-        """Makes this host's copy. Raises MatrixNotFound, MatrixDamaged, StoreFull, StoreUnavailable."""
+        """Fetches this host's copy. Raises MatrixNotFound, MatrixDamaged, StoreFull, StoreUnavailable."""
         file = self.in_directory(
             lambda: self.slot(size) or PlainFile(self.path(new_id("w") + PART)),
         )
@@ -144,11 +153,11 @@ class ObjectMatrixStore(FileMatrixStore):
             raise
 
     def _receive(self, file: Slot | PlainFile, data: str, size: int) -> None:
-        """Elements come where readers find them: no other memory has them on the way."""
+        """Receives the elements directly into the file that readers map, without a copy in between."""
         if isinstance(file, Slot):
             elements = self._memories.of(file.fd).array(file.file, size, writable=True).data
         else:
-            os.posix_fallocate(file.fd, 0, size + parts_bytes(size))  # a map finds no full disk
+            os.posix_fallocate(file.fd, 0, size + parts_bytes(size))  # so that writing to a map never meets a full disk
             elements = memoryview(mmap.mmap(file.fd, size) if size else b"")
         _put_all(file.fd, memoryview(download(self.bucket, data, elements)), size)
 
@@ -199,7 +208,7 @@ def _put_all(fd: int, data: memoryview, at: int) -> None:
 
 
 class ObjectWriter(FileWriter):
-    """Large matrices go to the bucket while they come, where their name is known before they are whole."""
+    """Sends a large matrix to the bucket while it is being written, if its name is known before it is complete."""
 
     def __init__(
         self,
@@ -234,7 +243,7 @@ class ObjectWriter(FileWriter):
         return StreamedUpload(self._objects.bucket, key, self._file.fd, self._claim.bytes)
 
     def _settle(self, matrix_id: str, parts: bytes) -> str:
-        """The bucket has both objects before anything is readable."""
+        """Returns once the bucket has both objects; only then does the matrix become readable."""
         assert self._file is not None, "a matrix is committed once"
         bucket, size = self._objects.bucket, self._claim.bytes
         data = self._data_name(matrix_id)
@@ -247,7 +256,7 @@ class ObjectWriter(FileWriter):
         return super()._settle(matrix_id, parts)
 
     def _merge(self, data: str, kept_data: str) -> None:
-        """Where the objects of the earlier upload are as these, those stay; else these take their place."""
+        """Keeps the earlier upload's objects if they are equal to these; otherwise replaces them."""
         super()._merge(data, kept_data)
         bucket = self._objects.bucket
         for key_of in (elements_key, digests_key):
@@ -257,7 +266,7 @@ class ObjectWriter(FileWriter):
             bucket.delete([elements_key(data), digests_key(data)])
 
     def abort(self) -> None:
-        """What is staged keeps its room, for another try."""
+        """A staged upload keeps its space, for another try."""
         if self._staged is None:
             super().abort()
         elif self._is_open:

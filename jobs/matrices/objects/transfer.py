@@ -1,7 +1,6 @@
-"""Matrices on their way between a host's files and the bucket, in parts, several at once.
-
-A matrix is two objects: `elements/<name>`, which is what a caller with a URL gets, and `digests/<name>`, the digests of
-its parts, 8 bytes for each 16 KiB.
+"""Transfers matrices between a host's files and the bucket, several parts in parallel. A matrix consists of two
+objects: `elements/<name>`, which a caller with a URL gets, and `digests/<name>`, the digests of its parts, 8 bytes for
+each 16 KiB.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from jobs.objects.bucket import PART_BYTES, Bucket
 
 RANGE_BYTES = 8 << 20
 RANGES_AT_ONCE = 8
-READ_BYTES = 1 << 20  # of a range that is read for a reply, at once with the others of its piece
+READ_BYTES = 1 << 20  # bytes of a range read for a reply, in parallel with the others of its piece
 _THREADS = ThreadPoolExecutor(RANGES_AT_ONCE, thread_name_prefix="ranges")
 _PIECES = ThreadPoolExecutor(RANGES_AT_ONCE, thread_name_prefix="pieces")
 
@@ -39,12 +38,12 @@ def digests_key(name: str) -> str:
 
 
 def staged_key(name: str) -> str:
-    """Of what a caller sends by a URL, until it is complete."""
+    """The key of an object that a caller sends by a URL, until the upload is complete."""
     return f"uploads/{name}"
 
 
 class GivenUp(Exception):
-    """The writer gave its matrix up."""
+    """The writer abandoned its matrix."""
 
 
 class StreamedUpload:
@@ -61,20 +60,20 @@ class StreamedUpload:
         self._thread.start()
 
     def came(self, total_bytes: int) -> None:
-        """So many bytes lie in the file."""
+        """Reports that the file now has `total_bytes` bytes."""
         with self._changed:
             self._came_bytes = total_bytes
             self._changed.notify()
 
     def finish(self) -> None:
-        """All bytes came: returns once they are in the bucket. Raises StoreUnavailable."""
+        """Call it after all bytes were written: returns once they are in the bucket. Raises StoreUnavailable."""
         self.came(self._size)
         self._thread.join()
         if self._error is not None:
             raise self._error
 
     def give_up(self) -> None:
-        """Nothing of it will be kept. Does not wait."""
+        """Abandons the upload. Does not wait."""
         with self._changed:
             self._is_given_up = True
             self._changed.notify()
@@ -122,8 +121,9 @@ def read_parts(bucket: Bucket, name: str, size: int) -> bytes:
 
 
 def download(bucket: Bucket, name: str, elements: memoryview) -> bytes:
-    """Puts all elements of a matrix where they are wanted, in ranges that come at once and in any order, each held
-    against its digests as it comes; gives the digests. Raises MatrixNotFound, MatrixDamaged, StoreUnavailable."""
+    """Fetches all elements of a matrix into `elements`, in parallel ranges, each compared with its digests as it
+    arrives. Returns the digests. Raises MatrixNotFound, MatrixDamaged, StoreUnavailable.
+    """
     size = elements.nbytes
     digests = _THREADS.submit(read_parts, bucket, name, size)
 
@@ -148,13 +148,13 @@ def download(bucket: Bucket, name: str, elements: memoryview) -> bytes:
     finally:
         for future in futures:
             future.cancel()
-        for future in futures:  # none writes any more where one failed
+        for future in futures:  # so that none still writes after one has failed
             with suppress(Exception):
                 _ = future.cancelled() or future.exception()
 
 
 def ordered_pieces(bucket: Bucket, key: str, size: int) -> Iterator[memoryview]:
-    """All of an object in order, some ranges ahead of what is taken. Raises MatrixNotFound, StoreUnavailable."""
+    """Yields a whole object in order, fetching some ranges ahead. Raises MatrixNotFound, StoreUnavailable."""
     starts = iter(range(0, size, RANGE_BYTES))
     ahead = deque(_start(bucket, key, at, size) for at in islice(starts, RANGES_AT_ONCE // 2))
     while ahead:

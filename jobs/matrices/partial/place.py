@@ -1,4 +1,4 @@
-"""Slots in the hands of who computes a matrix there, before a writer stores it."""
+"""Slots in which a matrix is computed, before a writer stores it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SlotPlace(Place):
         self.slot: Slot | None = slot  # until a writer takes it
 
     def given(self) -> Slot:
-        """The slot, which its writer answers for from now on."""
+        """Hands the slot over to a writer, which must release it from now on."""
         assert self.slot is not None, "a place is for one matrix"
         slot, self.slot = self.slot, None
         return slot
@@ -29,7 +29,7 @@ class SlotPartial(Partial):
         self.is_found = is_found
 
     def touch(self) -> None:
-        """The sweep goes by the time: it takes what no one wrote to for long."""
+        """Updates the file's time: the sweep removes files that were not written to for long."""
         if (slot := self.place.slot) is not None:
             with suppress(OSError):
                 os.utime(slot.fd)

@@ -1,4 +1,4 @@
-"""Matrices that grow in slots of the `file` store in the course of several attempts of a job."""
+"""Matrices that several attempts of a job build up in slots of the `file` store."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ class PartialSlots(MatrixStore):
             partial.ended()
 
     def _made(self, size: int, path: str) -> Slot:
-        """Under a name that no one finds again, where another process has that one. Also in a store that keeps no free
-        slots."""
+        """A new slot; its name is a random one if another process has the given name. Also works in a store that keeps
+        no free slots.
+        """
         path = self.path(f"w_{random_hex(16)}{SLOT_PART}") if os.path.exists(path) else path
         with translated_disk():
             slot = self.slots.take(size, path)

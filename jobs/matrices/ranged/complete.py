@@ -1,7 +1,6 @@
-"""The end of an upload that came in ranges: what came is read through once, and its file becomes the matrix.
-
-The file gets the matrix's name first, so no range is written to it from then on, and that name says what is left to be
-done: who completes an upload that another process could not, or did not live to, finds the file under it.
+"""Completes an upload that was sent in ranges: its file is read once, and becomes the matrix. First the file gets the
+matrix's name, so that no further range can be written to it. If a process fails or dies while it completes an upload,
+the next one finds the file under that name and continues.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ BUSY = "A range of this upload is still coming in; complete it once every range 
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """An upload all of which came."""
+    """An upload of which all bytes have arrived."""
 
     upload: Ranged
     path: str
@@ -47,8 +46,9 @@ class _Whole:
 
 
 def complete_upload(store: FileMatrixStore, name: str, *, owner: str, ttl_s: float) -> MatrixInfo:
-    """Makes it readable under the sha256 of what came. Raises MatrixNotFound; UploadNotSent, WrongState, StoreFull and
-    StoreUnavailable, after which it goes on; DigestMismatch, which ends it."""
+    """Makes the matrix readable under the sha256 of its contents. Raises MatrixNotFound; UploadNotSent, WrongState,
+    StoreFull and StoreUnavailable, after which the upload stays open; DigestMismatch, which ends it.
+    """
     upload = find_upload(store, name, owner=owner, renews=True)
     try:
         path = moved_to(store, upload)
@@ -62,15 +62,16 @@ def complete_upload(store: FileMatrixStore, name: str, *, owner: str, ttl_s: flo
             return _stored(store, whole, owner, ttl_s)
         finally:
             file.close()
-    except (DigestMismatch, MatrixNotFound):  # the latter: its file is gone, with a store that was wiped
+    except (DigestMismatch, MatrixNotFound):  # the latter: its file is gone, because the store was wiped
         with suppress(MatrixNotFound):
             give_up(store, name, owner=owner)
         raise
 
 
 def _expected(store: FileMatrixStore, upload: Ranged, owner: str, path: str, file: LockedFile) -> str | None:
-    """The id that the contents must have. Raises UploadNotSent where some of them have not come; MatrixNotFound where
-    another process has just completed it."""
+    """The id that the contents must have. Raises UploadNotSent if some bytes have not arrived; MatrixNotFound if
+    another process has just completed the upload.
+    """
     if path != store.path(upload.id):
         find_upload(store, upload.id, owner=owner)
         return os.path.basename(path).partition(".")[0]
@@ -101,7 +102,7 @@ def _stored(store: FileMatrixStore, whole: _Whole, owner: str, ttl_s: float) -> 
 
 
 class _Assembled(FileWriter):
-    """Stores what lies in its file already."""
+    """A writer whose elements are already in its file."""
 
     def __init__(self, store: FileMatrixStore, whole: _Whole, owner: str, ttl_s: float) -> None:
         self._whole, matrix = whole, whole.upload.matrix
@@ -134,5 +135,5 @@ class _Assembled(FileWriter):
         return data
 
     def abort(self) -> None:
-        """The upload keeps its room and its file, for another try."""
+        """The upload keeps its space and its file, for another try."""
         self._is_open = False

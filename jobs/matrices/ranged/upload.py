@@ -1,8 +1,8 @@
-"""Uploads that come in ranges, over several connections and in any order, into one file of the `file` store.
+"""Uploads that are sent in ranges, over several connections and in any order, into one file of the `file` store.
 
-The file's name is the upload's id, so it lives as long as the upload's claim, which every range puts off. After the
-elements, where their digests will lie, it has notes: the id that the contents are expected to have, and a byte for each
-block of BLOCK_BYTES that came. Who writes a range has the file locked with others; who completes it has it alone.
+The file's name is the upload's id, so it lives as long as the upload's claim, which every range extends. After the
+elements, where their digests will be, it has notes: the expected id of the contents, and a byte for each block of
+BLOCK_BYTES that has arrived. Writers of ranges hold a shared lock on the file; completing it takes an exclusive one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from jobs.models import new_id
 from kernels.model.numerics import DTypeName
 
 BLOCK_BYTES = 1 << 20  # ranges begin and end at multiples of it
-IDLE_S = 600.0  # an upload that gets no range for so long has ended
-RENEW_S = 60.0  # of work on it, after which its end is put off again
+IDLE_S = 600.0  # an upload that receives no range for this long has ended
+RENEW_S = 60.0  # interval at which work on an upload extends its expiry
 ANY = b" " * 64  # in place of an expected id
 _UPLOAD = re.compile(r"up_[0-9a-f]{32}")
 
@@ -57,8 +57,9 @@ def open_upload(
     owner: str,
     cell: str = "",
 ) -> Ranged:
-    """Reserves room for all of it. `matrix_id`: what the contents must hash to; None for anything. Raises
-    InvalidRequest, BodyTooLarge, StoreFull, StoreUnavailable."""
+    """Opens an upload and reserves space for all of it. `matrix_id` is the id that the contents must have; None allows
+    any contents. Raises InvalidRequest, BodyTooLarge, StoreFull, StoreUnavailable.
+    """
     if matrix_id is not None and not is_address(matrix_id):
         raise InvalidRequest(
             "The id of a matrix is the sha256 of its dtype, shape and contents: 64 hex digits.", field="id"
@@ -85,7 +86,7 @@ def _make(store: FileMatrixStore, upload: Ranged, expected: bytes) -> None:
 
 
 def _new_file(store: FileMatrixStore, size: int, path: str) -> LockedFile:
-    """Under that name, a slot if it is large enough for one; also in a store that keeps no free slots."""
+    """A new file of that name, as a slot if it is large enough, also in a store that keeps no free slots."""
     slot = store.slot(size, is_whole=False)
     with translated_disk():
         if slot is not None:
@@ -96,7 +97,7 @@ def _new_file(store: FileMatrixStore, size: int, path: str) -> LockedFile:
 
 
 def find_upload(store: FileMatrixStore, name: str, *, owner: str, renews: bool = False) -> Ranged:
-    """`renews` puts its end off. Raises MatrixNotFound, StoreUnavailable."""
+    """The open upload of that name. With `renews` its expiry is extended. Raises MatrixNotFound, StoreUnavailable."""
     if _UPLOAD.fullmatch(name) is None:
         raise gone()
     try:
@@ -111,7 +112,9 @@ def gone() -> MatrixNotFound:
 
 
 def received(store: FileMatrixStore, upload: Ranged) -> list[tuple[int, int]]:
-    """What came: first byte and the one after the last, in order. Raises MatrixNotFound, StoreUnavailable."""
+    """The ranges that have arrived, in order: first byte, and the one after the last. Raises MatrixNotFound,
+    StoreUnavailable.
+    """
     with translated_disk():
         if moved_to(store, upload) is not None:
             came = b"\1" * upload.blocks
@@ -124,7 +127,7 @@ def received(store: FileMatrixStore, upload: Ranged) -> list[tuple[int, int]]:
 
 
 def notes_of(file: LockedFile, upload: Ranged) -> tuple[str | None, bytes]:
-    """The id that is expected, and a byte for each block. Raises MatrixNotFound where they are none, OSError."""
+    """The expected id, and a byte for each block. Raises MatrixNotFound if the file has no valid notes, OSError."""
     said = os.pread(file.fd, len(ANY) + upload.blocks, upload.bytes)
     expected, came = said[: len(ANY)].decode("latin-1"), said[len(ANY) :]
     is_any = expected.encode("latin-1") == ANY
@@ -139,7 +142,9 @@ def runs(came: bytes, wanted: bytes, size: int) -> Iterator[tuple[int, int]]:
 
 
 def locked(store: FileMatrixStore, upload: Ranged, kind: int, busy: str) -> LockedFile:
-    """The upload's file. Raises WrongState while it is locked otherwise, or is being completed; MatrixNotFound."""
+    """The upload's file, locked. Raises WrongState while another process has a conflicting lock or is completing it;
+    MatrixNotFound.
+    """
     try:
         return locked_at(store.path(upload.id), kind, busy)
     except MatrixNotFound:
@@ -159,12 +164,12 @@ def locked_at(path: str, kind: int, busy: str) -> LockedFile:
 
 
 def random_part(upload: Ranged) -> str:
-    """Of the name that the file has as a matrix."""
+    """The random part of the name that the file has as a matrix."""
     return f"w_{upload.id.removeprefix('up_')}"
 
 
 def moved_to(store: FileMatrixStore, upload: Ranged) -> str | None:
-    """Where the file of an upload is that was being completed; None before that."""
+    """The path of the file if completing the upload has begun; otherwise None."""
     if os.path.exists(store.path(upload.id)):
         return None
     end = f".{random_part(upload)}"

@@ -1,4 +1,4 @@
-"""The bytes of one range of an upload, on their way into its file."""
+"""Writes the bytes of one range of an upload into its file."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from jobs.matrices.file_lock import SHARED
 from jobs.matrices.file_store import FileMatrixStore
 from jobs.matrices.ranged.upload import ANY, BLOCK_BYTES, RENEW_S, Ranged, find_upload, locked
 
-RENEW_BYTES = 64 << 20  # of a range, after which the upload's end is put off again
+RENEW_BYTES = 64 << 20  # bytes of a range after which the upload's expiry is extended again
 
 
 class RangeWriter:
-    """Takes the bytes of one range in order. What came before it was cut off need not be sent again, block by block.
-
-    Raises InvalidRequest for a range that is none of the upload's, MatrixNotFound, WrongState while the upload is being
-    completed, StoreFull, StoreUnavailable.
+    """Takes the bytes of one range in order. If it is interrupted, the complete blocks that arrived need not be sent
+    again. Raises InvalidRequest for a range that does not fit the upload, MatrixNotFound, WrongState while the upload
+    is being completed, StoreFull, StoreUnavailable.
     """
 
     def __init__(self, store: FileMatrixStore, upload: Ranged, owner: str, first: int, after: int) -> None:
@@ -31,7 +30,7 @@ class RangeWriter:
             )
         self._store, self._upload, self._owner = store, upload, owner
         self._at, self._after = first, after
-        self._marked = first // BLOCK_BYTES  # blocks before it are told
+        self._marked = first // BLOCK_BYTES  # blocks before this one are marked as received
         self._renewed_at, self._renewed_s = first, time.monotonic()
         self._file = locked(store, upload, SHARED, "This upload is being completed; it takes no more ranges.")
 
@@ -40,7 +39,7 @@ class RangeWriter:
         return self._after - self._at
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Raises InvalidMatrix once more bytes come than the range has."""
+        """Writes the next bytes. Raises InvalidMatrix if there are more than the range has."""
         view = memoryview(data).cast("B")
         if view.nbytes > self.left_bytes:
             raise InvalidMatrix("More bytes came than the range has.")
@@ -67,7 +66,7 @@ class RangeWriter:
             self._marked = whole
 
     def finish(self) -> None:
-        """Raises InvalidMatrix where bytes are missing."""
+        """Ends the range. Raises InvalidMatrix if bytes are missing."""
         if self.left_bytes:
             raise InvalidMatrix(f"{self.left_bytes} bytes of the range are missing.")
 

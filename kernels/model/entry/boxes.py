@@ -1,4 +1,4 @@
-"""What kernels that read and write matrices by bulk tensor copies say about these."""
+"""How kernels that use bulk tensor copies (TMA) describe their boxes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class Thin:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """What one bulk tensor copy moves of each matrix, swizzled where rows have 128 bytes: (rows, columns) in elements,
-    as it is stored; where operands are wanted along or across k, once those that lie otherwise are transposed."""
+    """The box that one bulk tensor copy moves of each matrix, swizzled if rows have 128 bytes: (rows, columns) in
+    elements, as stored, after operands in the wrong layout have been transposed.
+    """
 
     a: tuple[int, int]
     b: tuple[int, int]

@@ -1,4 +1,4 @@
-"""Configs of tiles, their parameters, and the rules that a config keeps to."""
+"""Tile configs, their parameters and constraints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import MappingProxyType
 TileConfig = Mapping[str, int]
 NO_CONFIG: TileConfig = MappingProxyType({})
 
-# What a sentence about one config fills in.
+# Placeholders in sentences about one config.
 _GIVEN = re.compile(r" = (?:\d+ × )?\{\w+\}(?: ?[×/] ?\{\w+\})*|, not \{\w+\}(?: and \{\w+\})*(?=\.)")
 
 

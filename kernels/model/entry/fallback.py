@@ -1,4 +1,4 @@
-"""A kernel that multiplies in another's place."""
+"""A kernel that replaces another one when it cannot multiply."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ KernelT = TypeVar("KernelT")  # CudaKernel, whose entry holds this
 
 @dataclass(frozen=True, slots=True)
 class Fallback(Generic[KernelT]):
-    """Where `always` holds, `kernel` multiplies at once. Elsewhere the passes decide on the device: if the first word
-    of the workspace is not 0, they and the kernel leave C alone, and the launch of `kernel` behind them takes effect.
-    The host launches both and never learns which it was."""
+    """If `always` holds, `kernel` multiplies from the start. Otherwise the passes decide on the device: if the first
+    word of the workspace is not 0, they and the main kernel leave C unchanged, and the launch of `kernel` after them
+    takes effect. The host launches both and does not learn which one multiplied.
+    """
 
     kernel: KernelT  # its source has the argument of gate.cuh
     always: Callable[[Problem], bool]
-    worth: float  # times as fast as all others a kernel must be, on operands that it takes, for `auto` to take it
-    config: Mapping[str, int] = field(default_factory=dict)  # what is asked for of it
+    worth: float  # how many times as fast as all others the main kernel must be for `auto` to choose it
+    config: Mapping[str, int] = field(default_factory=dict)  # its config

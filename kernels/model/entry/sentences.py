@@ -1,4 +1,4 @@
-"""What a caller reads where a kernel does not run, or a config does not fit."""
+"""Messages for callers when a kernel cannot run or a config does not fit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def describe_config(config: Mapping[str, int]) -> str:
-    """As in `block_m=64, block_n=64`."""
+    """A config as text, such as `block_m=64, block_n=64`."""
     return ", ".join(f"{name}={value}" for name, value in config.items())
 
 
@@ -30,6 +30,6 @@ def no_groups(kernel: str, dtype: str) -> str:
 
 
 def wrong_scales(kernel: str, *, needed: bool) -> str:
-    """Of a kernel that takes no block scales, or, where they are `needed`, no operands without."""
+    """The message for a kernel that takes no block scales or, if they are `needed`, only operands with them."""
     takes = "takes only operands with" if needed else "does not take operands with"
     return f"{kernel} {takes} block scales; take another kernel, or leave kernel out."

@@ -1,4 +1,4 @@
-"""Complex products by kernels of real ones."""
+"""Complex products computed by kernels for real products."""
 
 from __future__ import annotations
 

@@ -10,8 +10,9 @@ from kernels.model.numerics import DTypeName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostLibraryKernel(LibraryKernel):
-    """For who names it: it cannot be stopped, reports nothing until its end, and is not measured among the kernels that
-    multiply on one device."""
+    """Runs only when requested by name: it cannot be stopped, reports no progress, and is not measured among the
+    kernels that multiply on one device.
+    """
 
     min_gpus: int = 1
     needs: str | None = None  # among `DeviceTraits.libraries`; None: what comes with CuPy

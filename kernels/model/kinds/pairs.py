@@ -12,7 +12,7 @@ def pair_dtypes(kernel: CudaKernel) -> tuple[DTypeName, ...]:
 
 
 def inner_problem(kernel: Kernel, problem: Problem) -> Problem:
-    """What a kernel multiplies of a complex product: that itself, or the real one that it is."""
+    """The problem that a kernel computes for a complex product: the product itself, or the equivalent real one."""
     if not isinstance(kernel, CudaKernel) or not kernel.takes_pairs:
         return problem.as_real
     is_left = kernel.fallback is not None and kernel.fallback.always(problem)

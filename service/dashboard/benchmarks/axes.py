@@ -1,4 +1,4 @@
-"""The form's builders: an axis described by its ends or values goes into the fields that say the same in words."""
+"""The form's axis builders: convert an axis given by its ends or values to the text of the form's fields."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _VALUES = re.compile(r"[0-9]{1,6}(?:[,\s]+[0-9]{1,6})*")
 
 
 def axes_of(query: Mapping[str, str]) -> dict[str, str]:
-    """What was typed into the builders' fields."""
+    """The values typed into the builders' fields."""
     return {name: query.get(f"axis_{name}", "").strip() for name in AXES}
 
 
 def with_axis(form: Typed, what: str, axes: Mapping[str, str]) -> Typed:
-    """The form with one axis more: `sizes` or `grid`. Raises InvalidRequest, MalformedBody."""
+    """The form with one more axis: `sizes` or `grid`. Raises InvalidRequest, MalformedBody."""
     return _with_sizes(form, axes) if what == "sizes" else _with_grid(form, axes)
 
 

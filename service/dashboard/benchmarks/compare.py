@@ -1,4 +1,4 @@
-"""`/ui/compare`: benchmarks and published runs held against a first one, case by case."""
+"""`/ui/compare`: benchmarks and published runs compared with a first one, case by case."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from service.published import find
 
 LAST, PER_PAGE, MAX_RUNS = 50, 100, 6
 CONCLUSIONS: Sequence[Verdict] = ("faster", "slower", "same")
-PUBLISHED_PREFIX = "published:"  # of published results, where others go by their job's id
+PUBLISHED_PREFIX = "published:"  # prefix of published results; other runs are named by their job id
 JobId = Annotated[str, Field(max_length=100)]
 
 router = APIRouter(include_in_schema=False)
 
 
 class ResultOption(Strict):
-    """Which runs, and which of their cases: the query."""
+    """The query: which runs, and which of their cases."""
 
     before: JobId = ""
     after: list[JobId] = Field(default_factory=list, max_length=MAX_RUNS + 1)  # a form sends its empty fields as well
@@ -47,7 +47,7 @@ class ResultOption(Strict):
 
     @property
     def runs(self) -> list[str]:
-        """That are held against the first."""
+        """The runs that are compared with the first."""
         return list(dict.fromkeys(filter(None, self.after)))
 
     def link(self, **changes: Any) -> str:
@@ -57,7 +57,7 @@ class ResultOption(Strict):
 
 @dataclass(frozen=True, slots=True)
 class ChosenRun:
-    """A benchmark of one's own, or published results: by what it is named in the address, and in words."""
+    """A chosen run, the user's own or a published one: its name in the address, and in words."""
 
     id: str
     words: str
@@ -69,7 +69,7 @@ class ChosenRun:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """One of those that are held against the first."""
+    """One of the runs that are compared with the first."""
 
     name: str
     chosen: ChosenRun
@@ -79,7 +79,7 @@ class ComparedRun:
 
     @property
     def answer(self) -> str:
-        """What follows, in a sentence."""
+        """The conclusion, in a sentence."""
         if not self.found.cases:
             return by_size_in_words(self.by_size)
         return in_words(self.found)
@@ -87,7 +87,7 @@ class ComparedRun:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What the page shows of a comparison."""
+    """The page's view of a comparison."""
 
     before: ChosenRun
     runs: Sequence[ComparedRun]
@@ -207,7 +207,7 @@ def _by_size(before: ChosenRun, after: ChosenRun) -> Sequence[SizeComparison]:
 
 
 def _together(runs: Sequence[ComparedRun]) -> list[RatioDot]:
-    """The cases of all runs, the same case of several runs beside each other."""
+    """The cases of all runs; the same case of several runs is grouped."""
     by_case: dict[Hashable, list[RatioDot]] = {}
     for place, run in enumerate(runs):
         for case in run.found.cases:
@@ -216,7 +216,7 @@ def _together(runs: Sequence[ComparedRun]) -> list[RatioDot]:
 
 
 def _environment(runs: Sequence[ComparedRun]) -> list[list[Any]]:
-    """What is not alike in all; a run without a difference has what the first has."""
+    """The differences between environments; a run without a difference has the first run's value."""
     rows: dict[str, list[Any]] = {}
     for place, run in enumerate(runs):
         for each in run.found.environment:

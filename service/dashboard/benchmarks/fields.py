@@ -1,4 +1,4 @@
-"""The form of a new benchmark: what was typed in its fields, and the request that this makes. And back, for a clone."""
+"""The form of a new benchmark: converts its fields to a request and, for a clone, a request to fields."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHAPE = re.compile(f"({_SIZE}){_BY}({_SIZE}){_BY}({_SIZE})")
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """The fields as they were typed; one that is empty says nothing, so that the preset or the default counts."""
+    """The fields as typed; an empty field leaves the preset or the default in force."""
 
     preset: str = ""
     title: str = ""
@@ -42,11 +42,11 @@ class Typed:
     energy: str = ""
     verify: str = ""
     fresh_process: str = ""
-    spec: str = ""  # JSON, for what the fields cannot say
+    spec: str = ""  # JSON, for what the fields cannot express
 
 
 def typed(pairs: Iterable[tuple[str, str]]) -> Typed:
-    """Of a query or of a form's body; names that are no field's are passed over."""
+    """The form from a query or body; unknown names are ignored."""
     found: dict[str, Any] = {}
     names = {field.name for field in fields(Typed)}
     for name, value in pairs:
@@ -58,7 +58,7 @@ def typed(pairs: Iterable[tuple[str, str]]) -> Typed:
 
 
 def document(form: Typed) -> dict[str, Any]:
-    """The body for POST /v1/benchmarks; where field and JSON say the same thing, the JSON counts.
+    """The body for POST /v1/benchmarks; if a field and the JSON conflict, the JSON counts.
 
     Raises InvalidRequest, MalformedBody.
     """
@@ -110,8 +110,8 @@ def _merged(found: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
 
 
 def shapes_of(text: str) -> list[Any]:
-    """`256, 512`, `256:4096:256` (start, stop, step), `256:4096:5log2` (start, stop, how many, and `lin` or `log2` for
-    how they are spread) and `16×4096×4096` (m, n, k). Raises InvalidRequest.
+    """`256, 512`, `256:4096:256` (start, stop, step), `256:4096:5log2` (start, stop, count, and `lin` or `log2`
+    spacing) and `16×4096×4096` (m, n, k). Raises InvalidRequest.
     """
     close = re.sub(r"\s*([:x×*])\s*", r"\1", text.strip())
     return [_shape(item) for item in re.split(r"[,;\s]+", close) if item]
@@ -136,7 +136,7 @@ def _shape(item: str) -> Any:
 
 # ---- back ----
 def typed_spec(spec: BenchmarkSpec) -> Typed:
-    """The form that asks for the same benchmark: its preset where it is that as it stands, else every field."""
+    """The form for the same benchmark: its preset if it was not changed, otherwise all fields."""
     whole = spec.model_dump(mode="json", exclude_defaults=True)
     name = whole.pop("preset", None)
     if name is not None and spec in _forms(name, spec.device):
@@ -145,7 +145,7 @@ def typed_spec(spec: BenchmarkSpec) -> Typed:
 
 
 def _forms(preset: str, device: str) -> list[BenchmarkSpec]:
-    """The preset on a GPU and on a CPU; none where this version has it no more."""
+    """The preset's forms on a GPU and on a CPU; empty if this version no longer has it."""
     try:
         found = find_preset(preset)
     except UnknownPreset:
@@ -155,7 +155,7 @@ def _forms(preset: str, device: str) -> list[BenchmarkSpec]:
 
 
 def typed_document(whole: Mapping[str, Any]) -> Typed:
-    """What the fields can say goes there, the rest is JSON."""
+    """The form of a document: fields for what they can express, JSON for the rest."""
     rest: dict[str, Any] = {name: dict(value) if name in PARTS else value for name, value in whole.items()}
     found: dict[str, Any] = {
         name: rest.pop(name) for name in ("preset", "title", "device", "verify", "configs") if _is_text(rest.get(name))
@@ -188,7 +188,7 @@ def _switched(value: bool) -> str:
 
 
 def _shapes_text(items: Iterable[Any]) -> str | None:
-    """None where an item is of a kind that the field cannot say."""
+    """The shapes as text; None if the field cannot express one of them."""
     found = list(map(_shape_text, items))
     return None if None in found else ", ".join(text for text in found if text)
 

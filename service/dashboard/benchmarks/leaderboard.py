@@ -19,14 +19,14 @@ from service.dashboard.charts.svg import KERNEL_STYLES
 from service.dashboard.render import page
 from service.dashboard.words import figure, percent
 
-FIRST_TYPE = "bfloat16"  # what most who come have: the type of today's models
+FIRST_TYPE = "bfloat16"  # what most visitors use: the type of today's models
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/ui/leaderboard")
 async def leaderboard(request: Request, asked: Annotated[LeaderboardQuery, Query()]) -> Response:
-    """Raises NotFound where nothing was measured of what is asked for."""
+    """The leaderboard page. Raises NotFound if nothing matches."""
     found = selected(asked)
     if not found:
         raise NotFound("No recorded run has this; see the leaderboard for the types and sizes there are.", field="size")
@@ -49,13 +49,13 @@ async def leaderboard(request: Request, asked: Annotated[LeaderboardQuery, Query
 
 
 def _first(found: Sequence[Board]) -> Board:
-    """Of what is asked for the board to begin with: of the type that most want, else of the first."""
+    """The board to show first among the matching ones: of the most wanted element type, otherwise of the first."""
     wanted = next((each for each in found if each.dtype == FIRST_TYPE), found[0])
     return headline([each for each in found if kind_of(each) == kind_of(wanted)])
 
 
 def drawing(board: Board) -> Markup:
-    """In percent of the library's speed where there is one, else in GFLOPS."""
+    """The chart of a board: in percent of the library's speed if there is one, otherwise in GFLOPS."""
     has_library = board.library is not None
     bars = [_bar(row, has_library) for row in board.rows]
     axis = f"Speed, % of {name_of(board.library)}" if board.library else "GFLOPS"

@@ -1,4 +1,4 @@
-"""`/ui/benchmarks/new`: presets, and a form for a benchmark of one's own; counted first, then started."""
+"""`/ui/benchmarks/new`: presets, and a form for a custom benchmark; it is counted first, then started."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What the form lets one choose from."""
+    """The choices that the form offers."""
 
     presets: Sequence[PresetView]
-    devices: Sequence[str]  # classes and models that live workers run on
+    devices: Sequence[str]  # device classes and models of live workers
     served: frozenset[str]  # kernels that a live worker runs
 
 
@@ -60,8 +60,10 @@ def _offered(context: Context) -> Offered:
 
 @router.get(NEW)
 async def new_benchmark(request: Request) -> Response:
-    """With `count` in the query also what the benchmark would come to; with `add` that and one axis more, out of the
-    builders' fields; with `clone` another's fields. A `draft` is being typed: what is wrong in it is no error."""
+    """The form. `count` in the query also shows the benchmark's size; `add` also adds an axis from the builders'
+    fields; `clone` fills in another benchmark's fields. A `draft` is still being typed, so mistakes in it are not
+    errors.
+    """
     context, query = context_of(request), request.query_params
     if (clone := query.get("clone")) is not None:
         job = await context.call(find_benchmark, context, clone, owner_of(request), "clone")
@@ -88,7 +90,7 @@ async def benchmarks() -> Response:
 
 @router.post(ALL)
 async def start(request: Request) -> Response:
-    """What the API's POST does, then to the job's page."""
+    """Does what the API's POST does, then redirects to the job's page."""
     check_origin(request.headers)
     context, form = context_of(request), typed(await _pairs(request))
     try:
@@ -134,7 +136,7 @@ async def _form(
         estimated=estimated,
         spec=estimated.spec.model_dump_json(indent=2) if estimated else None,
         curl=curl,
-        # A value that is none of those is shown all the same, so that the sentence about it makes sense.
+        # A value that is not among the choices is shown too, so that the error about it makes sense.
         preset_names=_with(names, form.preset),
         devices=_with(offered.devices, form.device),
         kernels=_with((*SETS, *KERNEL_NAMES), *form.kernels),
@@ -148,7 +150,7 @@ def _with(values: Sequence[str], *typed_values: str) -> list[str]:
 
 
 def _curl(request: Request, asked: Mapping[str, Any]) -> str:
-    """The same by the API."""
+    """The same request as a curl command."""
     key = ' \\\n  -H "authorization: Bearer $MATMUL_API_KEY"' if request.scope["state"].get("signed_in") else ""
     body = shlex.quote(orjson.dumps(asked).decode())
     address = shlex.quote(f"{request.base_url}v1/benchmarks")

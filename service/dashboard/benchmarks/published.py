@@ -1,4 +1,4 @@
-"""`/ui/published`: results of others, and this project's recorded runs, to hold one's own against."""
+"""`/ui/published`: published results of others, and this project's recorded runs, to compare with."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ router = APIRouter(include_in_schema=False)
 
 
 class PublishedPicture(Strict):
-    """As what a plot comes."""
+    """The formats of a plot."""
 
     format: Form = "svg"
 
@@ -52,7 +52,7 @@ async def published_list(request: Request) -> Response:
 
 
 def _by_device() -> dict[str, list[Publication]]:
-    """This project's own runs: what everybody asks for first, then as the presets are."""
+    """This project's own runs: the most requested first, then in the order of presets."""
     found: dict[str, list[Publication]] = {}
     ours = (one for one in PUBLISHED.values() if one.report is None)
     for one in sorted(ours, key=lambda one: (FIRST.index(one.name) if one.name in FIRST else len(FIRST), one.title)):
@@ -66,7 +66,7 @@ def _first_answers() -> Mapping[str, Answer | None]:
 
 
 class PublishedView(ChartView):
-    """Which plot, and which of the records: the query."""
+    """The query: which plot, and which records."""
 
     kernel: Text = ""
     dtype: Text = ""
@@ -100,7 +100,7 @@ async def published(request: Request, name: str, view: Annotated[PublishedView, 
 
 
 def _choices(found: Publication, view: PublishedView) -> Sequence[tuple[str, str, Sequence[str], str]]:
-    """Fields that records are chosen by: name, words, values, what is chosen."""
+    """The fields by which records are filtered: name, label, values, chosen value."""
     values = {
         "kernel": (record.kernel for record in found.records),
         "dtype": (record.dtype for record in found.records),
@@ -121,7 +121,7 @@ def _charts(found: Publication, view: ChartView) -> Charts:
 
 @router.get("/ui/published/{name}/results.csv")
 async def published_csv(request: Request, name: str) -> Response:
-    """Its figures with the columns of a benchmark's CSV. Raises NotFound."""
+    """The results as CSV, with the columns of a benchmark's CSV. Raises NotFound."""
     etag = find(name).etag
     if is_not_modified(request, etag):
         return Response(None, 304, {"etag": etag})
@@ -145,7 +145,7 @@ async def published_plot(
 
 
 def _known(device: PublishedDevice) -> Iterator[tuple[str, Any]]:
-    """What the source says of it, by name."""
+    """What the source states about the device, by name."""
     whole = {field.name: getattr(device, field.name) for field in fields(device)}
     return ((name, value) for name, value in flat(whole) if value is not None)
 

@@ -1,4 +1,4 @@
-"""`/ui/…/report`: a report put together: its title, names, text and sections, to look at and to download."""
+"""`/ui/…/report`: a report in preparation: its title, author, text and sections, to preview and to download."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from service.published import find
 
 router = APIRouter(include_in_schema=False)
 
-# What a reader sees of each section.
+# Labels of the sections.
 WORDS: dict[SectionName, tuple[str, str]] = {
     "summary": ("Summary", "five sentences"),
     "introduction": ("Introduction", "your own text above, if you write one"),

@@ -1,4 +1,4 @@
-"""`/ui/benchmarks/{id}`: what a benchmark has found so far, whatever its state."""
+"""`/ui/benchmarks/{id}`: a benchmark's results so far, whatever its state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ router = APIRouter(include_in_schema=False)
 
 
 class ResultsPageQuery(ChartView):
-    """What of the results is shown, and how: the query."""
+    """The query: which results are shown, and how."""
 
     kernel: Text = ""
     dtype: Text = ""
@@ -42,7 +42,7 @@ class ResultsPageQuery(ChartView):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """By which figure cases are sorted; those without it come last."""
+    """The figure by which cases are sorted; cases without it come last."""
 
     words: str
     figure: Callable[[CaseResult], float | None]
@@ -68,7 +68,7 @@ def _ratio(case: CaseResult) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class ResultsView:
-    """What the page needs of the results."""
+    """The page's view of the results."""
 
     results: Results
     charts: Charts
@@ -111,8 +111,9 @@ def _page(request: Request, context: Context, job_id: str, view: ResultsPageQuer
 
 
 def yardstick_of(results: Results) -> Publication:
-    """A published run to hold this one against: of the same preset, on the same device if there is one; else the one
-    with the most ordinary sizes."""
+    """A published run to compare this one with: of the same preset, on the same device if possible; otherwise the one
+    with the most usual sizes.
+    """
     preset = (results.spec.preset or "").replace("-", "_")
     alike = [one for one in PUBLISHED.values() if one.report is None and one.name.partition("_")[2] == preset]
     same_device = [one for one in alike if one.device.name == results.device.get("name")]
@@ -121,12 +122,12 @@ def yardstick_of(results: Results) -> Publication:
 
 
 def model_of(device: str | None) -> str:
-    """What a device is called in a sentence: H100 for "NVIDIA H100 80GB HBM3"."""
+    """A device's short name: H100 for "NVIDIA H100 80GB HBM3"."""
     return re.sub(r"^NVIDIA | \d+GB.*$", "", device or "other device")
 
 
 def _values(chosen: str, found: Any) -> list[str]:
-    """To choose from, among them what is chosen."""
+    """The values to choose from, including the chosen one."""
     return list(dict.fromkeys([*found, *([chosen] if chosen else [])]))
 
 

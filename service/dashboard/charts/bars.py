@@ -1,4 +1,4 @@
-"""A whole cut into its parts, as one bar: each part has its place in it."""
+"""A stacked bar: divides a whole into parts side by side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MIN_WIDTH = 3.0  # so that a short part can still be seen
 
 @dataclass(frozen=True, slots=True)
 class BarPart:
-    """One part: its name, how much it is, and where in the bar it lies (`start` and `width` out of WIDTH)."""
+    """One part: its name, value, and position in the bar (`start` and `width` out of WIDTH)."""
 
     name: str
     value: float
@@ -21,7 +21,9 @@ class BarPart:
 
 
 def parts_of(values: Iterable[tuple[str, float]]) -> Sequence[BarPart]:
-    """Side by side in their order; one that is 0 has no width. Those too short to be seen are drawn MIN_WIDTH wide."""
+    """The parts side by side, in order; a part of 0 has no width. Parts too short to be seen are drawn MIN_WIDTH
+    wide.
+    """
     known = [(name, max(0.0, value)) for name, value in values]
     whole = sum(value for _, value in known) or 1.0
     widths = [max(MIN_WIDTH, WIDTH * value / whole) if value else 0.0 for _, value in known]

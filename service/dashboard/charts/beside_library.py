@@ -16,7 +16,7 @@ from service.dashboard.words import percent
 
 
 def drawing(found: Sequence[Measurement]) -> Markup | None:
-    """None where no product has a library's line."""
+    """The chart; None if no product has a measurement of the library."""
     products = shared_products(found)
     if not products:
         return None

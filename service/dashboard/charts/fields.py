@@ -1,4 +1,4 @@
-"""Fields of results in words with their units, in groups: what menus and axes of charts say."""
+"""Labels of result fields with their units, in groups, for menus and chart axes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from analysis.tables import COLUMNS
 
-AS_CATEGORIES = ", as categories"  # in a menu alone
+AS_CATEGORIES = ", as categories"  # only in menus
 GROUPS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "Size": {
@@ -62,12 +62,12 @@ REST = "Every field, by its name in the CSV"
 
 
 def words_of(field: str) -> str:
-    """A field without words of its own goes by its name."""
+    """The field's label; its name if it has no label."""
     return WORDS.get(field, field)
 
 
 def menu(allowed: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-    """Groups of an axis's menu, of the fields that it takes; what has no words comes last."""
+    """The groups of an axis menu with the allowed fields; fields without a label come last."""
     known = {
         group: {name: words for name, words in fields.items() if name in allowed} for group, fields in GROUPS.items()
     }

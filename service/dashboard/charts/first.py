@@ -1,4 +1,4 @@
-"""Which plot a page opens on: the one that answers what these results ask."""
+"""Chooses the plot that a page opens with, by what was measured."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from analysis.plots.configs import sweeps
 
 FEW_SIZES, FEW_BARS = 4, 60
 MANY_TYPES = 4
-MANY_CONFIGS = 2  # for each kernel, from which configs are what is asked about
+MANY_CONFIGS = 2  # configs per kernel from which configs are the question
 
 
 def first_plot(available: Collection[str], found: Sequence[Measurement]) -> str:
-    """The roofline for shapes of many forms, a heat map for configs, bars for few sizes, shares of the library's speed
-    for many element types, else speed by size; empty where there is none."""
+    """The plot's name: the roofline for shapes of many forms, a heat map for configs, bars for few sizes, shares of the
+    library's speed for many element types, otherwise speed by size; empty if there is no plot.
+    """
     known = [each for each in found if usable(each)]
     if "roofline" in available and _is_oblong(known):
         return "roofline"
@@ -32,12 +33,14 @@ def first_plot(available: Collection[str], found: Sequence[Measurement]) -> str:
 
 
 def _has_many_types(known: Sequence[Measurement]) -> bool:
-    """Speeds of so many element types lie decades apart; in shares of the library's they can be held together."""
+    """Whether there are many element types: their speeds differ by orders of magnitude, but shares of the library's
+    speed can be compared.
+    """
     return len({each.dtype for each in known}) >= MANY_TYPES
 
 
 def _is_oblong(known: Sequence[Measurement]) -> bool:
-    """Whether most products are not square, of one alone: then their intensity is the question."""
+    """Whether most products are not square: then arithmetic intensity is the question."""
     products = {(each.m, each.n, each.k): each for each in known if each.batch == 1}
     if any(each.batch > 1 for each in known):
         return False

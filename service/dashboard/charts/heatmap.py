@@ -1,4 +1,4 @@
-"""Tile configs by size as maps, with what each config takes of a multiprocessor beside it."""
+"""Heat maps of tile configs by size, with each config's use of a multiprocessor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.dashboard.words import UNKNOWN, percent
 MAX_ROWS = 60
 ROW, TOP, CELL, FOOT = 22, 24, 62, 6
 BESIDE = (("registers", 100), ("occupancy", 84))
-DARK_FROM = 0.55  # shares from which a cell's words stand on the full colour
+DARK_FROM = 0.55  # share from which a cell's text is on a dark background
 
 
 def heading(grid: Grid) -> str:
@@ -22,7 +22,7 @@ def heading(grid: Grid) -> str:
 
 
 def beside(measurement: Measurement) -> tuple[str, str]:
-    """Registers, with what was spilled, and occupancy."""
+    """Registers, spilled bytes and occupancy as text."""
     occupancy = percent(measurement.occupancy)
     if measurement.registers is None:
         return UNKNOWN, occupancy

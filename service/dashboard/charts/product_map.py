@@ -1,4 +1,4 @@
-"""A product as a heat map: its elements averaged over at most so many cells, whatever its size."""
+"""A product as a heat map: its elements averaged over a bounded number of cells, whatever its size."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from service.http.damage import damage_reported
 from service.submit.replies import product_elements
 
 CELLS = 24  # along each side, at most
-SAMPLED = 24  # elements of a cell that are looked at, along each side: all of a small product, some of a large one
-READ_BYTES = 64 << 20  # a store that cannot map a matrix is asked for no larger ones
+SAMPLED = 24  # elements sampled per cell along each side: all of a small product, some of a large one
+READ_BYTES = 64 << 20  # largest matrix that is read if the store cannot map it
 OF_MAGNITUDES = " Of complex elements it is their magnitude that is shown."
 SIDE = 10  # of a cell, in the drawing's units
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The mean of some rows and columns; None where they hold what is not finite."""
+    """The mean of some rows and columns; None if one of their elements is not finite."""
 
     value: float | None
     share: float  # of the largest magnitude among all cells, 0 to 1
@@ -53,7 +53,9 @@ class ProductMap:
 
 
 def map_of(context: Context, job: Job, owner: str) -> ProductMap | None:
-    """None where there is no product, or it is kept no longer, or is damaged. Raises StoreUnavailable."""
+    """The map of a job's product; None if there is no product, or it has expired, or is damaged. Raises
+    StoreUnavailable.
+    """
     product = job.record.product
     if product is None:
         return None
@@ -83,7 +85,7 @@ def _map_of_packed(context: Context, job: Job, product: ProductInfo) -> ProductM
 
 
 def _numbers(elements: Array, dtype: DTypeName) -> Array:
-    """What is shown of stored elements: of complex ones their magnitudes."""
+    """The numbers to show for stored elements: for complex ones their magnitudes."""
     return np.abs(elements) if DTYPES[dtype].is_complex else widen(elements, dtype)
 
 
@@ -94,7 +96,7 @@ def _first(elements: Array) -> Array:
 
 
 def mapped(array: Array, read: Callable[[Array], Array] = np.asarray) -> ProductMap:
-    """Of m×n elements; `read` gives the numbers that stored ones stand for."""
+    """The map of m×n elements; `read` converts stored elements to numbers."""
     edges = [_edges(extent) for extent in array.shape]
     means = _means(array, edges, read)
     sizes = np.abs(means[np.isfinite(means)])
@@ -120,7 +122,7 @@ def _parts_sampled(first: Array, size: int) -> Array:
 
 
 def _places(edges: Sequence[Array]) -> list[list[Array]]:
-    """Which rows, and which columns, are looked at for each cell."""
+    """The rows (or columns) sampled for each cell."""
     return [[_sample(edge[i], edge[i + 1]) for i in range(len(edge) - 1)] for edge in edges]
 
 

@@ -1,4 +1,4 @@
-"""Ratios of speeds with their intervals, of one run or several against the same other."""
+"""A chart of speed ratios with their intervals, of one or several runs against the same reference run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from service.dashboard.charts.svg import (
 )
 from service.dashboard.words import config
 
-WIDTH, LINE, TOP, FOOT, RIGHT = 640, 20, 12, 40, 20  # the width is that of the scale
+WIDTH, LINE, TOP, FOOT, RIGHT = 640, 20, 12, 40, 20  # WIDTH is the width of the scale
 LONGEST_NAME = 52
 WIDE = 5.0  # ratios so far apart are drawn on a logarithmic scale
 RATIOS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
@@ -31,7 +31,7 @@ RATIOS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10
 
 @dataclass(frozen=True, slots=True)
 class RatioDot:
-    """A case of one of the runs: `run` is its place among them."""
+    """A case of one of the runs; `run` is the run's index."""
 
     run: int
     case: ComparedCase
@@ -42,7 +42,9 @@ def run_style(run: int) -> Style:
 
 
 def draw(dots: Sequence[RatioDot], names: Sequence[str]) -> Markup | None:
-    """A row for each case, a mark in it for each run; `names` are the runs'. None where no case has a ratio."""
+    """The chart: a row for each case with a mark for each run; `names` are the runs' names. None if no case has a
+    ratio.
+    """
     known = [dot for dot in dots if dot.case.ratio is not None]
     if not known:
         return None

@@ -1,4 +1,4 @@
-"""The roofline as a chart: kernels under the roofs of their device, by the bytes that its reader chooses to count."""
+"""The roofline as a chart: kernels under the roofs of their device, for a chosen way of counting bytes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROOF_DASHES = {"theoretical": "7 4", "measured": ""}
 
 
 def draw(roofline: Roofline) -> Markup:
-    """By the first of its byte models."""
+    """Draws the roofline by the first of its byte models."""
     span, rise = roofline.x.span, roofline.y.span
     assert span is not None and rise is not None
     x = logarithmic(*span, LEFT, WIDTH - RIGHT)
@@ -82,7 +82,9 @@ def _roof(picture: Drawing, named: NamedRoofs, x: Scale, y: Scale, span: tuple[f
 
 
 def _roof_words(picture: Drawing, roofs: Sequence[NamedRoofs], x: Scale, y: Scale) -> None:
-    """Left of each ridge, where nothing else stands; roofs may be so close that their words must give way."""
+    """Places the roofs' labels left of each ridge, where there is space; labels of roofs that are too close are
+    moved.
+    """
     free = 0.0
     slope = (x(10.0) - x(1.0)) / (y(1.0) - y(10.0))  # of the roof of memory: pixels along for a pixel up
     for named in sorted(roofs, key=lambda named: -(named.roofs.gflops or 0)):
@@ -93,7 +95,7 @@ def _roof_words(picture: Drawing, roofs: Sequence[NamedRoofs], x: Scale, y: Scal
 
 
 def words_of(placed: Placed) -> str:
-    """What a point says: the case, its figures, its part of the roof, and which side of the ridge limits it."""
+    """A point's tooltip: the case, its figures, its share of the roof, and which side of the ridge limits it."""
     at = placed.at[0]
     speed = f"{format_number(at.measurement.gflops or 0)} GFLOPS at {format_number(at.intensity)} FLOP per byte"
     parts = [name_of(at.measurement), speed]

@@ -1,4 +1,4 @@
-"""Figures as flat rows with the columns of the results' CSV, of one's own results and of published ones alike."""
+"""Results as flat rows with the columns of the results' CSV, for own and published results alike."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SAME_IN_BOTH = (
 
 
 def known_columns(rows: Sequence[Row]) -> list[str]:
-    """That have a value in some row."""
+    """The columns that have a value in some row."""
     return [name for name in COLUMNS if any(row.get(name) is not None for row in rows)]
 
 
 def published_rows(found: Sequence[Measurement]) -> list[Row]:
-    """Of measurements from anywhere; the source's label stands as the kernel."""
+    """Rows of published measurements; the source's label is used as the kernel."""
     ratios = zip(found, speed_ups(found, "naive"), baseline_fractions(found), strict=True)
     return [dict.fromkeys(COLUMNS) | dict(_cells(one, up, share)) for one, up, share in ratios]
 
@@ -51,7 +51,7 @@ def _cells(one: Measurement, speed_up: float | None, share: float | None) -> Ite
         yield "gflops_lo", speeds.lo
         yield "gflops_hi", speeds.hi
     yield "speedup_vs_naive", speed_up
-    if not is_library(one.kernel):  # a library's own line is what the others are held against
+    if not is_library(one.kernel):  # the library itself is what the others are compared with
         yield "fraction_of_library", share
     least, tiles = moved_bytes(one, "compulsory"), moved_bytes(one, "tile") if one.gflops else None
     yield "ai_min_flop_per_byte", one.problem.flops / least if least else None
@@ -68,7 +68,7 @@ def to_csv(rows: Sequence[Row]) -> bytes:
 
 
 def fields_table(rows: Sequence[Row], x: str, y: str, colour: str) -> PlotTable:
-    """The three fields of every case that has them, by colour and x."""
+    """A table of the three fields of every case that has them, sorted by colour and x."""
     head = list(dict.fromkeys((colour, "kernel", "dtype", x, y)))
     known = [row for row in rows if row[x] is not None and row[y] is not None]
     known.sort(key=lambda row: (_place(row[colour]), _place(row[x])))
@@ -79,7 +79,7 @@ def fields_table(rows: Sequence[Row], x: str, y: str, colour: str) -> PlotTable:
 
 
 def _place(value: Value) -> tuple[bool, float, str]:
-    """Numbers by size, before words."""
+    """A sort key: numbers by size, before words."""
     is_number = isinstance(value, int | float)
     return not is_number, float(value) if is_number else 0.0, str(value)  # type: ignore[arg-type]
 

@@ -1,5 +1,5 @@
-"""What the plots of a page are made of: which one, over which fields, laid over by whose results. All of it is in the
-address. Pictures and tables are made here; the browser's chart draws the same figures again, so that they can be asked.
+"""The choice of a page's plots: which plot, over which fields, with which results overlaid. All of it is in the page's
+address. Pictures and tables are made here; the browser's chart draws the same figures again interactively.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from service.dashboard.charts.tables import PlotTable, tables
 
 Text = Annotated[str, Field(max_length=100)]
 Scale = Literal["", "log", "linear"]
-Menu = Mapping[str, Mapping[str, str]]  # groups, in them fields and their words
-CROWDED = 1.02  # times: sizes nearer to each other fall on one another along a line
-FREE = 44  # looks for curves that are no kernel's
-MAX_CATEGORIES = 40  # that can be read beside each other
+Menu = Mapping[str, Mapping[str, str]]  # group → field → label
+CROWDED = 1.02  # ratio of sizes below which their marks overlap
+FREE = 44  # styles for curves that are not kernels
+MAX_CATEGORIES = 40  # that can be read side by side
 
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The fields of a plot of lines: its own, or others that were asked for."""
+    """The fields of a line plot: its own, or others that were requested."""
 
     y: str
     x: str
@@ -55,7 +55,7 @@ class Axes:
     configs: Literal["fastest", "all"]
 
 
-# Of a field: the ends of its interval, and by what they are multiplied to have its unit.
+# For a field: the ends of its interval, and the factor that converts them to its unit.
 BANDS: Mapping[str, tuple[str, str, float]] = MappingProxyType(
     {
         "gflops": ("gflops_lo", "gflops_hi", 1.0),
@@ -66,7 +66,7 @@ BANDS: Mapping[str, tuple[str, str, float]] = MappingProxyType(
 
 
 class ChartView(Strict):
-    """Which plot, and how: the query. Empty: as the plot has it."""
+    """The query: which plot, and how. Empty fields mean the plot's own."""
 
     plot: Text = ""
     x: Text = ""
@@ -81,22 +81,22 @@ class ChartView(Strict):
     bars: Literal["", Unit] = ""
 
     def link(self, **changes: Any) -> str:
-        """To the same page with other values; lists begin at their first page."""
+        """A link to the same page with other values; lists begin at their first page."""
         kept = self.model_dump(by_alias=True, exclude={"number"})
         return "?" + urlencode(_pairs(kept | changes))
 
     def to_plot(self, name: str) -> str:
-        """To another plot, with its own fields; what is laid over stays."""
+        """A link to another plot, with its own fields; overlays are kept."""
         return self.link(plot=name, x="", y="", colour="", xscale="", yscale="", configs="", hide=[], model="", bars="")
 
     @property
     def kept(self) -> list[tuple[str, str]]:
-        """For a form that asks for something else of the same page."""
+        """Hidden fields of a form that changes something else on the same page."""
         return _pairs(self.model_dump(exclude={"number"}))
 
     @property
     def is_own(self) -> bool:
-        """Whether other fields are asked for than the plot's own."""
+        """Whether fields other than the plot's own are requested."""
         return bool(self.x or self.y or self.colour)
 
 
@@ -109,9 +109,9 @@ def _pairs(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
 class Charts:
     """All that the template of plots needs."""
 
-    plots: Mapping[str, Plot]  # that there is something for
-    plot: str  # the chosen one; empty where there is none
-    axes: Axes | None  # of a plot of lines
+    plots: Mapping[str, Plot]  # plots that have data
+    plot: str  # the chosen plot; empty if there is none
+    axes: Axes | None  # of a line plot
     fields: Menu  # for x and colour
     numbers: Menu  # for y
     tables: Sequence[PlotTable]
@@ -125,7 +125,7 @@ class Charts:
 
 
 def charts(view: ChartView, found: Sequence[Measurement], rows: Sequence[Row], csv: str) -> Charts:
-    """`csv`: address of the same rows. Raises NotFound, InvalidRequest."""
+    """The data of a page's charts. `csv`: address of the same rows. Raises NotFound, InvalidRequest."""
     check(view)
     plots = {name: PLOTS[name] for name in available_of(found)}
     plot = view.plot or ("" if view.is_own else first_plot(plots, found)) or next(iter(plots), "")
@@ -146,7 +146,7 @@ def charts(view: ChartView, found: Sequence[Measurement], rows: Sequence[Row], c
 
 
 def check(view: ChartView) -> None:
-    """Raises NotFound for what is no plot and no published results, InvalidRequest for what is no field."""
+    """Raises NotFound for an unknown plot or unknown published results, InvalidRequest for an unknown field."""
     if view.plot and view.plot not in PLOTS:
         raise NotFound(f"There is no plot of that name; there are: {', '.join(PLOTS)}.", field="plot")
     for name in ("x", "y", "colour"):
@@ -159,7 +159,7 @@ def check(view: ChartView) -> None:
 
 
 def axes_of(view: ChartView, own: Fields, rows: Sequence[Row]) -> Axes:
-    """What is on them: what is asked for, else the plot's own."""
+    """The fields on the axes: those requested, otherwise the plot's own."""
     return Axes(
         y=view.y or own.y,
         x=view.x or own.x or _size_field(rows),
@@ -169,8 +169,9 @@ def axes_of(view: ChartView, own: Fields, rows: Sequence[Row]) -> Axes:
 
 
 def _size_field(rows: Sequence[Row]) -> str:
-    """N; sizes as categories where they crowd or are oblong, else operations; of a single size the kernels stand side
-    by side."""
+    """The x field for sizes: N; sizes as categories if they crowd or are not square, otherwise operations; for a single
+    size, the kernels side by side.
+    """
     known = [row for row in rows if row["gflops"] is not None]
     sizes = {row["size"] for row in known}
     if len(sizes) == 1:
@@ -219,7 +220,7 @@ def _legend(view: ChartView, plot: str, found: Sequence[Measurement]) -> Sequenc
 
 
 def _data(axes: Axes, found: Sequence[Measurement], rows: Sequence[Row], csv: str) -> Mapping[str, str]:
-    """What `chart.js` reads: addresses, fields, looks. As JSON where it is more than a word."""
+    """The data attributes for `chart.js`: addresses, fields, styles; JSON unless it is a single word."""
     at = [each for each in found if usable(each)]
     lines = [
         {"dtype": dtype, **asdict(peak)}

@@ -1,4 +1,6 @@
-"""Kernels beside the library as bars: a group for each product, the fastest first, a line where the library is."""
+"""A bar chart of kernels and the library: a group for each product, the fastest first, with a line at the library's
+value.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,14 @@ from markupsafe import Markup
 
 from service.dashboard.charts.svg import LETTER, Drawing, Scale, Style, even_steps, format_number, linear
 
-LINE, HEAD, TOP, FOOT, RIGHT = 22, 26, 8, 40, 130  # RIGHT: for the words behind a bar
+LINE, HEAD, TOP, FOOT, RIGHT = 22, 26, 8, 40, 130  # RIGHT: space for the text after a bar
 WIDTH = 420  # of the scale
 LONGEST_NAME = 30
 
 
 @dataclass(frozen=True, slots=True)
 class ShareBar:
-    """A kernel: its value with the ends of its interval, what stands behind the bar, what it says when asked."""
+    """A kernel's bar: its value with the ends of its interval, the text after the bar, and its tooltip."""
 
     name: str
     style: Style
@@ -30,14 +32,14 @@ class ShareBar:
 
 @dataclass(frozen=True, slots=True)
 class ShareGroup:
-    """A product; its title is empty where there is one alone."""
+    """A product's bars; the title is empty if there is only one product."""
 
     title: str
     bars: Sequence[ShareBar]
 
 
 def draw(groups: Sequence[ShareGroup], axis: str, *, level: float | None, unit: str = "") -> Markup:
-    """`axis`: what is measured, in words; `level`: of the library, on the same scale."""
+    """Draws the chart. `axis`: label of the measured quantity; `level`: the library's value on the same scale."""
     bars = [bar for group in groups for bar in group.bars]
     left = 12 + LETTER * max(len(_short(bar.name)) for bar in bars)
     top = 1.04 * max([*(bar.hi or bar.value for bar in bars), level or 0.0])

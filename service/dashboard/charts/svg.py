@@ -1,5 +1,6 @@
-"""Charts as SVG inside a page: colours are classes of style.css, so that light and dark are the page's own. Marks can
-be reached by keyboard and say their figures; `tips.js` shows what they say beside them."""
+"""Charts as inline SVG: colours are classes of style.css, so that they follow the page's light or dark mode. Marks can
+be focused by keyboard and have their figures as text; `tips.js` shows this text as a tooltip.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ Scale = Callable[[float], float]
 
 
 def _round(corners: int, rotation: float) -> str:
-    """A regular polygon of radius 1; y grows downwards."""
+    """A regular polygon of radius 1; y points down."""
     angles = (rotation + 2 * pi * corner / corners for corner in range(corners))
     return "M" + "L".join(f"{cos(angle):.3f} {sin(angle):.3f}" for angle in angles) + "Z"
 
@@ -44,7 +45,7 @@ MARKS: tuple[str, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Of one curve: class of its colour (c0 to c6 of style.css, or ink), dashes, outline of its marks."""
+    """The style of a curve: colour class (c0 to c6 of style.css, or ink), dashes, outline of its marks."""
 
     hue: str
     dash: str
@@ -63,7 +64,7 @@ KERNEL_STYLES: Mapping[str, Style] = MappingProxyType(
 
 @dataclass(slots=True)
 class Drawing:
-    """Shapes in the order in which they are drawn. Lengths are pixels at full size."""
+    """A drawing: shapes in the order in which they are drawn. Lengths are pixels at full size."""
 
     width: float
     height: float
@@ -92,7 +93,7 @@ class Drawing:
         )
 
     def begin(self, tip: str) -> None:
-        """Of what belongs together and says this when it is pointed at or has the focus."""
+        """Begins a group of shapes that shows this tooltip when it is hovered or focused."""
         label = escape(tip)
         self.shapes.append(f'<g class="tip" tabindex="0" role="img" aria-label="{label}" data-tip="{label}">')
 
@@ -100,7 +101,7 @@ class Drawing:
         self.shapes.append("</g>")
 
     def svg(self) -> Markup:
-        """As wide as there is room, never wider than drawn."""
+        """The SVG, which scales down with the available width but never up."""
         size = f'width="{self.width:.0f}" height="{self.height:.0f}" viewBox="0 0 {self.width:.0f} {self.height:.0f}"'
         head = f'<svg class="drawn" {size} role="group" aria-label="{escape(self.title)}">'
         return Markup("\n".join((head, *self.shapes, "</svg>")))  # every word in it is escaped above
@@ -123,14 +124,16 @@ def logarithmic(lo: float, hi: float, start: float, end: float) -> Scale:
 
 
 def decades(lo: float, hi: float) -> list[float]:
-    """Powers of ten from one to the other, with 2 and 5 between where they are few."""
+    """Powers of ten from `lo` to `hi`, with 2 and 5 in between if there are few."""
     between = (1.0, 2.0, 5.0) if hi / lo < 1000 else (1.0,)
     found = (10.0**power * part for power in range(floor(log10(lo)), ceil(log10(hi)) + 1) for part in between)
     return [value for value in found if lo <= value <= hi]
 
 
 def even_steps(lo: float, hi: float, max_steps: int = 6) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten, about `max_steps` of them at most; of a single value that one."""
+    """Ticks at multiples of 1, 2 or 5 times a power of ten, about `max_steps` at most; for a single value only that
+    value.
+    """
     if lo == hi:
         return [lo]
     power = 10.0 ** floor(log10((hi - lo) / max_steps))
@@ -144,5 +147,5 @@ def powers_of_two(lo: float, hi: float, max_steps: int = 12) -> list[float]:
 
 
 def format_number(value: float) -> str:
-    """To four digits, to read."""
+    """The number to four significant digits."""
     return number(float(f"{value:.4g}"))

@@ -1,4 +1,4 @@
-"""The figures of a plot as a table, so that nothing is to be read off a picture alone."""
+"""The figures of a plot as tables, so that no figure is available only in a picture."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from analysis.roofline import measured_roofs, point, theoretical_roofs, units_of
 from service.dashboard.words import UNKNOWN, figure, percent
 
 MAX_ROWS = 200  # configs of a sweep
-MAX_COLUMNS = 12  # sizes that are read side by side; more stand below each other
+MAX_COLUMNS = 12  # sizes shown side by side; if there are more, they become rows
 Value = Callable[[Measurement], float | None]
 
 
 @dataclass(frozen=True, slots=True)
 class PlotTable:
-    """The first cell of a row names it; the others are figures."""
+    """A table; the first cell of a row names it, the others are figures."""
 
     caption: str
     head: Sequence[str]
@@ -29,7 +29,7 @@ class PlotTable:
 
 
 def tables(name: str, found: Sequence[Measurement]) -> list[PlotTable]:
-    """Of the plot of that name."""
+    """The tables of the plot of that name."""
     match name:
         case "gflops":
             return list(_by_size(found, "GFLOPS", lambda one: one.gflops))
@@ -84,7 +84,9 @@ def _by_id(found: Sequence[Measurement], values: Sequence[float | None]) -> dict
 def _by_size(
     found: Sequence[Measurement], caption: str, value: Value, format_number: Callable[[float | None], str] = figure
 ) -> Iterator[PlotTable]:
-    """A table for each element type: kernels, each at its fastest config, by sizes; many sizes are the rows."""
+    """A table for each element type: kernels at their fastest config, by size; if there are many sizes, they are the
+    rows.
+    """
     drawn = curves(found)
     for dtype in dict.fromkeys(curve.dtype for curve in drawn):
         mine = [curve for curve in drawn if curve.dtype == dtype]

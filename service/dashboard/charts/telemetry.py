@@ -1,4 +1,4 @@
-"""A device's clock, power and temperature over a benchmark, as its measurements recorded them: strips of lines."""
+"""Line charts of a device's clock, power and temperature over a benchmark, as recorded with its measurements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_POINTS = 400
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """One quantity: a polyline, and where along it the clock was held down."""
+    """One quantity: a polyline, and the places where the clock was held down."""
 
     name: str
     unit: str
@@ -33,14 +33,16 @@ QUANTITIES: tuple[tuple[str, str, Callable[[DeviceState], float | None]], ...] =
 
 
 def in_order(records: Sequence[CaseRecord], events: Sequence[JobEvent]) -> Sequence[CaseRecord]:
-    """As they were measured, as far as events still tell; before those the rest, by rounds."""
+    """The measurements in the order they were taken, as far as events still record it; the others come first, by
+    rounds.
+    """
     found = [event.data["found"] for event in events if "found" in event.data]
     place = {(news.get("round"), news.get("case")): number for number, news in enumerate(found)}
     return sorted(records, key=lambda record: place.get((record.round, record.case), -1))
 
 
 def strips_of(records: Sequence[CaseRecord]) -> Sequence[Strip]:
-    """Of the quantities that the device reports; none for fewer than two measurements."""
+    """A strip for each quantity that the device reports; none for fewer than two measurements."""
     step = max(1, -(-len(records) // MAX_POINTS))
     shown = [record for record in records[::step] if record.status == "ok"]
     strips = (_strip(name, unit, shown, [read(record.state) for record in shown]) for name, unit, read in QUANTITIES)
@@ -66,7 +68,7 @@ def _height(value: float, low: float, high: float) -> float:
 
 
 def held_down(record: CaseRecord) -> str:
-    """What held the clock down while the case was measured; empty where nothing did."""
+    """What held the clock down while the case was measured; empty if nothing did."""
     reasons = [name.replace("_", " ") for name, ns in record.state.event_reason_ns.items() if ns > 0]
     flags = {"throttled": record.throttled, "power limited": record.power_limited}
     return ", ".join(reasons or [words for words, holds in flags.items() if holds])

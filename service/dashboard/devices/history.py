@@ -1,4 +1,4 @@
-"""`/ui/devices/history`: one device's cases from benchmark to benchmark, with marks where they changed for good."""
+"""`/ui/devices/history`: one device's cases from benchmark to benchmark, with marks where they changed lastingly."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from service.benchmarks.replies import results_of
 from service.context import Context, context_of, owner_of
 from service.dashboard.render import page
 
-MAX_RUNS = 30  # of the device's benchmarks, the newest
-PAGE_JOBS, MAX_LOOKS = 100, 5  # at the ledger: benchmarks of other devices lie between
+MAX_RUNS = 30  # newest benchmarks of the device
+PAGE_JOBS, MAX_LOOKS = 100, 5  # ledger reads per page: benchmarks of other devices are in between
 MAX_CASES = 200
 WIDTH, HEIGHT, EDGE = 160.0, 32.0, 4.0  # of a line, in pixels
 
@@ -29,7 +29,7 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class HistoryDot:
-    """A run's place in the line of a case. Higher up is faster."""
+    """A run's point in the line of a case. Higher is faster."""
 
     x: float
     y: float
@@ -39,7 +39,7 @@ class HistoryDot:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A case over the runs that have it, oldest first."""
+    """The history of a case over the runs that have it, oldest first."""
 
     measurement: Measurement  # the newest
     dots: tuple[HistoryDot, ...]
@@ -50,13 +50,13 @@ class Story:
 
     @property
     def line(self) -> str:
-        """As an SVG polyline has it."""
+        """The points of an SVG polyline."""
         return " ".join(f"{dot.x:.1f},{dot.y:.1f}" for dot in self.dots)
 
 
 @router.get("/ui/devices/history")
 async def device_history(request: Request, device: Annotated[str, Query(max_length=200)] = "") -> Response:
-    """Without a device, that of the newest benchmark."""
+    """The history page. Without `device`, that of the newest benchmark."""
     context, owner = context_of(request), owner_of(request)
     known = await context.call(_known_devices, context, owner)
     chosen = device or next(iter(known), "")
@@ -78,14 +78,14 @@ async def device_history(request: Request, device: Annotated[str, Query(max_leng
 
 
 def _known_devices(context: Context, owner: str) -> Sequence[str]:
-    """Of the last benchmarks that may be seen, the newest first; then those of live workers."""
+    """The devices of the latest visible benchmarks, newest first; then those of live workers."""
     found = context.ledger.list(JobFilter(owner, JobState.SUCCEEDED, "benchmark"), limit=PAGE_JOBS).jobs
     measured = [job.record.device for job in found]
     return list(dict.fromkeys(filter(None, (*measured, *(worker.device.name for worker in context.fleet.all())))))
 
 
 def _benchmarks(context: Context, owner: str, device: str) -> Sequence[Job]:
-    """Those that may be seen, oldest first."""
+    """The device's visible benchmarks, oldest first."""
     return list(islice(_newest(context, owner, device), MAX_RUNS))[::-1]
 
 
@@ -101,7 +101,7 @@ def _newest(context: Context, owner: str, device: str) -> Iterator[Job]:
 
 
 def _stories(context: Context, jobs: Sequence[Job]) -> list[Story]:
-    """Cases with marks first, then those that the newest run has."""
+    """The histories of all cases: those with marks first, then those of the newest run."""
     taken: dict[Hashable, list[Run]] = {}
     for job in jobs:
         run = run_of(results_of(context, job))
@@ -115,7 +115,7 @@ def _stories(context: Context, jobs: Sequence[Job]) -> list[Story]:
 
 
 def _story(runs: Sequence[Run]) -> Story | None:
-    """None where no run has a figure."""
+    """A case's history; None if no run has a figure."""
     points = history(runs, runs[0].measurements[0])
     if not points:
         return None

@@ -1,4 +1,4 @@
-"""`/ui/devices`: what each live worker runs on, and how fast that could be."""
+"""`/ui/devices`: each live worker's device, and its speed limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """An upper bound, as it is told and as it was measured."""
+    """An upper bound: the theoretical and the measured one."""
 
     name: str
     unit: str
@@ -36,7 +36,7 @@ class Roof:
 
 @dataclass(frozen=True, slots=True)
 class WorkerCard:
-    """One worker's part of the page."""
+    """One worker's card on the page."""
 
     worker: WorkerInfo
     specs: tuple[tuple[str, str], ...]
@@ -61,7 +61,7 @@ def _shown(worker: WorkerInfo) -> WorkerCard:
 
 
 def _specs(device: DeviceInfo) -> Iterator[tuple[str, str]]:
-    """Names and values of what is known."""
+    """Names and values of the known properties."""
     capability = device.compute_capability
     known = (
         ("Compute capability", capability and ".".join(map(str, capability))),
@@ -79,7 +79,7 @@ def _specs(device: DeviceInfo) -> Iterator[tuple[str, str]]:
 
 
 def _roofs(device: DeviceInfo) -> Iterator[Roof]:
-    """Memory, then each element type of which something is known."""
+    """The roofs of memory, then of each element type with a known one."""
     told, found = device.theoretical, device.measured
     if told.memory_gb_s is not None or found.memory_gb_s is not None:
         yield Roof("Device memory", "GB/s", told.memory_gb_s, found.memory_gb_s)

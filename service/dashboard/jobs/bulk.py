@@ -1,5 +1,5 @@
-"""`/ui/jobs/many`: cancels, retries or deletes the picked jobs, all that match a filter, or all dead letters, after
-saying how many they are.
+"""`/ui/jobs/many`: cancels, retries or deletes the selected jobs, all that match a filter, or all dead letters, after
+showing how many there are.
 """
 
 from __future__ import annotations
@@ -41,13 +41,15 @@ router = APIRouter(prefix=f"{LIST}/many", include_in_schema=False)
 
 
 class Many(Wanted):
-    """Which jobs, and what is to be done with them. Without `scope` the picked ones; `back`: where they were picked."""
+    """A bulk action: which jobs, and what to do with them. Without `scope`, the selected ones; `back`: the page where
+    they were selected.
+    """
 
     action: Action
     scope: Literal["picked", "all", "dead"] = "picked"
     back: Literal["", "dead"] = ""
     job: list[Annotated[str, Field(max_length=100)]] = Field(default_factory=list, max_length=MAX_PICKED)
-    until: AwareDatetime | None = None  # of all that match, those that were there when they were counted
+    until: AwareDatetime | None = None  # limits the matching jobs to those that existed when they were counted
 
     @property
     def filters(self) -> Wanted:
@@ -60,11 +62,11 @@ class Many(Wanted):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What would be done."""
+    """The size of a bulk action."""
 
     jobs: Sequence[Job]
-    passed_over: int  # picked, but not in a state for it
-    is_cut: bool  # there are more than can be done at once
+    passed_over: int  # selected, but not in a suitable state
+    is_cut: bool  # there are more jobs than can be processed at once
 
     @property
     def until(self) -> datetime | None:
@@ -73,7 +75,7 @@ class Counted:
 
 @router.get("")
 async def confirm(request: Request, many: Annotated[Many, Query()]) -> Response:
-    """How many they are; nothing is changed yet."""
+    """The confirmation page, with the number of jobs; changes nothing."""
     context = context_of(request)
     counted = await context.call(_counted, context, owner_of(request), many)
     states = {state: sum(job.record.state is state for job in counted.jobs) for state in CAN[many.action]}
@@ -90,7 +92,7 @@ async def confirm(request: Request, many: Annotated[Many, Query()]) -> Response:
 
 @router.post("")
 async def act(request: Request) -> Response:
-    """Then back to the list, which tells what was done."""
+    """Performs the action, then redirects to the list, which shows what was done."""
     check_origin(request.headers)
     many = _many_of(await read_form(request, limit_bytes=FORM_BYTES))
     context = context_of(request)
@@ -133,7 +135,9 @@ def _found(context: Context, job_id: str, owner: str) -> Job | None:
 
 
 def _matching(context: Context, owner: str, many: Many) -> Iterator[Job]:
-    """The owner's jobs under the filters, in the states that the action is for: other jobs are not read."""
+    """The owner's jobs that match the filters and are in a state that the action applies to; other jobs are not
+    read.
+    """
     asked = many.where(owner)
     for state in CAN[many.action] if asked.state is None else {asked.state} & set(CAN[many.action]):
         where = JobFilter(owner, state, asked.kind, asked.kernel, asked.q)
@@ -146,9 +150,8 @@ def _matching(context: Context, owner: str, many: Many) -> Iterator[Job]:
 
 
 def _done(context: Context, owner: str, many: Many) -> tuple[int, int]:
-    """How many were changed, and how many were left as they are: gone, moved on, or without their operands.
-
-    Raises StoreUnavailable; what was done by then stays done.
+    """The number of jobs changed, and of jobs left unchanged because they are gone, in another state, or without
+    operands. Raises StoreUnavailable; changes made before that remain.
     """
     counted = _counted(context, owner, many)
     changed = sum(_changed(context, owner, job, many.action) for job in counted.jobs)

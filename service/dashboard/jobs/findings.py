@@ -1,4 +1,4 @@
-"""A benchmark on its job's page: what it found so far, and its answer once it is done."""
+"""A benchmark on its job's page: its results so far, and its answer once it is finished."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAST_CASES = 12
 
 @dataclass(frozen=True, slots=True)
 class FoundSoFar:
-    """`points`: speeds in the order they were measured, as SVG has a line."""
+    """The results so far. `points`: speeds in the order they were measured, as points of an SVG line."""
 
     last: Sequence[CaseRecord]  # newest first
     by_status: Mapping[str, int]
@@ -44,14 +44,15 @@ def _height(speed: float, high: float) -> float:
 
 
 def doubt(record: CaseRecord) -> str:
-    """Why its figures say little; empty where they do."""
+    """The reason to doubt a record's figures; empty if there is none."""
     kind = condition(record).kind
     return "" if kind in ("clean", "no figure") else kind
 
 
 def answer_of(records: Sequence[CaseRecord]) -> str | None:
-    """Which kernel was fastest at the largest product, in a sentence; measurements in doubt do not count. None where
-    there is no other."""
+    """A sentence that names the fastest kernel at the largest product. Doubtful measurements do not count; None if
+    there are no others.
+    """
     sound = [one for one in records if one.status == "ok" and one.gflops and not doubt(one)]
     if not sound:
         return None

@@ -1,4 +1,4 @@
-"""`/ui/jobs/{id}`: one job with its life, what it found, and what can be done to it."""
+"""`/ui/jobs/{id}`: one job with its timeline, results, and possible actions."""
 
 from __future__ import annotations
 
@@ -36,20 +36,21 @@ router = APIRouter(prefix=LIST, include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """What the page shows of a job, read in one trip to a worker thread."""
+    """The page's view of a job, read in one worker-thread call."""
 
     record: JobRecord
     events: Sequence[JobEvent]
     records: Sequence[CaseRecord]  # a benchmark's, in the order they were measured
     worker: WorkerInfo | None  # that runs it now
     product: ProductMap | None
-    is_own: bool  # not that of another, at which an operator looks
+    is_own: bool  # False if an operator looks at another owner's job
     is_pinned: bool
 
 
 def look(context: Context, owner: str, whose: str | None, job_id: str) -> JobView:
-    """A job of `whose`, or of anyone; what came of it only where it is the owner's own. Raises JobNotFound,
-    StoreUnavailable."""
+    """Reads a job of `whose`, or of anyone; its results only if the job is the owner's own. Raises JobNotFound,
+    StoreUnavailable.
+    """
     job = context.ledger.get(job_id, owner=whose, with_product=True)
     is_own = job.owner == owner
     record = job.record
@@ -91,21 +92,21 @@ async def one_job(request: Request, job_id: str) -> Response:
 
 
 def _again(request: Request, record: JobRecord) -> dict[str, Any]:
-    """The request, where to change and repeat it, and as a command and a program."""
+    """The request: a link to change and repeat it, and the same as a command and a program."""
     form = clone_of(record.request) if isinstance(record.request, MatmulRequest) else None
     previewed: Preview | None = None
     if form is not None:
         server = ServerAddress(str(request.base_url).rstrip("/"), keys_are_on(context_of(request).settings))
         try:
             previewed = preview(form, server)
-        except MatmulError:  # what no form can say
+        except MatmulError:  # the form cannot express it
             previewed = None
     address = form.whole_address() if form else None
     return {"request_json": record.request.model_dump_json(indent=2), "preview": previewed, "clone": address}
 
 
 def _times(record: JobRecord) -> Sequence[BarPart]:
-    """Each part that was timed."""
+    """The time of each measured step."""
     timing = record.timing
     if timing is None:
         return ()

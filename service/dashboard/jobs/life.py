@@ -1,4 +1,4 @@
-"""A job's way through its states, with the time that each took, and what went wrong on it."""
+"""A job's timeline: its states with the time spent in each, and what went wrong."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LifeStep:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What a reader should know: an error of an attempt, a case without figures, a warning."""
+    """A problem to report: an error of an attempt, a case without figures, a warning."""
 
     where: str
     sentence: str
@@ -38,7 +38,7 @@ class Trouble:
 
 
 def steps_of(record: JobRecord, events: Sequence[JobEvent]) -> Sequence[LifeStep]:
-    """Oldest first: of its events while they are kept, then of the times in its record."""
+    """The job's steps, oldest first: from its events while they are kept, otherwise from the times in its record."""
     entered = [
         (event.event, when(event), int(event.data["attempt"]), _error_of(event))
         for event in events
@@ -60,17 +60,17 @@ def _recorded(record: JobRecord) -> Iterator[tuple[str, datetime, int, str | Non
 
 
 def when(event: JobEvent) -> datetime:
-    """Its id begins with the milliseconds since the epoch."""
+    """The time of an event; its id begins with the milliseconds since the epoch."""
     return datetime.fromtimestamp(int(event.id.partition("-")[0]) / 1e3, UTC)
 
 
 def life_of(steps: Sequence[LifeStep]) -> Sequence[BarPart]:
-    """The steps that lasted, as parts of one bar, by their states."""
+    """The steps as parts of one bar, by state."""
     return parts_of((step.state, step.lasted_s) for step in steps if step.lasted_s is not None)
 
 
 def troubles_of(record: JobRecord, events: Sequence[JobEvent], records: Sequence[CaseRecord]) -> Sequence[Trouble]:
-    """Newest first; what belongs to the whole job comes before."""
+    """The job's problems: first those of the whole job, then the newest first."""
     warnings = [Trouble("benchmark", warning) for warning in record.benchmark.warnings] if record.benchmark else []
     errors = [
         Trouble(f"attempt {_failed(event)}", error, when(event))
@@ -82,7 +82,7 @@ def troubles_of(record: JobRecord, events: Sequence[JobEvent], records: Sequence
 
 
 def _failed(event: JobEvent) -> int:
-    """The attempt that the error is of: one that is queued again for it has a new number already."""
+    """The attempt that failed: a job that was queued again already has a new attempt number."""
     return int(event.data["attempt"]) - (event.event == JobState.QUEUED)
 
 
@@ -92,7 +92,7 @@ def _error_of(event: JobEvent) -> str | None:
 
 
 def _of_case(record: CaseRecord) -> Trouble | None:
-    """Why a case has no figures, or why its figures are to be doubted."""
+    """Why a case has no figures, or why its figures are doubtful."""
     found = condition(record)
     if found.is_clean:
         return None

@@ -21,14 +21,14 @@ from service.dashboard.render import page
 
 LIST = "/ui/jobs"
 PAGE_JOBS = 50
-MAX_LOOKS = 12  # at the ledger for one page: a filter that few jobs match must not end in an empty page
-SORTED_JOBS = 500  # newest that match, which another order than theirs is made of
+MAX_LOOKS = 12  # ledger reads for one page, so that a filter that few jobs match does not give an empty page
+SORTED_JOBS = 500  # newest matching jobs that are sorted in another order
 
 Action = Literal["cancel", "retry", "delete"]
 STATES = tuple(state.value for state in JobState)
 KINDS = ("matmul", "benchmark")
 SINCE = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7)}
-# What one may sort by: what is compared; unknown comes last either way.
+# Sort orders and their keys; unknown values come last in both directions.
 ORDERS: dict[str, Callable[[JobRecord], Any]] = {
     "created": lambda job: job.created_at,
     "what": lambda job: str(
@@ -53,14 +53,14 @@ router = APIRouter(prefix=LIST, include_in_schema=False)
 
 
 def check_choice(field: str, value: str, choices: Sequence[str]) -> str:
-    """Raises InvalidRequest, which names them all."""
+    """Raises InvalidRequest, naming the choices, if the value is not one of them."""
     if value and value not in choices:
         raise InvalidRequest(f"There is no {field} {value!a}; there are {', '.join(choices)}.", field=field)
     return value
 
 
 class Wanted(Strict):
-    """Filters; an empty one is what a form sends for none. Raises InvalidRequest for a wrong one."""
+    """The filters; an empty one means no filter. Raises InvalidRequest for an invalid one."""
 
     state: str = Field("", max_length=100)
     kind: str = Field("", max_length=100)
@@ -90,16 +90,16 @@ class Wanted(Strict):
 
     @property
     def address(self) -> str:
-        """The list with these filters."""
+        """The address of the list with these filters."""
         return with_query(LIST, self.as_query())
 
     @property
     def oldest(self) -> datetime | None:
-        """When the oldest job that matches may have been made."""
+        """The earliest possible creation time of a matching job."""
         return datetime.now(UTC) - SINCE[self.since] if self.since else None
 
     def as_query(self) -> dict[str, str]:
-        """Those that filter."""
+        """The filters that are set, as query parameters."""
         return {name: str(value) for name, value in self.model_dump(mode="json").items() if value}
 
     def where(self, owner: str) -> JobFilter:
@@ -110,7 +110,7 @@ class Wanted(Strict):
 
 
 class Done(Strict):
-    """What was just done to many jobs."""
+    """The result of a bulk action."""
 
     did: Action | None = None
     changed: int = Field(0, ge=0, le=10**9)
@@ -118,7 +118,7 @@ class Done(Strict):
 
 
 class ListQuery(Wanted, Done):
-    """Also in which order, and where the page begins."""
+    """The query of the list: filters, order, and start of the page."""
 
     sort: str = Field("", max_length=100)
     cursor: str | None = Field(None, max_length=100)
@@ -168,7 +168,7 @@ def _view(filters: dict[str, str], sort: str) -> dict[str, str]:
 
 
 def _sort_link(filters: dict[str, str], now: str, name: str) -> tuple[str, str]:
-    """Where the head of a column leads, and how the column is sorted now, in ARIA's words."""
+    """The link of a column's head, and how the column is sorted now, as an ARIA value."""
     current = now or "-created"
     falls = current == f"-{name}"
     direction = "descending" if falls else "ascending" if current == name else "none"
@@ -178,7 +178,7 @@ def _sort_link(filters: dict[str, str], now: str, name: str) -> tuple[str, str]:
 def in_order(
     context: Context, where: JobFilter, sort: str, oldest: datetime | None
 ) -> tuple[Sequence[JobRecord], bool]:
-    """The first page in that order of the newest that match, and whether older ones were left out."""
+    """The first page, in that order, of the newest matching jobs, and whether older ones were left out."""
     jobs, cursor = one_page(context, where, None, oldest, count=SORTED_JOBS)
     read = ORDERS[sort.removeprefix("-")]
     known = sorted((job for job in jobs if read(job) is not None), key=read, reverse=sort.startswith("-"))
@@ -188,7 +188,7 @@ def in_order(
 def one_page(
     context: Context, where: JobFilter, cursor: str | None, oldest: datetime | None = None, count: int = PAGE_JOBS
 ) -> tuple[Sequence[JobRecord], str | None]:
-    """So many jobs, and where the next page begins; None at the end. Raises InvalidRequest, StoreUnavailable."""
+    """Up to `count` jobs, and the cursor of the next page; None at the end. Raises InvalidRequest, StoreUnavailable."""
     jobs: list[JobRecord] = []
     for _ in range(MAX_LOOKS):
         found = context.ledger.list(where, limit=min(200, count - len(jobs)), cursor=cursor)

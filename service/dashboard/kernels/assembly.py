@@ -1,4 +1,4 @@
-"""What the compiler made of a kernel: its instructions counted, beside those of the rung before."""
+"""Instruction counts of a compiled kernel, compared with those of the previous rung."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class MixRow:
-    """One instruction: how often it stands in the code, and in that of the rung before (None where there is none)."""
+    """One instruction: its number of occurrences in the code, and in that of the previous rung (None if there is
+    none).
+    """
 
     name: str
     meaning: str
@@ -55,7 +57,7 @@ class MixRow:
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """The instructions that say most, of SASS where it is recorded, else of PTX."""
+    """The most telling instructions, from SASS if it is recorded, otherwise from PTX."""
 
     assembly: Assembly
     form: str
@@ -66,7 +68,7 @@ class Mix:
 
 
 def mix_of(name: str, before: str | None) -> Mix | None:
-    """None of a kernel of which nothing was recorded."""
+    """The instruction mix; None if nothing was recorded for the kernel."""
     own = assembly_of(name)
     if own is None:
         return None

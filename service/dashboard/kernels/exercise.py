@@ -8,7 +8,7 @@ from kernels.catalog import BY_NAME
 from kernels.families import FAMILY_OF, neighbours
 from kernels.model.kernel import CudaKernel
 
-# What to look at first, where the next rung alone would give the answer away.
+# Hints, where the summary of the next rung would not do.
 QUESTIONS = {
     "naive_uncoalesced": "Which addresses do the 32 threads of a warp read in one instruction? Make them neighbours.",
     "naive": "How many instructions of the loop multiply, and how many count and compare? Let the compiler unroll it.",
@@ -38,13 +38,13 @@ class Exercise:
 
     @property
     def address(self) -> str:
-        """The form of a benchmark of it and those it is to be held against."""
+        """The form of a benchmark that compares it with its competitors."""
         chosen = "&".join(f"kernels={name}" for name in self.rivals)
         return f"/ui/benchmarks/new?{chosen}"
 
 
 def exercise_of(name: str) -> Exercise | None:
-    """None beside the ladder."""
+    """The exercise of a rung; None for a kernel outside the ladder."""
     kernel = BY_NAME[name]
     if not FAMILY_OF[name].steps or not isinstance(kernel, CudaKernel):
         return None

@@ -18,7 +18,9 @@ from service.dashboard.kernels.story import AccessPicture, Changes, changes_of, 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """A kernel in its family. `over_before`: its speed over the rung before's at one product, along the ladder."""
+    """A kernel in its family. `over_before`: on the ladder, its speed divided by the previous rung's, for one
+    product.
+    """
 
     view: KernelView
     headline: BestResult | None
@@ -30,7 +32,7 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class FamilyView:
-    """`compared_at`: the product at which rungs are held against each other."""
+    """A family of kernels. `compared_at`: the product at which rungs are compared."""
 
     family: Family
     rungs: tuple[Rung, ...]
@@ -62,13 +64,15 @@ def _rung(kernel: Kernel, family: Family, speeds: dict[str, float], workers: Seq
 
 
 def main_dtype(kernel: Kernel) -> DTypeName:
-    """The one that its figures are told for."""
+    """The element type for which the kernel's figures are shown."""
     return "float32" if "float32" in kernel.dtypes else kernel.dtypes[0]
 
 
 @cache
 def _headline(name: str, *, by_fraction: bool) -> BestResult | None:
-    """Its best at its own element type: fastest or, of kernels for small products, farthest ahead of the library."""
+    """The kernel's best result at its main element type: the fastest or, for small-product kernels, the one farthest
+    ahead of the library.
+    """
     found = [best for best in best_results(name) if best.entry.dtype == main_dtype(BY_NAME[name])]
     if by_fraction:
         found = [best for best in found if best.fraction_of_library] or found
@@ -78,7 +82,7 @@ def _headline(name: str, *, by_fraction: bool) -> BestResult | None:
 
 @cache
 def _ladder_entry() -> Entry | None:
-    """Where most rungs were measured; of several the one with most work."""
+    """The product at which most rungs were measured; among several, the one with the most work."""
     ladder = {name for family in FAMILIES if family.steps for name in family.names}
     entries = [entry for table in TABLES for entry in table.entries]
     return max(
@@ -89,7 +93,7 @@ def _ladder_entry() -> Entry | None:
 
 
 def best_by_device(kernel: Kernel) -> tuple[BestResult, ...]:
-    """Its fastest in its main element type."""
+    """The kernel's fastest result in its main element type, for each device."""
     found: Sequence[BestResult] = [b for b in best_results(kernel.name) if b.entry.dtype == main_dtype(kernel)]
     devices = dict.fromkeys(best.device for best in found)
     return tuple(max((b for b in found if b.device == name), key=lambda best: best.row.gflops) for name in devices)

@@ -1,4 +1,4 @@
-"""CUDA C++ with its words marked for the style sheet: Pygments reads it, a few classes say what a word is."""
+"""Syntax highlighting of CUDA C++: Pygments parses it, and its tokens are mapped to a few CSS classes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from markupsafe import Markup, escape
 from pygments.lexers.c_like import CudaLexer
 from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 
-# What a word is by the first of these that its token belongs to; the rest is plain.
+# The first matching entry gives a token's class; other tokens are plain.
 KINDS = (
     (Comment.PreprocFile, "string"),
     (Comment.Preproc, "preprocessor"),
@@ -23,7 +23,7 @@ KINDS = (
 
 
 def highlighted(source: str) -> tuple[Markup, ...]:
-    """Its lines, as HTML. A word that goes over lines, such as a comment, is marked in each."""
+    """The source's lines as HTML. A token that spans several lines, such as a comment, is marked in each."""
     lines: list[list[Markup]] = [[]]
     for token, text in CudaLexer(stripnl=False, ensurenl=False).get_tokens(source):
         first, *others = text.split("\n")

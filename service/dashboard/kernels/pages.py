@@ -28,15 +28,15 @@ from service.dashboard.render import page
 
 USUAL_ARCHITECTURE = "sm_90"
 FORMS = ("sass", "ptx")
-MAX_LINES = 2000  # of a text on its page; all of it is one click away
-EVIDENCE = "/ui/published/h200_ladder"  # for who has no GPU
+MAX_LINES = 2000  # of a text shown on a page; the full text is one click away
+EVIDENCE = "/ui/published/h200_ladder"  # for readers without a GPU
 
 router = APIRouter(prefix="/ui/kernels", include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What one config takes of a multiprocessor."""
+    """One config's use of a multiprocessor."""
 
     config: dict[str, int]
     threads: int
@@ -56,7 +56,7 @@ async def ladder(request: Request) -> Response:
 
 @router.get("/{name}/assembly")
 async def assembly(request: Request, name: str, form: Annotated[str, Query(max_length=20)] = "sass") -> Response:
-    """The text itself, and every instruction counted."""
+    """The assembly text, and counts of all instructions."""
     find(name)
     if form not in FORMS:
         raise InvalidRequest(f"There is no form {form!a}; there are {', '.join(FORMS)}.", field="form")
@@ -137,7 +137,7 @@ def _footprints(name: str, arch: str, dtype: DTypeName) -> tuple[Footprint, ...]
 
 
 def _compiled(kernel: CudaKernel, arch: str, dtype: DTypeName) -> Iterator[Footprint]:
-    """Of the configs that were compiled for that architecture."""
+    """The resources of the configs compiled for that architecture."""
     table, architecture = records_of(kernel.name), ARCHITECTURES[arch]
     for record in table.records if table else ():
         usage = record.usage.get(arch)

@@ -1,4 +1,4 @@
-"""A tile's way through a kernel, step by step: drawings that need no script, and can be stepped through with one."""
+"""Drawings of how a kernel computes a tile, step by step. They need no script; with one they can be stepped through."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernels.model.kernel import CudaKernel, Kernel
 from kernels.selection.defaults import default_config
 from service.dashboard.charts.svg import Drawing
 
-SIDE, LEFT, TOP = 96.0, 150.0, 130.0  # of a matrix; where C is drawn
+SIDE, LEFT, TOP = 96.0, 150.0, 130.0  # side of a matrix; position of C
 WIDTH, HEIGHT = 520.0, 260.0
 PLACES = ("global memory", "shared memory", "registers", "multiply-add")
 PLACE_X, PLACE_W, PLACE_H = 320.0, 170.0, 36.0
@@ -21,15 +21,16 @@ PLACE_X, PLACE_W, PLACE_H = 320.0, 170.0, 36.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`tile`: how large the tile of C is drawn, as a share; `k`: which part of k is in work; `path`: places that the
-    data go through, by number; `inner`: whether the tile of one thread is drawn as well."""
+    """One drawing. `tile`: size of the tile of C, as a share; `k`: the part of k being processed; `path`: the memories
+    that the data pass through, by number; `inner`: whether one thread's tile is drawn too.
+    """
 
     words: str
     tile: float
     k: tuple[float, float] | None
     path: tuple[int, ...]
     inner: float = 0.0
-    copy_k: tuple[float, float] | None = None  # what is copied meanwhile
+    copy_k: tuple[float, float] | None = None  # the part of k that is copied at the same time
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Drawn:
 
 
 def steps_of(kernel: Kernel) -> tuple[Drawn, ...]:
-    """None of a library: what it does is its own."""
+    """The steps of a kernel; none for a library, whose code is not known."""
     if not isinstance(kernel, CudaKernel):
         return ()
     config = default_config(kernel, H200.traits)
@@ -144,7 +145,7 @@ def _register_tiles(name: str, config: Mapping[str, int]) -> Iterator[Step]:
 
 
 def _in_registers(name: str, rows: int, columns: int) -> Iterator[Step]:
-    """From a tile in shared memory to one of C."""
+    """The steps from a tile in shared memory to a tile of C."""
     count = rows * columns
     yield Step(
         f"… and makes {count} multiply-adds of these {rows + columns} loads: the more, the less shared memory counts.",
@@ -249,7 +250,7 @@ def _drawn(step: Step, title: str) -> Markup:
 
 
 def _matrices(picture: Drawing, step: Step) -> None:
-    """A left of C, B above it: a row of A meets a column of B in an element of C."""
+    """Draws A left of C and B above it, so that a row of A and a column of B meet in an element of C."""
     at, size = 0.3 * SIDE, max(4.0, step.tile * SIDE)
     a_x, b_y = LEFT - SIDE - 14, TOP - SIDE - 14
     for x, y, name in ((a_x, TOP, "A"), (LEFT, b_y, "B"), (LEFT, TOP, "C")):
@@ -267,7 +268,7 @@ def _matrices(picture: Drawing, step: Step) -> None:
 
 
 def _places(picture: Drawing, step: Step) -> None:
-    """Where the data are, from far to near, and which way they go."""
+    """Draws the memories from far to near, and the path of the data."""
     middles = [14 + at * 62 + PLACE_H / 2 for at in range(len(PLACES))]
     for at, (name, y) in enumerate(zip(PLACES, middles, strict=True)):
         picture.rectangle("box busy" if at in step.path else "box", PLACE_X, y - PLACE_H / 2, PLACE_W, PLACE_H)

@@ -1,4 +1,4 @@
-"""A kernel's source beside that of the rung before it, and the picture of what its threads touch."""
+"""A kernel's source compared with that of the previous rung, and the picture of what its threads access."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernels.model.sources import source_files
 from service.dashboard.kernels.highlight import highlighted
 from service.dashboard.render import STATIC_DIR, static
 
-AROUND = 3  # lines that stay, shown at both sides of a change
+AROUND = 3  # unchanged lines shown on both sides of a change
 INCLUDE = re.compile(r'^#include "([\w.]+)"', re.MULTILINE)
 SVG = "{http://www.w3.org/2000/svg}"
 Kind = Literal["same", "removed", "added"]
@@ -28,7 +28,7 @@ MARKS: dict[Kind, str] = {"same": " ", "removed": "−", "added": "+"}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One of either source. Its number is that in its own file; a line that stays has the later file's."""
+    """A line of either source, numbered as in its own file; an unchanged line has the later file's number."""
 
     kind: Kind
     number: int
@@ -41,9 +41,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """From one source to another, in places that stand apart."""
+    """The changes from one source to another, as separate hunks."""
 
-    before: str  # the kernel that it is held against
+    before: str  # the kernel that it is compared with
     places: tuple[tuple[Line, ...], ...]
 
     def count(self, kind: Kind) -> int:
@@ -52,7 +52,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class AccessPicture:
-    """A file of the package: its address, its size in pixels, and what it shows in words."""
+    """A picture in the package: its address, size in pixels, and alternative text."""
 
     address: str
     width: int
@@ -62,13 +62,13 @@ class AccessPicture:
 
 @cache
 def source_of(name: str) -> tuple[Markup, ...]:
-    """A kernel's lines, highlighted; none of a library's."""
+    """A kernel's highlighted source lines; empty for a library."""
     return highlighted("\n".join(_text(name)))
 
 
 @cache
 def headers_of(name: str) -> dict[str, tuple[Markup, ...]]:
-    """The files that a source includes, in the order in which a reader meets them; their lines, highlighted."""
+    """The files that a source includes, in order of inclusion, with their highlighted lines."""
     found: dict[str, tuple[Markup, ...]] = {}
     met = INCLUDE.findall("\n".join(_text(name)))
     while met:
@@ -82,7 +82,7 @@ def headers_of(name: str) -> dict[str, tuple[Markup, ...]]:
 
 @cache
 def changes_of(name: str) -> Changes | None:
-    """Against the rung before it; None beside the ladder, and of its first rung."""
+    """The changes since the previous rung; None for the first rung and for kernels outside the ladder."""
     before = rung_before(name)
     return Changes(before, tuple(map(tuple, _places(before, name)))) if before else None
 
@@ -112,7 +112,7 @@ def _numbered(kind: Kind, name: str, begin: int, end: int) -> Iterator[Line]:
 
 @cache
 def picture_of(name: str) -> AccessPicture | None:
-    """None of a kernel that was not traced; see tools/kernels/pictures.py."""
+    """The access picture; None for a kernel that was not traced (see tools/kernels/pictures.py)."""
     file = STATIC_DIR / "kernels" / f"{name}.svg"
     if not file.is_file():
         return None

@@ -1,4 +1,4 @@
-"""The form of `/ui/multiply` on its way in: its fields are kept, its files go into the store as they come."""
+"""Reads the form of `/ui/multiply`: fields are kept, files are streamed into the store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEAD_BYTES = 9  # a safetensors file begins with eight bytes of length and a bra
 
 
 class _Field(Part):
-    """Text, kept until it is whole."""
+    """A text field, collected until it is complete."""
 
     def __init__(self, name: str, take: Callable[[str, str], None]) -> None:
         self._name = name
@@ -48,7 +48,7 @@ class _Field(Part):
 
 
 class _File(Part):
-    """Finds out by its first bytes what it is; without any, no file was chosen."""
+    """A file, whose format is recognised by its first bytes; an empty one means that no file was chosen."""
 
     def __init__(self, name: str, parser_for: Callable[[str, bytes], MatrixParser]) -> None:
         self._name = name
@@ -81,7 +81,7 @@ class _File(Part):
 
 
 class FormReader(Reader[MatmulInput]):
-    """`fields` is what was typed, as far as it has come."""
+    """Reads the form. `fields` holds the values received so far."""
 
     def __init__(self, content_type: str, open_upload: OpenUpload, staging_dir: Path | None) -> None:
         self.fields: dict[str, str] = {}

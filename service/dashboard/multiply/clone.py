@@ -1,4 +1,4 @@
-"""The form of `/ui/multiply` that asks for the same product as a job did."""
+"""The form of `/ui/multiply` for the same product as an earlier job."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from service.dashboard.multiply.form import MultiplyForm
 
 
 def clone_of(request: MatmulRequest) -> MultiplyForm | None:
-    """Operands that came with their request are not kept after it: the form then has its options, and asks for files.
-
-    The same for operands that the form cannot say: of mixed kinds, or with a batch axis. None for what it has no fields
-    for: it would ask for another product.
+    """The form for a request. Operands that were sent with the request are no longer available, so the form then has
+    only its options and asks for files. The same holds for operands that the form cannot express: of mixed kinds, or
+    with a batch axis. None if the request has options without a field in the form, because the form would ask for
+    another product.
     """
     others = request.bias, request.activation, request.output_dtype, request.scale_a, request.group_sizes
     if any(each is not None for each in others):
@@ -33,7 +33,7 @@ def clone_of(request: MatmulRequest) -> MultiplyForm | None:
 
 
 def _told(factor: float | tuple[float, float]) -> str:
-    """As in `0.5`, or `1-2i`."""
+    """A factor as text, such as `0.5` or `1-2i`."""
     if isinstance(factor, tuple):
         return f"{_told(factor[0])}{'' if str(factor[1]).startswith('-') else '+'}{_told(factor[1])}i"
     return str(factor).removesuffix(".0")

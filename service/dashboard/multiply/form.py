@@ -1,4 +1,4 @@
-"""The form of `/ui/multiply`: what was typed, and the request that it stands for."""
+"""The form of `/ui/multiply`, and the request that it stands for."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MultiplyForm:
     dtype: str = ""
     accuracy: str = ""
     tolerance: str = ""
-    tolerance_kind: str = ""  # counts with a tolerance alone
+    tolerance_kind: str = ""  # used only with a tolerance
     reproducible: str = ""
     transpose_a: str = ""
     transpose_b: str = ""
@@ -44,13 +44,13 @@ class MultiplyForm:
     n: str = "512"
     k: str = "512"
     seed: str = "1"
-    seed_b: str = ""  # without it the one after A's
+    seed_b: str = ""  # default: the seed after A's
     distribution: str = "normal"
     a: str = "1 2\n3 4"
     b: str = "5 6\n7 8"
     c: str = ""
     seed_c: str = ""  # without it there is no C
-    file_a: str = ""  # names, for what the request would look like
+    file_a: str = ""  # file names, for the preview of the request
     file_b: str = ""
     file_c: str = ""
     matrix_a: str = ""  # ids
@@ -58,21 +58,21 @@ class MultiplyForm:
     matrix_c: str = ""
     alpha: str = ""
     beta: str = ""
-    token: str = ""  # another for each page that is shown: the same form sent twice multiplies once
+    token: str = ""  # different for each page view, so that a form sent twice multiplies once
 
     @property
     def is_complex(self) -> bool:
-        """Whether numbers that are typed are pairs in JSON."""
+        """Whether typed numbers become pairs in JSON."""
         return any(dtype.is_complex for dtype in DTYPES.values() if dtype.name == self.dtype)
 
     @property
     def is_advanced(self) -> bool:
-        """Whether a field has something that most leave as it is."""
+        """Whether an advanced field is set."""
         usual = MultiplyForm()
         return any(getattr(self, name) != getattr(usual, name) for name in ADVANCED)
 
     def address(self, source: str) -> str:
-        """The page with the same options and operands of another source."""
+        """The address of the page with the same options and another source of operands."""
         kept = (
             "kernel",
             "config",
@@ -86,7 +86,7 @@ class MultiplyForm:
         return self._address(source, kept)
 
     def whole_address(self) -> str:
-        """The page with this form, as it is."""
+        """The address of the page with this form."""
         return self._address(self.source, [name for name in FIELDS if name not in ("source", "token")])
 
     def _address(self, source: str, kept: Iterable[str]) -> str:
@@ -99,18 +99,18 @@ FIELDS = tuple(field.name for field in fields(MultiplyForm))
 
 
 def form_of(values: Mapping[str, str]) -> MultiplyForm:
-    """What is not among them is as it is at first."""
+    """The form with these values; other fields have their defaults."""
     form = MultiplyForm(**{name: values[name] for name in FIELDS if name in values})
     return form if form.source in SOURCES else MultiplyForm()
 
 
 def document_of(form: MultiplyForm) -> dict[str, Any]:
-    """The JSON body that asks for the same product; not for files. Raises InvalidRequest and its kin."""
+    """The JSON body for the same product; not for files. Raises InvalidRequest and its subclasses."""
     return operands_of(form) | options_of(form)
 
 
 def options_of(form: MultiplyForm) -> dict[str, Any]:
-    """Those that are not as they are by default. Raises InvalidConfig."""
+    """The options that differ from their defaults. Raises InvalidConfig."""
     told: dict[str, Any] = {
         "kernel": "" if form.kernel == "auto" else form.kernel,
         "config": _config(form.config),
@@ -125,7 +125,7 @@ def options_of(form: MultiplyForm) -> dict[str, Any]:
 
 
 def operands_of(form: MultiplyForm) -> dict[str, Any]:
-    """As a JSON body has them. Raises InvalidRequest, InvalidMatrix."""
+    """The operands as in a JSON body. Raises InvalidRequest, InvalidMatrix."""
     if form.source == "pasted":
         rows = partial(rows_of, is_complex=form.is_complex)
         added = {"c": rows(form.c, "c")} if form.c.strip() else {}
@@ -157,7 +157,7 @@ def _whole(text: str, name: str, minimum: int) -> int:
 
 
 def _config(text: str) -> dict[str, int]:
-    """As in `block_m 64, block_n 64`. Raises InvalidConfig."""
+    """Parses a config such as `block_m 64, block_n 64`. Raises InvalidConfig."""
     config: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         if (match := _PARAMETER.fullmatch(part)) is None:

@@ -1,4 +1,4 @@
-"""`/ui/multiply`: a product by form, and the request that it stands for beside it."""
+"""`/ui/multiply`: a form for a product, next to the equivalent API request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ router = APIRouter(prefix="/ui/multiply", include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class KernelOption:
-    """A kernel that may be picked, or why it may not."""
+    """A kernel in the menu; if it cannot be chosen, with the reason."""
 
     name: str
     why_not: str | None
@@ -52,7 +52,9 @@ async def form(request: Request) -> Response:
 
 @router.post("")
 async def multiply(request: Request) -> Response:
-    """As POST /v1/matmul takes its bodies: in pieces, none of them whole in memory."""
+    """Handles the form. Reads the body in pieces, as POST /v1/matmul does, so large files are never entirely in
+    memory.
+    """
     check_origin(request.headers)
     media_type = media_type_of(request.headers.get("content-type"))
     if media_type != MULTIPART:
@@ -83,15 +85,18 @@ async def multiply(request: Request) -> Response:
 
 
 def _once(token: str, asked: MatmulInput) -> str | None:
-    """An Idempotency-Key for the page that was shown and what was asked on it: a second click finds the first's job,
-    while another product asked on the same page is another."""
+    """An Idempotency-Key from the page view and the request: a second click finds the first click's job, but another
+    request on the same page makes a new one.
+    """
     return f"form:{fingerprint(token, asked)}" if token else None
 
 
 async def _shown(
     request: Request, form: MultiplyForm, error: MatmulError | None = None, *, is_draft: bool = False
 ) -> Response:
-    """What was typed; where that is no request, the sentence and the error's status, unless it is still being typed."""
+    """The page with the values typed. If they are not a valid request, shows the error and its status, unless the user
+    is still typing.
+    """
     context = context_of(request)
     workers = await context.call(context.workers.now)
     asked = None
@@ -120,7 +125,7 @@ async def _shown(
 
 
 def _why_not(kernel: Kernel, workers: Sequence[WorkerInfo]) -> str | None:
-    """Why no live worker runs it now; None where one does."""
+    """Why no live worker runs the kernel now; None if one does."""
     if any(kernel.name in worker.kernels for worker in workers):
         return None
     if not workers:

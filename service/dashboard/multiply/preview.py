@@ -1,4 +1,4 @@
-"""What `/ui/multiply` does, as a command and as a program."""
+"""The request of `/ui/multiply` as a command and as a program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"[\w.-]+")
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Texts to be copied. They find an API key, where one is needed, in MATMUL_API_KEY."""
+    """Texts to be copied. If an API key is needed, they read it from MATMUL_API_KEY."""
 
     curl: str
     python: str
@@ -32,14 +32,14 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where to ask."""
+    """The service's address."""
 
     url: str
     asks_for_key: bool
 
 
 def preview(form: MultiplyForm, server: ServerAddress) -> Preview:
-    """Raises InvalidRequest and its kin for a form that asks for nothing that can be."""
+    """The preview of a form. Raises InvalidRequest and its subclasses for an invalid request."""
     options = options_of(form)
     parse_model(MatmulOptions, options)
     if form.source == "stored":
@@ -79,7 +79,7 @@ def _of_files(files: dict[str, str], options: dict[str, Any], server: ServerAddr
     ]
     media_type = f"{MULTIPART}; boundary=matmul-part"
     imports = ("json",) if options else ()
-    to = "product.npy" if "c" in files else "c.npy"  # which may be operand C's own name
+    to = "product.npy" if "c" in files else "c.npy"  # `c.npy` may be the name of operand C
     python = _python(server, "\n".join(lines), media_type, NPY, imports=imports, to=to)
     return Preview(_curl(server, [*parts, *_saved(NPY, to=to)]), python)
 
@@ -103,7 +103,7 @@ def _header(name: str, value: str) -> str:
 
 
 def _saved(accept: str, *, is_shown: bool = False, to: str = "") -> Sequence[str]:
-    """A product goes into a file, unless it is small enough to be read on the screen."""
+    """Whether the product is saved to a file; a small one is printed."""
     return () if is_shown else (_header("Accept", accept), f"-o {to or _product_file(accept)}")
 
 
@@ -112,7 +112,7 @@ def _product_file(accept: str) -> str:
 
 
 def _file_name(path: str) -> str:
-    """As curl's -F takes one."""
+    """A file name escaped for curl's -F."""
     return path if _PLAIN.fullmatch(path) else '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -123,7 +123,7 @@ def _literal(value: dict[str, Any]) -> str:
 def _python(
     server: ServerAddress, body: str, media_type: str, accept: str, *, imports: Sequence[str] = (), to: str = ""
 ) -> str:
-    """For the standard library alone."""
+    """A Python program that uses only the standard library."""
     modules = sorted({*imports, *(("os",) if server.asks_for_key else ()), "urllib.request"})
     headers = [f'    "Content-Type": "{media_type}",', f'    "Accept": "{accept}",', '    "Prefer": "wait=60",']
     if server.asks_for_key:

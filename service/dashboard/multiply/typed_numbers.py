@@ -1,4 +1,4 @@
-"""Numbers as they are typed into the form of `/ui/multiply`, as JSON has them."""
+"""Parses numbers typed into the form of `/ui/multiply`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _NAMED = ("NaN", "Infinity", "-Infinity")
 
 
 def rows_of(text: str, name: str, *, is_complex: bool = False) -> list[list[Any]]:
-    """Rows by lines, numbers by spaces or commas. Raises InvalidMatrix with the line of what is wrong."""
+    """Parses rows, one per line, with numbers separated by spaces or commas. Raises InvalidMatrix with the number of
+    the wrong line.
+    """
     rows: list[list[Any]] = []
     first = 0
     read = _complex if is_complex else _number
@@ -34,7 +36,7 @@ def rows_of(text: str, name: str, *, is_complex: bool = False) -> list[list[Any]
 
 
 def factor_of(text: str, name: str) -> int | float | list[int | float]:
-    """A number, or a complex one, as 1-2i. Raises InvalidRequest."""
+    """Parses a number, which may be complex, such as 1-2i. Raises InvalidRequest."""
     parts = parts_of(text)
     if parts is None or not all(math.isfinite(float(part)) for part in parts):
         raise InvalidRequest(f"{name} must be a number, such as 0.5, or 1-2i where the product is complex.", field=name)
@@ -42,7 +44,7 @@ def factor_of(text: str, name: str) -> int | float | list[int | float]:
 
 
 def parts_of(word: str) -> tuple[str, str] | None:
-    """The real and the imaginary part of what is written as 1, 2i, -i or 1.5-2e3i; None for what is no number. `j` is
+    """The real and imaginary part of a number such as 1, 2i, -i or 1.5-2e3i; None if it is not a number. `j` is
     an imaginary unit too."""
     if not word or len(word) > MAX_NUMBER:
         return None
@@ -56,7 +58,7 @@ def parts_of(word: str) -> tuple[str, str] | None:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Before the last sign that is not an exponent's."""
+    """Splits before the last sign that does not belong to an exponent."""
     signs = [at for at, character in enumerate(text) if character in "+-" and text[at - 1 : at] not in ("e", "E")]
     at = signs[-1] if signs else 0
     return text[:at], text[at:]

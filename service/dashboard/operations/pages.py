@@ -40,7 +40,9 @@ async def operations(request: Request) -> Response:
 
 @router.post(OPERATIONS)
 async def steer(request: Request) -> Response:
-    """One switch; then the page again. The audit log has this function's name and the address with what was done."""
+    """Pauses, resumes or drains, then redirects to the page. The audit log has this function's name, and the address
+    with the action.
+    """
     check_origin(request.headers)
     check_role(role_of(request), Role.OPERATOR)
     form = await read_form(request, limit_bytes=FORM_BYTES)

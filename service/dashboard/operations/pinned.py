@@ -41,7 +41,7 @@ async def _shown(request: Request, error: MatmulError | None = None) -> Response
 
 @router.post("")
 async def change_pin(request: Request) -> Response:
-    """Pins or unpins one; then back to its job's page, or to the list."""
+    """Pins or unpins a benchmark, then redirects to its job's page or to the list."""
     check_origin(request.headers)
     form = await read_form(request, limit_bytes=FORM_BYTES)
     what, job_id, back = (form.get(name, [""])[-1] for name in ("what", "job", "back"))
@@ -54,7 +54,7 @@ async def change_pin(request: Request) -> Response:
 
 @router.post("/import")
 async def import_pinned(request: Request) -> Response:
-    """To the results; back with a sentence where the file is none."""
+    """Imports a file and redirects to the results; an invalid file leads back with an error message."""
     check_origin(request.headers)
     context = context_of(request)
     try:

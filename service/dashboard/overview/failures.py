@@ -11,7 +11,7 @@ from jobs.ledger.interface import JobFilter, Ledger
 from jobs.models import Job
 from jobs.states import JobState
 
-MAX_FAILURES = 100  # newest, that are looked at
+MAX_FAILURES = 100  # newest failures examined
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,12 @@ class FailureGroup:
     type: str
     count: int
     newest: Job
-    detail: str  # of the newest
+    detail: str  # detail of the newest
     devices: str  # where they ran, in words
 
 
 def failures_of(ledger: Ledger, owner: str, window_s: float, now: datetime) -> Sequence[FailureGroup]:
-    """Of the owner's, the most frequent first. Raises StoreUnavailable."""
+    """The owner's failures by error, most frequent first. Raises StoreUnavailable."""
     since = now - timedelta(seconds=window_s)
     failed = ledger.list(JobFilter(owner, JobState.FAILED), limit=MAX_FAILURES).jobs
     recent = [job for job in failed if _ended(job) >= since]

@@ -1,4 +1,6 @@
-"""Health in words, each with a colour: what is well, what waits, what is wrong and what to do about it."""
+"""The service's health in sentences, each with a colour: what works, what waits, what is wrong and what to do about
+it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.interface import QueueDepth
 from service.dashboard.words import duration
 
-SLOW_S = 60.0  # a job that waits longer is told
+SLOW_S = 60.0  # a longer wait is reported
 
 LEVELS = ("good", "wait", "bad")
 HEADLINES = {"good": "All is well", "wait": "Running, with something to look at", "bad": "Something is wrong"}
@@ -17,7 +19,7 @@ HEADLINES = {"good": "All is well", "wait": "Running, with something to look at"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`level` is one of LEVELS. `leads`: where to look."""
+    """One sentence about health. `level` is one of LEVELS; `leads` is the page to look at."""
 
     level: str
     name: str
@@ -26,12 +28,12 @@ class Finding:
 
     @property
     def rank(self) -> int:
-        """What is wrong comes first."""
+        """The sort key: problems come first."""
         return LEVELS.index(self.level)
 
 
 def headline(findings: Sequence[Finding]) -> Finding:
-    """The worst of them in words."""
+    """The worst finding, in words."""
     worst = max((finding.level for finding in findings), key=LEVELS.index, default="good")
     return Finding(worst, "Health", HEADLINES[worst])
 

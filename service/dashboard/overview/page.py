@@ -1,4 +1,4 @@
-"""`/`: the control room. How it goes, what ran where, what fails and why, and what to do next."""
+"""`/`: the overview: health, what ran where, what failed and why, and what to do next."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What the overview shows, read in one trip to a worker thread."""
+    """The data of the overview, read in one worker-thread call."""
 
     workers: Sequence[WorkerInfo]  # those that take jobs
     findings: Sequence[Finding]
     depths: Mapping[str, QueueDepth]
     counts: Mapping[JobState, int]
     jobs: Sequence[JobRecord]
-    running: Mapping[str, JobRecord]  # the reader's own, that a worker runs now
+    running: Mapping[str, JobRecord]  # the reader's own jobs that are running
     samples: Sequence[Sample]
     timeline: Timeline
     failures: Sequence[FailureGroup]
@@ -71,7 +71,7 @@ def look(context: Context, owner: str, series: Series, now: datetime) -> Overvie
 
 
 def _usual(context: Context) -> Series:
-    """An hour, once there is something of it to see."""
+    """The default period: an hour, once there are data for it."""
     return USUAL if len(context.history.read(USUAL)) > 1 else FIRST
 
 

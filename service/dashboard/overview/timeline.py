@@ -13,8 +13,8 @@ from jobs.models import Job
 from jobs.states import JobState
 
 WIDTH = 1000.0
-MIN_WIDTH = 4.0  # so that a short job can be seen; shorter ones side by side become one block
-MAX_JOBS = 200  # newest of the reader's own, that are looked at
+MIN_WIDTH = 4.0  # so that a short job is visible; adjacent shorter jobs become one block
+MAX_JOBS = 200  # newest of the reader's own jobs that are examined
 MAX_ROWS = 16
 
 
@@ -33,7 +33,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What is drawn: one job, or several too short to be told apart."""
+    """A drawn block: one job, or several that are too short to be drawn separately."""
 
     spans: tuple[Span, ...]
     start: float
@@ -41,7 +41,7 @@ class Block:
 
     @property
     def state(self) -> str:
-        """The one that a reader should see first."""
+        """The most important state in the block."""
         states = {span.job.record.state for span in self.spans}
         order = (JobState.FAILED, JobState.RUNNING, JobState.CANCELLED)
         return next((state for state in order if state in states), JobState.SUCCEEDED).value
@@ -61,11 +61,11 @@ class TimelineRow:
 class Timeline:
     rows: tuple[TimelineRow, ...]
     spans: tuple[Span, ...]  # newest first
-    is_cut: bool  # there were more jobs than were looked at
+    is_cut: bool  # there were more jobs than were examined
 
 
 def timeline_of(ledger: Ledger, owner: str, workers: Sequence[WorkerInfo], window_s: float, now: datetime) -> Timeline:
-    """Of the owner's own jobs. Raises StoreUnavailable."""
+    """The timeline of the owner's own jobs. Raises StoreUnavailable."""
     since = now - timedelta(seconds=window_s)
     found = ledger.list(JobFilter(owner), limit=MAX_JOBS)
     running = ledger.list(JobFilter(owner, JobState.RUNNING), limit=MAX_ROWS)
@@ -77,7 +77,7 @@ def timeline_of(ledger: Ledger, owner: str, workers: Sequence[WorkerInfo], windo
 
 
 def _span(job: Job, now: datetime) -> Span | None:
-    """None of a job that no worker has had, or that waits for another attempt."""
+    """The span of a job; None if no worker has run it, or it waits for another attempt."""
     record = job.record
     if record.started_at is None or not job.worker or record.state is JobState.QUEUED:
         return None
@@ -87,7 +87,7 @@ def _span(job: Job, now: datetime) -> Span | None:
 def _rows(
     spans: Iterable[Span], workers: Sequence[WorkerInfo], since: datetime, window_s: float
 ) -> Iterable[TimelineRow]:
-    """Live workers first, by name; then those that are gone and had a job."""
+    """The rows: live workers by name, then dead workers that had a job."""
     by_worker: defaultdict[str, list[Span]] = defaultdict(list)
     for span in spans:
         by_worker[span.job.worker].append(span)

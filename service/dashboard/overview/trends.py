@@ -13,13 +13,15 @@ from service.dashboard.words import duration, figure
 
 WIDTH, HEIGHT, MARGIN = 600.0, 90.0, 5.0  # of a drawing, in its own units
 DASH = 6.0
-GAP_STEPS = 3  # so many steps without a sample break a line
+GAP_STEPS = 3  # this many steps without a sample interrupt a line
 WORDS = {"5m": "5 minutes", "1h": "hour", "24h": "24 hours"}
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """One quantity. `lines` are polylines as SVG has them, without what is not known; `bad` those of a second one."""
+    """One quantity. `lines` are SVG polylines, interrupted where values are unknown; `bad` are those of a second
+    quantity.
+    """
 
     name: str
     now: str  # in words
@@ -49,7 +51,7 @@ def series_of(name: str) -> Series:
 
 
 def rows_of(samples: Sequence[Sample], series: Series) -> Sequence[Row]:
-    """Rates are between two samples, so the first has none and is left out."""
+    """A row per step. Rates are computed between two samples, so the first sample gives no row."""
     return [_row(before, sample, series) for before, sample in pairwise(samples)]
 
 
@@ -64,7 +66,7 @@ def _row(before: Sample, sample: Sample, series: Series) -> Row:
 
 
 def _rate(before: float | None, after: float | None, seconds: float) -> float | None:
-    """None where it is not known, or the count began anew."""
+    """The rate; None if it is unknown, or the counter was reset."""
     return None if before is None or after is None or after < before else (after - before) / seconds
 
 
@@ -75,7 +77,7 @@ def _rate_words(value: float) -> str:
 
 
 def trends_of(rows: Sequence[Row], series: Series, until: datetime) -> Sequence[Trend]:
-    """Of the quantities that anything is known of."""
+    """The trends of all quantities with known values."""
     return list(_trends(rows, series, until))
 
 
@@ -131,6 +133,6 @@ def _lines(
 
 
 def _dash(point: str) -> Sequence[str]:
-    """One point alone is no line; so that it is seen it has some length."""
+    """A short dash for a single point, which would not be visible as a line."""
     x, y = point.split(",")
     return f"{float(x) - DASH:.1f},{y}", point

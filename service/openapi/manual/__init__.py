@@ -1,1 +1,1 @@
-"""What the OpenAPI document says of each route, by hand: media types, headers, every error, units, examples."""
+"""The hand-written part of the OpenAPI document: media types, headers, errors, units and examples of each route."""

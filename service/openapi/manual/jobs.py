@@ -37,7 +37,7 @@ JobId = Annotated[str, Path(description="Id of the job.", examples=[JOB_ID])]
 
 
 class JobList(Strict):
-    """A page of jobs."""
+    """One page of a list of jobs."""
 
     jobs: tuple[JobRecord, ...] = Field(description="Newest first; a key's own jobs only.")
     next: str | None = Field(description="`cursor` of the following page; null at the end.", examples=["ajEyMw"])

@@ -78,7 +78,7 @@ class MatmulReply(Strict):
 
 
 class JobReply(Strict):
-    """A job that is not at its end."""
+    """A job that has not ended."""
 
     job: JobRecord = Field(description="The job as it was recorded.")
 

@@ -32,7 +32,7 @@ JOB_ID = "job_0123456789abcdef0123456789abcdef"
 MATRIX_ID = "5f2b51ca1b0d8c6f9bd7d5b1f1e9a9a0c6b7f2d3e4f5061728394a5b6c7d8e9f"
 REQUEST_ID = "8a1f0c2be47d9350"
 
-MODELS: dict[str, type[Any]] = {}  # what `ref` was asked for; becomes components.schemas
+MODELS: dict[str, type[Any]] = {}  # models that were passed to `ref`; they become components.schemas
 
 
 class ProblemDocument(BaseModel):
@@ -142,7 +142,7 @@ def json_answer(model: type[Any], description: str, *headers: str) -> Piece:
 
 
 def no_answer(description: str, *headers: str) -> Piece:
-    """One without a body."""
+    """A response without a body."""
     return {"description": description, "headers": headers_out(*headers)}
 
 
@@ -152,7 +152,7 @@ def binary(types: Iterable[str]) -> Piece:
 
 
 def problems(*classes: type[MatmulError], needs_key: bool = True, reads_store: bool = True) -> dict[int | str, Piece]:
-    """Responses for these errors, by status: every type of problem is listed."""
+    """Responses for these errors, by status, each listing its types of problem."""
     more: list[type[MatmulError]] = [
         *([Unauthenticated, Forbidden, TooManyAttempts] if needs_key else []),
         *([StoreUnavailable] if reads_store else []),
@@ -192,4 +192,4 @@ def _example(cls: type[MatmulError]) -> Piece:
 
 NEGOTIATED = (NotAcceptable,)
 CONDITIONAL = (PreconditionFailed,)
-KEYS = (InvalidHeader, IdempotencyKeyInUse, IdempotencyKeyReused)  # where a request may have an Idempotency-Key
+KEYS = (InvalidHeader, IdempotencyKeyInUse, IdempotencyKeyReused)  # errors of requests that accept an Idempotency-Key

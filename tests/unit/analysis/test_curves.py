@@ -105,7 +105,7 @@ def best_of_report_002() -> dict[int, tuple[str, tuple[str, ...]]]:
 
 
 def test_the_best_shapes_of_report_002() -> None:
-    """As its table of peaks has them."""
+    """As in its table of peaks."""
     assert {n: label for n, (label, _) in best_of_report_002().items()} == {
         256: "bx=16, by=16, tile 48×48×128",
         257: "bx=16, by=16, tile 48×48×128",
@@ -150,7 +150,7 @@ def test_one_config_alone_has_no_second() -> None:
 
 
 def test_lines_of_a_plot_join_products_of_one_form() -> None:
-    """Of as many operations, but not of one shape: a line would go straight up between them."""
+    """Products with equal operations but different shapes are not joined: the line between them would be vertical."""
     shapes = [(64, 64, 64), (128, 128, 128), (16, 128, 128), (128, 16, 128), (16, 256, 256)]
     points = [made(kernel="naive", m=m, n=n, k=k, gflops=1.0) for m, n, k in shapes]
     (whole,) = curves(points)

@@ -1,4 +1,4 @@
-"""How much a benchmark is, told before it runs: counts that hold, and a guess that moves as it should."""
+"""The size of a benchmark before it runs: exact counts, and a time estimate that varies as it should."""
 
 from __future__ import annotations
 

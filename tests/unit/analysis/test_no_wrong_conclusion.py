@@ -53,7 +53,7 @@ def grade() -> Results:
 
 
 def slowed(case: CaseResult, factor: float, **planted: Any) -> CaseResult:
-    """As it would have been measured so many times slower, with what is planted."""
+    """The case as if measured `times` slower, with the planted differences."""
     assert case.kernel_ms and case.gflops and case.time_us
     times = case.time_us.model_copy(update={name: value * factor for name, value in case.time_us.model_dump().items()})
     rounds = tuple(one.model_copy(update={"kernel_ms": (one.kernel_ms or 0) * factor}) for one in case.rounds)

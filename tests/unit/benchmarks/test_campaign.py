@@ -31,14 +31,14 @@ def empty() -> Result:
 
 
 class Blind(MadeOnCpu):
-    """As if there were no check."""
+    """A check that accepts everything."""
 
     def passes(self, c: Array, rng: np.random.Generator) -> bool:
         return True
 
 
 class Strict(MadeOnCpu):
-    """As if the check knew every bit."""
+    """A check that rejects every differing bit."""
 
     def passes(self, c: Array, rng: np.random.Generator) -> bool:
         return c.tobytes() == self.c.tobytes()

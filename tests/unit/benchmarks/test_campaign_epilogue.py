@@ -59,7 +59,7 @@ def differs(one: Array, other: Array, scene: Scene) -> bool:
 
 
 def test_every_fault_after_the_product_is_caught() -> None:
-    """Of every kind, to the last bit: nothing passes by being small."""
+    """Faults of every kind, down to the last bit: none passes because it is small."""
     caught = dict.fromkeys((name for name, fault in FAULTS.items() if fault.stage == "product"), 0)
     for number in range(SCENES):
         drawn = accumulated(number)

@@ -152,7 +152,7 @@ def test_of_a_kernel_s_configs_the_fastest_is_ranked_that_is_as_exact_as_the_lib
 
 @pytest.mark.parametrize(("min_products", "became"), [(6, 6.5e-7), (8, 6.7e-7)])
 def test_of_two_runs_the_newer_counts(min_products: int, became: float) -> None:
-    """Of each config, whichever file comes first: a kernel may have become more exact, or less; and slower."""
+    """The newer run counts for each config, whichever file comes first: accuracy and speed may have changed."""
     earlier = {"created_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:01.5Z"}
     later = {"created_at": "2025-12-31T00:00:00Z", "finished_at": "2026-01-01T00:00:02Z"}
     was = 13.2e-7 - became

@@ -31,7 +31,7 @@ near = st.integers(4080, 4110)  # two of them make a number that float32 may not
 
 
 class Kept:
-    """An upload whose elements stay at hand."""
+    """An upload that keeps its elements."""
 
     def __init__(self, header: MatrixHeader) -> None:
         self.header = header
@@ -99,7 +99,7 @@ def largest_of(*lists: list[Any]) -> int:
 
 
 def bound_of(a: list[Any], b: list[Any]) -> int:
-    """What sums of magnitudes do not exceed, however the elements lie: float32 is kept where this is small."""
+    """An upper bound on sums of magnitudes for any layout of elements: float32 is kept if it is small."""
     rows: int = max(sum(map(abs, row)) for row in a)
     columns: int = max(sum(map(abs, column)) for column in zip(*b, strict=True))
     return min(rows * largest_of(b), largest_of(a) * columns)

@@ -49,7 +49,7 @@ class SlowReader(Reader[int]):
 
 
 class OpenUploads:
-    """As one that has begun to store a matrix."""
+    """Behaves like uploads of which one has begun to store a matrix."""
 
     is_open = True
 

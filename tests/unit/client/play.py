@@ -15,7 +15,7 @@ CUT, NOT_SENT = Cut("broken off", may_have_arrived=True), Cut("refused", may_hav
 
 
 class Clock:
-    """Stands still but for the pauses."""
+    """A clock that advances only during pauses."""
 
     now = 100.0
 

@@ -1,4 +1,4 @@
-"""What Ctrl-C says of the job that it cancels: what came of it, not what was meant."""
+"""The message of Ctrl-C about the job that it cancels: the actual result, not the intention."""
 
 from __future__ import annotations
 

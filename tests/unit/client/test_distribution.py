@@ -1,4 +1,4 @@
-"""What people install: a wheel that works outside the checkout, on few packages, and is loaded fast."""
+"""The distributed wheel: it works outside the checkout, needs few packages, and is imported fast."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_sums_decide_between_int32_and_float64() -> None:
 
 
 def test_with_factors_or_stored_operands_they_are_float64() -> None:
-    """What they are multiplied or added with is not known."""
+    """The other terms are unknown."""
     assert types(full(1, np.int64), is_plain=False) == {"float64"}
     with pytest.raises(InvalidOperand, match="float64 does not hold exactly"):
         arrays(full((1 << 53) + 1, np.int64), is_plain=False)

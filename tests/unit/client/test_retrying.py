@@ -1,4 +1,4 @@
-"""What the client asks again, when, and under which key."""
+"""Which requests the client retries, when, and with which Idempotency-Key."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_service_that_never_answered_is_given_up_soon() -> None:
 
 
 def test_no_pause_outlasts_the_deadline() -> None:
-    """Who cannot be answered in time is told why, and not kept waiting first."""
+    """If no answer is possible in time, the error comes at once, not after a pause."""
     played = Played([problem(429, "quota_exceeded", retry_after_s=30)], timeout_s=10)
     with pytest.raises(Busy) as caught:
         played.run(exchange(played.call, ASK))
@@ -129,7 +129,7 @@ def test_a_call_that_is_given_up_cancels_its_job() -> None:
 
 
 def test_a_job_whose_id_never_came_is_asked_for_by_its_key() -> None:
-    """As where the deadline passes inside the first request."""
+    """For example if the deadline passes during the first request."""
     given_up = Played([])
     flow = products.multiply(given_up.call, A, A, {})
     first = flow.send(None)

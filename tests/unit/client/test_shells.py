@@ -58,7 +58,7 @@ def test_an_event_loop_runs_on_and_a_cancel_is_obeyed() -> None:
 
 
 def test_without_retries_a_cut_is_told() -> None:
-    """Nothing is asked again: without a key it would be another job."""
+    """Nothing is retried: without a key a retry would make another job."""
     told = pytest.raises(Unreachable, match="broke off")
     with scripted(HALF, WHOLE) as server, Client(server.url, max_retries=0) as mm, told:
         mm.matmul(A, A)

@@ -1,4 +1,4 @@
-"""What follows from a comparison, in a sentence."""
+"""The conclusion of a comparison, in a sentence."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def missing(name: str, records: Iterator[PublishedRecord]) -> set[tuple[str | No
 
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("device", [CPU, H200], ids=["cpu", "gpu"])
-def test_it_is_sound_and_within_bounds(name: str, device: DeviceInfo) -> None:
+def test_each_preset_is_valid_and_within_limits(name: str, device: DeviceInfo) -> None:
     spec, limits = spec_of(name, device), Settings()
     check_named(spec)
     found = plan(spec, device)

@@ -23,7 +23,7 @@ def test_it_is_the_sha256_of_all_pieces(size: int) -> None:
     assert taken.hexdigest() == hashlib.sha256(b"begin" + DATA).hexdigest()
 
 
-def test_it_can_be_asked_for_in_between() -> None:
+def test_hexdigest_can_be_called_before_the_end() -> None:
     taken = content_hasher("float32", (2, 3))
     begin = b"float32:2x3\n"
     assert taken.hexdigest() == hashlib.sha256(begin).hexdigest()
@@ -43,7 +43,7 @@ def test_a_buffer_may_be_used_again(size: int) -> None:
     assert taken.hexdigest() == expected.hexdigest()
 
 
-def test_who_brings_the_bytes_goes_on_while_they_are_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_update_returns_while_earlier_bytes_are_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
     go_on, threads, take = Event(), [], ContentHash._take
 
     def slow_take(self: ContentHash, pieces: list[bytes | bytearray | memoryview]) -> None:
@@ -60,7 +60,7 @@ def test_who_brings_the_bytes_goes_on_while_they_are_hashed(monkeypatch: pytest.
     assert threads[0] is not current_thread()
 
 
-def test_what_goes_wrong_in_the_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_the_hashing_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(self: ContentHash, pieces: list[bytes | bytearray | memoryview]) -> None:
         raise MemoryError
 

@@ -22,7 +22,7 @@ def some_bytes(size: int, seed: int = 0) -> bytes:
 
 
 def by_definition(data: bytes) -> int:
-    """Written down apart from the code under test."""
+    """An independent definition, separate from the code under test."""
     count = max(1, len(data) // PART)
     ends = [PART * (i + 1) for i in range(count - 1)] + [len(data)]
     parts = [xxh3_64_intdigest(data[PART * i : end]) for i, end in enumerate(ends)]

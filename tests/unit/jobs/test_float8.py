@@ -104,7 +104,7 @@ def test_the_cpu_and_the_library_take_it() -> None:
 
 
 @pytest.mark.parametrize(("promote", "library"), [(0, "cublas_fp8_fast"), (1, "cublas")])
-def test_it_is_held_against_the_library_that_sums_as_it_does(promote: int, library: str) -> None:
+def test_fp8_baseline_is_the_library_kernel_with_the_same_accumulation(promote: int, library: str) -> None:
     asked = {"kernel": "hopper_fp8", "configs": [{"promote": promote}]}
     spec = BenchmarkSpec.model_validate({"kernels": [asked], "shapes": [4096], "dtypes": ["float8_e4m3"]})
     baseline, case = expand(spec, H200_INFO)

@@ -53,7 +53,7 @@ def test_numpy_reads_what_is_written(dtype: DTypeName, shape: tuple[int, ...]) -
     np.testing.assert_array_equal(read, expected)
 
 
-def test_what_numpy_has_not_is_not_written() -> None:
+def test_a_type_that_numpy_lacks_is_not_written() -> None:
     with pytest.raises(UnsupportedDType, match="application/x-safetensors"):
         npy_header("bfloat16", (2, 2))
 
@@ -151,7 +151,9 @@ def test_too_few_and_too_many_bytes(order: str) -> None:
 
 
 def test_python_2_and_other_spellings() -> None:
-    """What other programs write, and numpy reads: long integers, double quotes, any spacing, any order of keys."""
+    """Variants that other programs write and numpy reads: long integers, double quotes, any spacing, any order of
+    keys.
+    """
     text = "{ \"shape\":(2L,3L),\n'fortran_order' : False ,\"descr\":'|i1'}  \n"
     ((header, sink),) = parse(NpyParser, npy(text, b"abcdef")).opened
     assert header == MatrixHeader("int8", (2, 3))

@@ -151,7 +151,7 @@ def test_widening_is_exact_and_narrowing_undoes_it() -> None:
 
 
 def test_every_nan_stays_one() -> None:
-    """Those too that rounding up would carry into infinity, or past the sign."""
+    """Including NaNs that rounding up would carry into infinity, or into the sign."""
     nans = np.array([0x7F800001, 0x7F808000, 0x7FFFFFFF, 0xFF800001, 0xFFFFFFFF], np.uint32).view(np.float32)
     assert np.isnan(widen(narrow(nans))).all()
 

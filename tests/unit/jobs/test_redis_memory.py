@@ -10,7 +10,7 @@ from jobs.redis.persistence import memory_of
 from jobs.settings import GIB, Settings
 
 
-def test_it_is_a_share_of_the_machine_or_what_is_set() -> None:
+def test_redis_memory_is_a_share_of_the_machine_or_the_setting() -> None:
     assert memory_options(Settings(redis_bytes=GIB)) == (f"maxmemory {GIB}",)
     assert memory_options(Settings()) == (f"maxmemory {max(machine_bytes() // SHARE, MIN_BYTES)}",)
 

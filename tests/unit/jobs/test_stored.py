@@ -1,4 +1,4 @@
-"""What two versions must agree on: a change that breaks one of these tests breaks a rolling upgrade."""
+"""The agreements between two versions: a change that breaks one of these tests breaks a rolling upgrade."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is compiled before anyone asks for it."""
+"""Kernels that are compiled ahead of time."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_a_kernel_that_the_device_does_not_run_gives_way(chosen: Chosen) -> None
     assert chosen(entry(1024, rows=rows), device=old).kernel.name == "cublas"
 
 
-def test_of_a_shape_that_was_not_measured_is_told_what_the_choice_rests_on(chosen: Chosen) -> None:
+def test_the_reason_for_an_unmeasured_shape_names_its_evidence(chosen: Chosen) -> None:
     entries = [entry(n, rows=[row("pipelined", 150.0, WARPS), row("cublas", 100.0)]) for n in (512, 1024)]
     found = chosen(*entries, problem=Problem(1000, 1000, 1000, "float32"))
     assert found.kernel.name == "pipelined"
@@ -150,7 +150,7 @@ def test_where_nothing_near_was_measured_preference_decides(chosen: Chosen) -> N
     assert chosen(fast, device=DeviceTraits("gpu", (8, 0), 166912, 108, "Another")).kernel.name == "cublas"
 
 
-def test_another_model_of_the_same_compute_capability_is_told(chosen: Chosen) -> None:
+def test_the_reason_names_another_model_of_the_same_compute_capability(chosen: Chosen) -> None:
     found = chosen(entry(1024), device=DeviceTraits("gpu", (9, 0), 232448, 114, "NVIDIA H100 PCIe"))
     assert found.why == (
         "auto: of the kernels measured on a Test GPU at 1024×1024×1024 cublas alone fits here (100 GFLOPS); "
@@ -158,7 +158,7 @@ def test_another_model_of_the_same_compute_capability_is_told(chosen: Chosen) ->
     )
 
 
-def test_batches_are_told(chosen: Chosen) -> None:
+def test_the_reason_mentions_batches(chosen: Chosen) -> None:
     problem = Problem(256, 256, 256, "float32", 16, a_batched=True, b_batched=True)
     assert "at 256×256×256 in batches of 16 " in chosen(entry(256, batch=16), problem=problem).why
 
@@ -255,7 +255,7 @@ def test_it_may_have_been_less_exact_at_one_of_the_nearest_shapes_and_not_at_two
 
 
 @pytest.mark.parametrize(("m", "kernel"), [(63, "fp32_emulated"), (65, "cublas")])
-def test_what_it_was_off_by_without_digits_says_nothing_of_digits(chosen: Chosen, m: int, kernel: str) -> None:
+def test_errors_without_digits_do_not_count_for_digits(chosen: Chosen, m: int, kernel: str) -> None:
     """With a side below 64 it multiplies on CUDA cores."""
     near, thin = replace(tried(2048, 0.5), m=250), [replace(tried(2048, 3.0), m=m, k=k) for k in (2048, 2000)]
     assert chosen(near, *thin, problem=Problem(300, 2048, 2048, "float32")).kernel.name == kernel

@@ -1,4 +1,4 @@
-"""Which rows and columns of a product are left to a function apart, and when that is worth it."""
+"""Which rows and columns of a product are left to a separate edge function, and when that is worthwhile."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_what_it_costs_follows_what_it_reads() -> None:
 
 
 @pytest.mark.parametrize("kernel", WITH_EDGE, ids=lambda kernel: kernel.name)
-def test_one_row_too_many_goes_apart_where_it_saves_a_wave(kernel: CudaKernel) -> None:
+def test_an_edge_row_is_computed_separately_if_that_saves_a_wave(kernel: CudaKernel) -> None:
     dtype = kernel.dtypes[0]
     config = kernel.resolve_config(problem=Problem(2049, 2049, 2049, dtype), device=H200)
     assert config["edge"] == MAX_EDGE
@@ -91,7 +91,7 @@ def test_tiles_are_as_wide_as_fills_the_waves() -> None:
     assert kernel.resolve_config({"block_n": 128}, Problem(4096, 4096, 64, "bfloat16"), H200)["block_n"] == 128
 
 
-def test_a_free_wave_is_better_than_a_function_apart() -> None:
+def test_no_separate_edge_function_if_the_wave_has_room() -> None:
     """At 1,025 most multiprocessors have nothing to do: they take the thin tiles."""
     config = our("hopper_tf32").resolve_config(problem=Problem(1025, 1025, 1025, "float32"), device=H200)
     assert config["edge"] == 0

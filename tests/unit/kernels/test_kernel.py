@@ -1,4 +1,4 @@
-"""What an entry of the catalogue comes to: its configs, its defaults, and what fits a device."""
+"""Catalogue entries: their configs, their defaults, and what fits a device."""
 
 from __future__ import annotations
 

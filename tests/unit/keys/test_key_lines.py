@@ -61,7 +61,7 @@ def test_a_line_says_role_expiry_and_limits() -> None:
     ],
 )
 def test_a_wrong_option_is_refused(options: str, words: str) -> None:
-    """What is misspelt would else be a key without that bound."""
+    """Otherwise a misspelt option would give a key without that limit."""
     with pytest.raises(InvalidSettings, match=words):
         parse_lines([f"abc:{HASH}:alice:{options}"])
 

@@ -38,7 +38,7 @@ def test_ranges_over_one_connection() -> None:
         assert (server.connections, server.library_asked) == (1, 0)
 
 
-def test_what_came_is_told_piece_by_piece() -> None:
+def test_received_bytes_are_reported_piece_by_piece() -> None:
     buffer = memoryview(bytearray(len(LARGE)))
     with serving(LARGE) as server:
         for got in RangeReader(5, 5).pieces(f"{server.url}/key", 0, buffer, len(LARGE)):
@@ -47,7 +47,7 @@ def test_what_came_is_told_piece_by_piece() -> None:
         assert got == len(LARGE)
 
 
-def test_what_came_with_its_head_is_told_too() -> None:
+def test_bytes_received_with_the_head_are_reported_too() -> None:
     buffer = memoryview(bytearray(50))
     with serving(CONTENT) as server:
         assert list(RangeReader(5, 5).pieces(f"{server.url}/key", 7, buffer, len(CONTENT))) == [50]

@@ -83,7 +83,7 @@ def test_what_is_not_flat_is_found(more: dict[str, int]) -> None:
     assert judge(samples(lambda _: 90, **more), 120.0).growing
 
 
-def test_a_process_that_was_replaced_is_told() -> None:
+def test_a_replaced_process_is_reported() -> None:
     assert judge(samples(lambda _: 90, gone_after=400.0), 120.0).ended == ["API"]
 
 

@@ -22,7 +22,7 @@ def run(cancels: Counter[tuple[str, bool]]) -> dict[str, Any]:
     return found(Played(cancels=cancels))
 
 
-def test_what_was_played_is_told(tmp_path: Path) -> None:
+def test_the_table_describes_the_runs(tmp_path: Path) -> None:
     record = RunsRecord(tmp_path / "machine.json")
     for seed in (4, 5):
         played = Played(lives=3, looks=1503, left_to_others=7, calls=Counter({("cancel", True): 8}), cancels=CANCELS)

@@ -1,4 +1,4 @@
-"""What callers say in headers: Accept, Prefer, Range, If-Match, If-None-Match."""
+"""Parsing of request headers: Accept, Prefer, Range, If-Match, If-None-Match."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_a_named_kernel_goes_where_it_is_served() -> None:
         assert choose_queue(options, plan(options, (2, 2), (2, 2)), [CPU, GPU]) == queue
 
 
-def test_no_one_to_do_it() -> None:
+def test_no_worker_for_the_product() -> None:
     with pytest.raises(NoWorkers):
         choose_queue(MatmulOptions(), AUTO, [])
     naive = MatmulOptions(kernel="naive")

@@ -1,4 +1,4 @@
-"""What is installed for a driver, and when it is installed again."""
+"""Which packages are installed for a driver, and when they are reinstalled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What is tracked holds no secret, what is shipped is listed whole, and a lost network is no vulnerability."""
+"""Tracked files contain no secrets, shipped packages are listed completely, and a missing network is not reported as a
+vulnerability.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ TRACE = RequestTrace(f"00-{'a' * 32}-{'b' * 16}-01", "req-1", "rojo=1, congo=t61
 
 
 @pytest.mark.parametrize("trace", [TRACE, RequestTrace(TRACE.traceparent, "x")])
-def test_what_is_kept_reads_back(trace: RequestTrace) -> None:
+def test_a_stored_trace_reads_back(trace: RequestTrace) -> None:
     assert RequestTrace.read(str(trace)) == trace
 
 
@@ -23,6 +23,6 @@ def test_its_parts() -> None:
 @pytest.mark.parametrize(
     "stored", ["", "x", str(TRACE)[:54], TRACE.traceparent, f"0{TRACE}", f"01{str(TRACE)[2:]}", str(TRACE).upper()]
 )
-def test_what_is_nothing_of_ours_is_no_trace(stored: str) -> None:
+def test_other_text_is_not_a_trace(stored: str) -> None:
     assert RequestTrace.read(stored) is None
     assert log_fields(stored) == {}

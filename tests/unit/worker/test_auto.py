@@ -98,7 +98,7 @@ def test_the_oldest_shapes_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) 
     assert again[0] is first[2] and again[1] is first[1] and again[2] is not first[0]
 
 
-def test_what_no_kernel_takes_is_told() -> None:
+def test_a_product_without_a_kernel_is_an_error() -> None:
     choices = AutoChoices(Lazy())
     with pytest.raises(NoKernelError):
         choices.choose(Problem(8, 8, 8, "float32"), "exact")

@@ -27,6 +27,6 @@ def test_a_kernel_follows_if_and_only_if_it_waits() -> None:
     assert {"hopper_fp32", "hopper_tf32", "hopper_fp8"} <= following
 
 
-def test_what_it_follows_lets_it_begin_and_a_border_waits_for_its_kernel() -> None:
+def test_predecessors_release_dependents_and_the_edge_waits_for_its_kernel() -> None:
     assert all(says(transpose_program(itemsize), LETS) for itemsize in (1, 2, 4))
     assert says(edge_program(Problem(9, 9, 9, "float32"), 1, narrow=True), WAITS)

@@ -111,7 +111,7 @@ def test_matrices_under_way_have_a_bound_and_a_larger_job_goes_alone() -> None:
     assert entered[2].is_set()
 
 
-def test_who_waits_for_room_or_cores_may_be_called_off() -> None:
+def test_waiting_for_room_or_cores_can_be_cancelled() -> None:
     room, lock = Room(100), CancellableLock()
 
     def called_off() -> None:

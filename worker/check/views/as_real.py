@@ -1,4 +1,4 @@
-"""A complex product as the real one that it is, so that one check serves both (`Problem.as_real`).
+"""A complex product as the equivalent real product, so that one check serves both (`Problem.as_real`).
 
 A row of A, (Re aᵢ₁, Im aᵢ₁, Re aᵢ₂, …), and a row of C are as they are stored. Each element b = r + is of B becomes the
 2×2 block of its multiplication,
@@ -6,9 +6,9 @@ A row of A, (Re aᵢ₁, Im aᵢ₁, Re aᵢ₂, …), and a row of C are as the
     r   s
     −s  r
 
-so that each part of each element of C is a sum of 2k real terms, which is what its class's bound is about. Conjugates
-are signs of these blocks: that of B negates s, that of A the second row. No copy is kept of B: blocks of it are made
-where they are read.
+so that each part of each element of C is a sum of 2k real terms, to which its class's bound applies. Conjugates change
+signs in these blocks: that of B negates s, that of A the second row. B is not copied as a whole: its blocks are made
+when they are read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def real_view(elements: Array) -> Array:
 
 
 def signs_of(problem: Problem) -> Signs:
-    """Of the blocks that elements of B become."""
+    """The signs of the blocks that elements of B become."""
     of_a, of_b = (-1 if conjugated else 1 for conjugated in (problem.conjugate_a, problem.conjugate_b))
     return (1, of_b), (-of_a * of_b, of_a)
 

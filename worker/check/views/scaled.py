@@ -1,7 +1,8 @@
-"""An 8-bit operand with block scales, as the check reads it: the numbers that its elements stand for.
+"""An 8-bit operand with block scales, as the check reads it: its dequantised values.
 
 Single elements are exact in float64. Blocks of them are rounded to float32, once each, which the bound of a product
-with scales allows for (`kernels/model/accuracy.py`). No copy is kept: blocks are made where they are read.
+with scales allows for (`kernels/model/accuracy.py`). The matrix is not copied as a whole: its blocks are made when they
+are read.
 """
 
 from __future__ import annotations

@@ -20,14 +20,14 @@ DEPTH = 1 << (53 - 2 * SLICE_BITS)  # steps of k that are summed in float64
 
 
 def exponents_of(lines: Array) -> Array:
-    """Of lines (lines, steps)."""
+    """The exponents of lines, given as an array (lines, steps)."""
     peaks = np.maximum(lines.max(axis=1, initial=0.0), -lines.min(axis=1, initial=0.0))
     exponents: Array = np.frexp(peaks)[1].astype(np.int64)
     return exponents
 
 
 class Slices:
-    """Of some lines (lines, steps), finite, in float64; steps are at most DEPTH."""
+    """The slices of lines (lines, steps) of finite float64 numbers, with at most DEPTH steps."""
 
     def __init__(self, lines: Array, exponents: Array, limit: int) -> None:
         """`limit`: at most so many are cut. What is left then is only counted."""

@@ -1,9 +1,8 @@
-"""Compiles what workers are likely to load, for the GPUs of this machine or for the architectures that are named.
+"""Compiles the kernels that workers are likely to load, for the GPUs of this machine or for the given architectures.
 
 python -m worker.cuda.ahead [--directory DIRECTORY] [--kernels KERNEL …] [ARCHITECTURE …]
 
-No GPU is needed to compile. What is there already is not compiled again. Other processes go first: it runs at the
-lowest priority, on all cores.
+No GPU is needed to compile. Existing binaries are not compiled again. It runs on all cores at the lowest priority.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def _filled(arch: str, directory: Path, shipped: Path | None, kernels: Sequence[str]) -> int:
-    """Says what became of one architecture; 0 where all is there."""
+    """Fills the cache for one architecture and prints the result; 0 if all kernels are compiled."""
     major, minor = capability_of(arch)
     programs = programs_ahead(traits_of(arch), kernels)
     files = KernelFiles(directory, arch_for(10 * major + minor), shipped)
@@ -73,7 +72,7 @@ def _filled(arch: str, directory: Path, shipped: Path | None, kernels: Sequence[
 
 
 def compile_all(programs: Iterable[Program], files: KernelFiles) -> int:
-    """On all cores, in this order; how many failed, which the log explains."""
+    """Compiles on all cores, in this order; returns the number of failures, which are logged."""
 
     def compiled(program: Program) -> bool:
         with suppress(KernelUnavailable):

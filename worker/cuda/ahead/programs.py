@@ -1,4 +1,6 @@
-"""What a worker on a GPU of some architecture is likely to load: all that is worth compiling before there is one."""
+"""The programs that a worker on a GPU of some architecture is likely to load, and that are worth compiling ahead of
+time.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def capability_of(arch: str) -> tuple[int, int]:
 
 
 def traits_of(arch: str) -> DeviceTraits:
-    """Of a model with that architecture: one that was measured, where there is one. Raises ValueError."""
+    """Traits of a GPU model with that architecture, preferably one that was measured. Raises ValueError."""
     capability = capability_of(arch)
     nearest = max(
         (known for known in ARCHITECTURES.values() if known.compute_capability <= capability),
@@ -61,7 +63,7 @@ def traits_of(arch: str) -> DeviceTraits:
 
 
 def programs_ahead(traits: DeviceTraits, kernels: Collection[str] = ()) -> list[Program]:
-    """Each once, what the first products need first. With `kernels` only what these launch."""
+    """The programs, each once, those needed first at the front. With `kernels`, only what these launch."""
     likely = (
         program
         for choice, problem in likely_products(traits)

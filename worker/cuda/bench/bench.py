@@ -39,8 +39,9 @@ Put = Callable[[OperandSet], None]  # puts one product of a set on the current s
 
 
 class CudaBench(Bench):
-    """Operands are made when it is. `sets[0]` is what is checked; a cold sample of several launches uses copies too,
-    and ends on the first."""
+    """Its operands are created with it. `sets[0]` is checked; a cold sample of several launches also uses copies of it,
+    and ends with the first set.
+    """
 
     def __init__(
         self, compiler: Compiler, cublas: Cublas, device: DeviceInfo, problem: Problem, data: DataSpec
@@ -79,7 +80,7 @@ class CudaBench(Bench):
         return CudaPrepared(self, case, put, figures, compile_ms)
 
     def _composed(self, case: Case, kernel: ComposedKernel) -> CudaPrepared:
-        """What the real product's operands take is kept for each set."""
+        """Prepares a composed complex product; the memory of its real operands is kept for each set."""
         kernels = PreparedKernels(self._compiler)
         products = ComplexProducts(self._compiler, kernels, self._cublas, self._device.traits)
         launchers: dict[int, Callable[[], None]] = {}
@@ -108,7 +109,7 @@ class CudaBench(Bench):
         return CudaPrepared(self, case, put, LaunchFigures(), compile_ms=0.0)
 
     def sampled(self, case: Case, put: Put, reps: int, cache: CacheState) -> Sample:
-        """Of a prepared kernel. The last launch writes the product that is checked."""
+        """Samples a prepared kernel. The last launch writes the product that is checked."""
         self._last = case
         reps = min(reps, MAX_LAUNCHES)
         count = rotating_sets(self._sets[0].bytes, self._device.l2_bytes, reps) if cache == "cold" else 1
@@ -126,7 +127,7 @@ class CudaBench(Bench):
 
     @device_faults()
     def errors_vs_float64(self) -> ProductErrors | None:
-        """Of the first product of a batch."""
+        """The errors of the first product of a batch."""
         if DTYPES[self._problem.dtype].is_integer:
             return None
         return Reference(*self._as_real()).errors()
@@ -166,7 +167,7 @@ class CudaBench(Bench):
 
 
 class CudaPrepared(Prepared):
-    """Good as long as its bench is."""
+    """A prepared kernel, valid as long as its bench."""
 
     def __init__(self, bench: CudaBench, case: Case, put: Put, figures: LaunchFigures, compile_ms: float) -> None:
         self._bench, self._case, self.put = bench, case, put

@@ -33,9 +33,9 @@ from worker.device.bench import Sample
 SAMPLES = 15
 WARM_UP_S = 0.1
 SAMPLE_US = 500.0  # least length of a sample
-L2S = 4  # arrays of the memory's roof are so many times the L2
+L2S = 4  # size of the arrays for the memory roof, relative to the L2
 LARGEST_ARRAY = 1 << 30
-L2_PART = 4  # both arrays of the L2's roof take this part of it: it is in two halves on large devices
+L2_PART = 4  # both arrays for the L2 roof take 1/L2_PART of it, because the L2 of large devices has two halves
 L2_PASSES = 64
 LINK_BYTES = 256 << 20
 THREADS, AT_ONCE, CHAINS, STEPS = 256, 4, 8, 16  # as in cuda/benchmark.cu
@@ -70,7 +70,7 @@ class CoreRoofs:
         self._sampler = Sampler(compiler, device.l2_bytes, self._multiprocessors)
 
     def all(self) -> Iterator[Ceiling]:
-        """Each when it has been measured; those that cannot be say why."""
+        """Yields each roof when it has been measured; one that cannot be measured has the reason."""
         yield reasoned("dram_copy", "GB/s", partial(self._memory, "copy", arrays=2))
         yield reasoned("dram_triad", "GB/s", partial(self._memory, "triad", arrays=3))
         yield reasoned("l2_copy", "GB/s", self._l2)
@@ -168,7 +168,7 @@ class CoreRoofs:
 
 
 def collected(sample: Callable[[int], Sample]) -> list[Sample]:
-    """Samples of as many launches each as it takes to be long enough, after a warm-up."""
+    """Takes samples after a warm-up, each with enough launches to be long enough."""
     until = time.monotonic() + WARM_UP_S
     last = sample(1)
     while time.monotonic() < until:
@@ -178,7 +178,7 @@ def collected(sample: Callable[[int], Sample]) -> list[Sample]:
 
 
 def ceiling(name: str, unit: Any, work: int, samples: list[Sample], **known: Any) -> Ceiling:
-    """Of launches that each do so many operations or move so many bytes."""
+    """The ceiling from samples of launches that each do `work` operations or move `work` bytes."""
     times = summarize([sample.time_us for sample in samples])
     clocks = [sample.sm_clock_mhz for sample in samples if sample.sm_clock_mhz is not None]
     return Ceiling(
@@ -192,7 +192,7 @@ def ceiling(name: str, unit: Any, work: int, samples: list[Sample], **known: Any
 
 
 def reasoned(name: str, unit: Any, measure: Callable[[], Ceiling]) -> Ceiling:
-    """The roof, or why there is none. Raises DeviceFault."""
+    """The roof, or the reason why there is none. Raises DeviceFault."""
     try:
         with device_faults():
             return measure()
@@ -201,6 +201,6 @@ def reasoned(name: str, unit: Any, measure: Callable[[], Ceiling]) -> Ceiling:
 
 
 def array_bytes(l2_bytes: int | None, memory_bytes: int | None) -> int:
-    """Of each array of the memory's roof: far beyond the L2, and a small part of the memory."""
+    """The size of each array for the memory roof: far larger than the L2, and a small part of the memory."""
     least = L2S * (l2_bytes or 0)
     return max(least, min(LARGEST_ARRAY, (memory_bytes or LARGEST_ARRAY) // 16)) // 4096 * 4096

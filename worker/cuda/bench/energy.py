@@ -1,6 +1,6 @@
 """Energy of one launch, by the GPU's own counter.
 
-The counter is refreshed every 20 to 100 ms, so it is read at the moments it moves: first and last tick bound a steady
+The counter is refreshed every 20 to 100 ms, so it is read when it changes: the first and last change enclose a steady
 run of launches, and what the device did before and after does not count.
 """
 

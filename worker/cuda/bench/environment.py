@@ -1,4 +1,4 @@
-"""What a GPU's figures depend on besides the kernel: the device as it is set up, and the software. Unknown is null."""
+"""The environment of a GPU's figures: the device's configuration, and the software. Unknown is null."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ def pcie(nvml: Nvml) -> dict[str, int | None]:
 
 
 def cublas_version() -> str:
-    """As in 13.1.0, of the number 130100."""
+    """The version as text, such as 13.1.0 for the number 130100."""
     version = int(cublas.getVersion(cupy.cuda.get_cublas_handle()))
     return f"{version // 10000}.{version // 100 % 100}.{version % 100}"

@@ -1,4 +1,4 @@
-"""What a launch of one of this project's kernels takes of the device, by the driver's own count."""
+"""The device resources of a launch of one of this project's kernels, as reported by the driver."""
 
 from __future__ import annotations
 

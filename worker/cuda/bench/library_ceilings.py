@@ -85,6 +85,6 @@ class LibraryRoofs:
 
 
 def _fits(size: int, dtype: DTypeName) -> bool:
-    """Whether operands, product and the transposed copy of bytes take at most half of the free memory."""
+    """Whether operands, product and, for 1-byte types, the transposed copy take at most half of the free memory."""
     free, _ = cupy.cuda.runtime.memGetInfo()
     return 2 * size * size * (3 * DTYPES[dtype].itemsize + DTYPES[DTYPES[dtype].product].itemsize) <= int(free)

@@ -1,6 +1,5 @@
-"""What NVML tells of one GPU around a measurement. Whatever it does not tell is None, and never a reason to fail.
-
-Names are those of CUDA 13; an older driver is asked in its own words.
+"""NVML's data about one GPU during a measurement. What NVML does not report is None, never an error. Names are those of
+CUDA 13; for older drivers the older names are used.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ POWER_CAP = 0x4  # the bit among those that hold the clock down now
 
 
 def answer_of(question: Callable[[], Value]) -> Value | None:
-    """The answer; None where NVML has none."""
+    """The answer to a query; None if NVML has none."""
     try:
         return question()
     except (pynvml.NVMLError, AttributeError):  # an older binding lacks the function
@@ -33,7 +32,7 @@ class Nvml:
         self._handle: Any = answer_of(lambda: _handle(uuid)) if uuid else None
 
     def ask(self, question: Callable[[Any], Value]) -> Value | None:
-        """What NVML answers for this GPU; None where it does not know the GPU, the question or the answer."""
+        """NVML's answer for this GPU; None if it does not know the GPU, the query or the answer."""
         return None if self._handle is None else answer_of(lambda: question(self._handle))
 
     def temperature_c(self) -> float | None:
@@ -61,7 +60,7 @@ class Nvml:
         return self.ask(lambda gpu: int(pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu)))
 
     def event_reason_ns(self) -> dict[str, int]:
-        """By reason; those that the device does not count are left out."""
+        """Nanoseconds by reason; reasons that the device does not count are left out."""
         fields = self.ask(lambda gpu: list(pynvml.nvmlDeviceGetFieldValues(gpu, list(EVENT_REASONS.values()))))
         named = zip(EVENT_REASONS, fields or (), strict=False)
         return {name: _integer(field) for name, field in named if field.nvmlReturn == pynvml.NVML_SUCCESS}

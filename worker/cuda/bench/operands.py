@@ -40,11 +40,11 @@ class OperandSet:
         return sum(matrix.layout.bytes for matrix in (self.a, self.b, self.c))
 
     def copied(self) -> OperandSet:
-        """The same operands elsewhere, with a product of their own."""
+        """A copy of the operands, with a product of its own."""
         return OperandSet(_copied(self.a), _copied(self.b), allocate(self.c.layout))
 
     def poison(self) -> None:
-        """NaN, for integers their lowest value: what no kernel computes of operands like these."""
+        """Fills the product with NaN, or the lowest integer, which no kernel computes from such operands."""
         layout = self.c.layout
         if layout.dtype == "int32":
             whole = cupy.ndarray((layout.bytes // 4,), np.int32, self.c.memory)

@@ -1,4 +1,4 @@
-"""What a sample on a GPU takes, by arithmetic: no device is needed to plan it."""
+"""Plans a sample on a GPU by arithmetic, without a device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobs.formats.elements import Array
 from kernels.model.numerics import DTYPES, DTypeName
 
 MIN_FLUSH_BYTES = 256 << 20
-FLUSHED_L2S = 2  # so many times the L2 are written over: its replacement is not strictly by age
+FLUSHED_L2S = 2  # L2 sizes overwritten: more than one, because its replacement is not strictly LRU
 
 # Most launches of one sample. While the stream is held, the driver takes about 1024 operations and then lets the host
 # wait, which would wait for ever. A product is up to twelve operations: its workspace, itself, four passes and, of a
@@ -23,20 +23,22 @@ DISTRIBUTIONS = {"normal": 0, "uniform": 1, "integers": 2, "zeros": 3}  # as in 
 
 
 def flush_bytes(l2_bytes: int | None) -> int:
-    """How much is written to have nothing of the operands left in the L2."""
+    """The number of bytes to overwrite so that no part of the operands is left in the L2."""
     return max(MIN_FLUSH_BYTES, FLUSHED_L2S * (l2_bytes or 0))
 
 
 def rotating_sets(set_bytes: int, l2_bytes: int | None, launches: int) -> int:
-    """How many copies of operands and product a cold sample goes through, so that each launch finds none of its own in
-    the L2: when one comes again, the others have filled the L2 twice. Never more than there are launches.
+    """The number of copies of operands and product that a cold sample cycles through, so that no launch finds its own
+    in the L2: before a copy is reused, the others have filled the L2 twice. Never more than there are launches.
     """
     between = flush_bytes(l2_bytes) if l2_bytes is None else FLUSHED_L2S * l2_bytes
     return min(launches, 1 + -(-between // max(1, set_bytes)))
 
 
 def drawn(dtype: DTypeName, distribution: str) -> str:
-    """What is drawn where `distribution` is asked for: integers have no fractions, so all but zeros are -8 to 8."""
+    """The distribution that is actually drawn: integer types use integers from -8 to 8 for all distributions except
+    zeros.
+    """
     return "integers" if DTYPES[dtype].is_integer and distribution != "zeros" else distribution
 
 

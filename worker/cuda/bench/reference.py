@@ -1,4 +1,6 @@
-"""A product on the device beside the same product in float64, by blocks, so that little of it is widened at a time."""
+"""Compares a product on the device with the same product in float64, block by block, so that little memory is
+needed.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ FLOAT64_ROUNDOFF = DTYPES["float64"].unit_roundoff
 
 
 class Reference:
-    """The float64 product of one item of a set's operands, next to what a kernel made of them."""
+    """The float64 product of one item of a set, compared with a kernel's product."""
 
     def __init__(self, problem: Problem, at: OperandSet, item: int = 0) -> None:
         self._problem = problem
@@ -43,9 +45,8 @@ class Reference:
         return product_errors(cupy.asnumpy(wrong), cupy.asnumpy(size))
 
     def largest_ratio(self, accuracy: AccuracyName) -> float:
-        """Of every element, its distance from the float64 one over what rounding in that class explains.
-
-        Integers are compared modulo 2³²: 0 where all agree, else infinity.
+        """The largest error of any element divided by the error that rounding in that class explains. Integers are
+        compared modulo 2³²: 0 if all agree, otherwise infinity.
         """
         if DTYPES[self._problem.dtype].is_integer:
             return 0.0 if self._integers_agree() else float("inf")

@@ -1,8 +1,8 @@
-"""Times launches on the GPU so that neither the host nor the last launch's leftovers in the L2 take part.
-
-The order is NVBench's: write over the L2; hold the stream with a kernel that waits for a word from the host; stamp the
-clock; start event; launches; stop event; stamp again; let go. The host puts all of it on the stream before anything is
-timed (`worker/cuda/device/launch_gate.py`). Where the gate opened by itself after HOLD_S the sample is spoilt.
+"""Times launches on the GPU without launch overhead of the host and without data of the previous launch in the L2. The
+order is NVBench's: overwrite the L2; hold the stream with a kernel that waits for a word from the host; read the clock;
+start event; launches; stop event; read the clock; release the stream. The host puts all of it on the stream before
+anything is timed (`worker/cuda/device/launch_gate.py`). Where the gate opened by itself after HOLD_S the sample is
+spoilt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from worker.device.bench import Sample
 
 HOLD_S = 10.0
 
-Launch = Callable[[int], None]  # puts one launch on the current stream; told how many of the sample come after it
+Launch = Callable[[int], None]  # puts one launch on the stream; argument: launches still to come
 
 
 class Sampler:
@@ -43,7 +43,7 @@ class Sampler:
         self._load()
 
     def sample(self, launch: Launch, reps: int, cache: CacheState) -> Sample:
-        """So many launches after one another, at most MAX_LAUNCHES. Each must have been launched before, once.
+        """Times `reps` consecutive launches, at most MAX_LAUNCHES. Each must have been launched before, once.
 
         Raises KernelUnavailable where a launch waited for the device.
         """
@@ -81,6 +81,8 @@ class Sampler:
         self._flush.memset_async(self._samples % 256, self._flush_bytes)
 
     def _put_stamp(self, which: int) -> None:
-        """A block for each multiprocessor; where two land on one, others have none, and are not asked."""
+        """Reads the clock with one block per multiprocessor; if two blocks share one, another has no reading and is
+        ignored.
+        """
         place = np.uint64(self._stamps[which].ctypes.data)
         self._stamp((self._multiprocessors,), (1,), (place, np.uint64(self._multiprocessors)))

@@ -1,4 +1,4 @@
-"""The trial of a library's ways for a product that is likely to be asked for again, on operands made for it."""
+"""Tries a library's algorithms for a product that is likely to be requested again, on operands made for the trial."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from worker.cuda.device.admission import free_bytes
 from worker.cuda.library.cublas import Cublas
 from worker.device.cancellable_lock import LockRequest
 
-MAX_SHARE = 4  # one part in so many of the free memory is taken, at most
+MAX_SHARE = 4  # at most 1/MAX_SHARE of the free memory is used
 
 
 def try_ahead(

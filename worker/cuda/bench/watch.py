@@ -20,7 +20,7 @@ THROTTLING = ("sw_thermal", "hw_thermal", "power_brake")  # reasons that say the
 
 @contextmanager
 def watched(nvml: Nvml) -> Iterator[Watched]:
-    """What is told when the context ends; unknown stays null, and no flag is raised on what is unknown."""
+    """Observations that are complete when the context ends; unknown values are null and set no flag."""
     seen = Watched()
     before, processes = nvml.event_reason_ns(), nvml.compute_processes()
     with _Poll(nvml) as poll:

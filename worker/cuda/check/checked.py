@@ -1,4 +1,4 @@
-"""A product on the device with its operands, as its check asks for it. The twin of
+"""A product on the device with its operands, for its check. The twin of
 `worker.check.checked.HostProduct`."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class DeviceProduct:
         self._prepared: SketchOnDevice | None = None
 
     def prepare(self) -> None:
-        """All that can be done for the check before the product is there."""
+        """Prepares the check as far as possible before the product is computed."""
         if self._prepared is not None:
             return
         c, k = self._matrices[2], self._matrices[0].shape[2]

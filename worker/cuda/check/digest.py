@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PendingDigests:
-    """On their way once `start` is called, behind the kernel that takes them."""
+    """Digests being copied to the host, after `start` is called, behind the kernel that computes them."""
 
     _places: Sequence[Place]
     _results: DeviceResults

@@ -19,7 +19,7 @@ TILE, THREADS = 64, 256  # rows and columns of a block, and its threads
 
 def direct(compiler: Compiler, matrices: Matrices, grants: tuple[float, float, float, float]) -> RowErrors:
     """For floats; m and n are at least 1. With `grants` α, β, γ and δ an element is granted an error of
-    α·Σ|ab| + β·√Σ(ab)² + γ·|Σab| + δ. Errors are infinite where they cannot be told. The time is in proportion to k:
+    α·Σ|ab| + β·√Σ(ab)² + γ·|Σab| + δ. Errors that cannot be computed are infinite. The time is in proportion to k:
     meant for k of at most 64."""
     a, b, c = matrices
     batch, m, n = c.shape

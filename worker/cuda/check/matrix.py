@@ -33,7 +33,7 @@ class MatrixOnDevice:
 
     @property
     def address(self) -> int:
-        """Of the first element."""
+        """The address of the first element."""
         layout = self.matrix.layout
         return self.matrix.address + self.first * layout.stride * layout.itemsize
 

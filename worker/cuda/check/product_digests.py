@@ -1,4 +1,4 @@
-"""The digests of a product and of the copies of its operands, each taken where that costs least."""
+"""The digests of a product and of the copies of its operands, each computed where that is cheapest."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class ProductDigests:
         self._known: dict[int, int] = {}
 
     def begin_others(self) -> None:
-        """Those that no sketch can take. Small ones are brought back."""
+        """Starts the digests that no sketch can compute. Small matrices are copied to the host."""
         self._begin([i for i in range(len(self._matrices)) if i >= len(self._left) or not self._left[i]])
 
     def begin(self) -> None:
-        """All that have not begun."""
+        """Starts all remaining digests."""
         self._begin([*range(len(self._matrices))])
 
     def _begin(self, wanted: list[int]) -> None:
@@ -46,7 +46,7 @@ class ProductDigests:
 
     @property
     def waiting(self) -> tuple[bool, bool, bool]:
-        """Which of A, B and the product the next sketch is to take."""
+        """Which of A, B and the product the next sketch must digest."""
         of_a, of_b, of_c = self._left
         return of_a and 0 not in self._begun, of_b and 1 not in self._begun, of_c and 2 not in self._begun
 

@@ -1,6 +1,6 @@
-"""Digests of what lies in host memory that is registered with CUDA: it is copied to the device at the speed of the bus,
-and digested there. A CPU would take several times as long. What has arrived is read back while the rest is on its way:
-the bus is as fast in both directions at once.
+"""Digests of host memory that is registered with CUDA: the memory is copied to the device at the speed of the bus and
+digested there. A CPU would take several times as long. Bytes are read back while later ones are still being written:
+the bus works at full speed in both directions at once.
 """
 
 from __future__ import annotations

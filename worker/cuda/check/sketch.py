@@ -1,7 +1,8 @@
 """The check's sketch of a product on the device: random projections, and what bounds their rounding.
 
 docs/decisions/0017 has the mathematics, `worker/cuda/src/sketch.cu` the kernel. It is one launch on the current stream,
-with one allocation. One word comes back at once; all else only where that word says that some row has to be looked at.
+with one allocation. One word is returned at once; everything else only if that word says that some row must be
+examined.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Matrices = tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]  # A, B and C
 
 
 class Asked(NamedTuple):
-    """What a sketch is to know beside its matrices. `seed` has 128 random bits."""
+    """The parameters of a sketch, besides its matrices. `seed` has 128 random bits."""
 
     seed: int
     floor2: float = 0.0
@@ -196,5 +197,5 @@ def _function(compiler: Compiler, dtype: DTypeName, transposed: tuple[bool, bool
 
 @lru_cache(maxsize=1)
 def multiprocessors() -> int:
-    """Of the device that this process has."""
+    """The number of multiprocessors of this process's device."""
     return int(cupy.cuda.Device().attributes["MultiProcessorCount"])

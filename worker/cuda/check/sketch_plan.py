@@ -1,4 +1,4 @@
-"""What the check's sketch on a GPU takes: its arrays, its units of work and its parameters. Needs no device.
+"""Plans the check's sketch on a GPU: its arrays, units of work and parameters. Needs no device.
 
 The arrays and parameters are those of `struct Check` in `worker/cuda/src/sketch.cuh`, in its order.
 """
@@ -32,7 +32,7 @@ MAX_DIGESTED_BYTES = 1 << 29  # of a matrix whose blocks' sums are kept: a sixte
 
 
 def is_long(elements: int, k: int) -> bool:
-    """Whether a sketch of a product costs less than all of its elements done again."""
+    """Whether a sketch of a product costs less than recomputing all of its elements."""
     return k > SHORT_SUMS and elements * k > MAX_DIRECT
 
 
@@ -252,7 +252,7 @@ def _projection(g: Geometry, rows: int, width: int, items: int, itemsize: int, t
 
 
 def _times(units: int) -> int:
-    """How many units to make one of, so that there are not too many."""
+    """The number of units to merge into one, so that there are not too many."""
     return max(1, units // MAX_UNITS)
 
 

@@ -1,4 +1,5 @@
-"""Complex matrices on the device as those of the real product that theirs is (`Problem.as_real`). Needs no device.
+"""The layout of complex matrices on the device as operands of the equivalent real product (`Problem.as_real`). Needs no
+device.
 
 Rows of A and of C are as they lie, seen as numbers of half the size, unless A is stored transposed; B becomes blocks.
 """
@@ -29,7 +30,7 @@ def real_layout(at: Layout) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """How one operand is written anew: its own `rows` and `columns`, after transposition."""
+    """How one operand is rewritten. `rows` and `columns` are its own, after transposition."""
 
     at: Layout
     to: Layout

@@ -1,4 +1,4 @@
-"""Complex operands as the real ones that a kernel multiplies, and that the check reads: made by different functions."""
+"""Complex operands as real ones, for a kernel and for the check, which use different conversion functions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class RealOperands:
                 write(self._compiler, how, source, made, gate)
 
     def behind(self, gate: int) -> tuple[DeviceMatrix, DeviceMatrix]:
-        """Both, arranged where a kernel before left them to the one behind it."""
+        """Arranges both operands if the previous kernel left them to the next one."""
         self.arrange(gate)
         return self.a, self.b
 

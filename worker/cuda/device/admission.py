@@ -1,4 +1,4 @@
-"""Whether a product fits in the device's memory."""
+"""Checks whether a product fits in the device's memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPARE_BYTES = 192 << 20  # left free beside the matrices: cuBLAS's workspace, th
 
 
 def operand_types(problem: Problem) -> tuple[DTypeName, ...]:
-    """Of A, B, and what is added: C and a bias."""
+    """The types of A, B, and of what is added: C and a bias."""
     return problem.dtype, problem.dtype, problem.product_dtype, problem.product_dtype
 
 
@@ -32,8 +32,9 @@ def bytes_needed(
     epilogue: Epilogue | None,
     of_kernel: int,
 ) -> int:
-    """What has to be allocated: `of_kernel`, operands that are not kept there, and the product. With an epilogue A·B is
-    another."""
+    """The bytes to allocate: `of_kernel`, operands that are not cached on the device, and the product; with an epilogue
+    also A·B.
+    """
     delivered = delivered_of(problem, None if epilogue is None else epilogue.output)
     need = of_kernel + product_layout(problem).bytes + read_back_bytes(delivered.bytes) + SPARE_BYTES
     if epilogue is not None:
@@ -48,13 +49,13 @@ def bytes_needed(
 
 
 def free_bytes() -> int:
-    """What the driver has free, and what CuPy's pool holds unused."""
+    """Free memory of the driver plus unused memory of CuPy's pool."""
     free, _ = cupy.cuda.runtime.memGetInfo()
     return int(free + cupy.get_default_memory_pool().free_bytes())
 
 
 def admit(kernel: str, bytes_needed: Callable[[], int], free_all: Callable[[], None]) -> None:
-    """Frees what is only kept, where there is no room without. Raises DoesNotFit."""
+    """Admits a product, freeing cached memory if necessary. Raises DoesNotFit."""
     if bytes_needed() <= free_bytes():
         return
     free_all()

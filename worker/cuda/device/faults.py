@@ -1,4 +1,4 @@
-"""What the device's errors mean for a job: no room, a call it cannot serve, or a fault that takes the process along."""
+"""Classifies the device's errors: out of memory, an unsupported call, or a fault after which the process must end."""
 
 from __future__ import annotations
 

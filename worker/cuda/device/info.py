@@ -1,4 +1,4 @@
-"""What the GPU says of itself, and the roofs that follow from it."""
+"""The GPU's properties, and the theoretical roofs that follow from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the device takes for a product, without the time that Python takes to launch it."""
+"""Measures the device time of a product, without the time that Python takes to launch it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from worker.cuda.device.launch_gate import LaunchGate
 from worker.device.host_turns import LongWait
 
 HOLD_S = 0.02  # for launches that wait for the device
-SHORT_MS = 20.0  # what took less is launched again, where launching may be in its time
+SHORT_MS = 20.0  # a shorter product is launched again if its time may include launch overhead
 
 
 class KernelClock:
@@ -24,7 +24,7 @@ class KernelClock:
     def kernel_ms(
         self, launch: Callable[[], None], *, is_loaded: bool, meanwhile: Callable[[], None] | None = None
     ) -> float:
-        """Has `launch` put a product on the current stream, waits for it, and says how long the device took.
+        """Calls `launch`, which puts a product on the current stream, waits for it, and returns the device time.
 
         `is_loaded`: all its functions are in the driver. A library loads its own at their first launch, which may wait
         for the device; so that one is not held, and then a short product is launched again. `meanwhile` is called while

@@ -1,5 +1,5 @@
-"""Holds a stream until all that is to be timed together is on it, so that what launching costs Python lies outside of
-the time. The gate is a kernel that waits for a word from the host, as in NVBench.
+"""Holds a stream until everything that is timed together is queued, so that Python's launch cost is not measured. The
+gate is a kernel that waits for a word from the host, as in NVBench.
 
 What waits for the device in between (an allocation, a kernel that the driver has still to load) would wait for ever, so
 the gate opens by itself after a time.
@@ -40,12 +40,12 @@ class LaunchGate:
         self._wait.put(cupy.cuda.get_current_stream().ptr)
 
     def open(self) -> None:
-        """Lets the stream go."""
+        """Releases the stream."""
         self._words[FLAG] = self._ticket
 
     @property
     def gave_up(self) -> bool:
-        """Whether it opened by itself the last time; known once the stream has passed it."""
+        """Whether the gate opened by its timeout the last time; known once the stream has passed it."""
         return bool(self._words[GAVE_UP] == self._ticket)
 
 

@@ -62,7 +62,7 @@ def core_gflops(
 
 
 def link_gb_s(generation: int | None, lanes: int | None) -> float | None:
-    """Of PCI Express, one way, before its packets' headers; None where either is not known."""
+    """The bandwidth of PCI Express in one direction, including packet headers; None if either argument is unknown."""
     lane = LANE_GB_S.get(generation or 0)
     return lane * lanes if lane and lanes else None
 

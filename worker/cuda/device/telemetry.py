@@ -1,4 +1,4 @@
-"""The state of a GPU now, as NVML tells it. Whatever NVML does not tell is unknown, and never a reason to fail."""
+"""The state of a GPU now, as NVML tells it. What NVML does not report is unknown, never an error."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class GpuTelemetry:
 
 
 def driver_version() -> str | None:
-    """As in 580.159.04; None where NVML is not there."""
+    """The driver's version, such as 580.159.04; None without NVML."""
     return _told(_driver_version)
 
 
@@ -56,7 +56,7 @@ def uuid_at(pci_bus_id: str) -> str | None:
 
 
 def compute_capabilities() -> list[tuple[int, int]]:
-    """Of this machine's GPUs, each once, the oldest first; none where NVML is not there."""
+    """The distinct compute capabilities of this machine's GPUs, oldest first; empty without NVML."""
     return sorted(set(_told(_compute_capabilities) or ()))
 
 

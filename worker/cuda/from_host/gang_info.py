@@ -1,4 +1,4 @@
-"""What the GPUs of a worker say of themselves, and which libraries there are for several of them."""
+"""The properties of a worker's GPUs, and the available libraries for several GPUs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Products by cuBLASMp on all GPUs of this process: a thread for each, a rank of the library in each thread.
 
-Up to the moment when the library begins, a GPU that fails stops the others, and the product may be tried again. From
-then on the GPUs wait for each other inside the library, and no one can call that off: a failure ends the process.
+Until the library starts, a failing GPU stops the others, and the product can be retried. After that the GPUs wait for
+each other inside the library, which cannot be cancelled: a failure ends the process.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class MpGang:
 
 @contextmanager
 def _all_or_none() -> Iterator[None]:
-    """Of what all GPUs do together. Raises DeviceFault for whatever goes wrong."""
+    """A context for steps that all GPUs do together. Raises DeviceFault for any error."""
     try:
         with device_faults():
             yield

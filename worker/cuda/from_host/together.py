@@ -1,4 +1,4 @@
-"""Threads that wait for each other, one for each GPU, while this one sees to it that they get somewhere."""
+"""Runs one thread for each GPU; the threads wait for each other, and this one watches their progress."""
 
 from __future__ import annotations
 

@@ -88,13 +88,13 @@ class Cublas:
         return (kernel, problem) in self._seen
 
     def is_ready(self, kernel: str, config: TileConfig, problem: Problem) -> bool:
-        """Whether nothing has to be tried for it first. For any thread."""
+        """Whether the product needs no trial first. Safe to call from any thread."""
         if kernel not in TUNED or not problem.flops:
             return True
         return self._tuned is not None and self._tuned.is_tuned(kernel, _pad(config), _depth_first(problem))
 
     def tune(self, kernel: str, config: TileConfig, problem: Problem, matrices: Matrices) -> None:
-        """Tries what is to be tried at a product's first use. Raises KernelUnavailable, DeviceFault."""
+        """Runs the trials of a product's first use. Raises KernelUnavailable, DeviceFault."""
         if kernel in TUNED and problem.flops:
             a, b, c = matrices
             depth_first, a, b = self.depth_first(problem, a, b)

@@ -80,7 +80,7 @@ class LtHandle:
 
     @property
     def version(self) -> int:
-        """As 120901 for 12.9.1."""
+        """The library's version number, such as 120901 for 12.9.1."""
         self.library.cublasLtGetVersion.restype = ctypes.c_size_t
         return int(self.library.cublasLtGetVersion())
 
@@ -175,7 +175,7 @@ class CublasLt(LtHandle):
         return layout
 
     def _found(self, product: LtProduct, description: Any, matrices: tuple[Any, Any, Any]) -> tuple[Found, ...]:
-        """What the library proposes, best first. Raises KernelUnavailable where it has nothing."""
+        """The library's proposals, best first. Raises KernelUnavailable if it has none."""
         wanted, found, count = ctypes.c_void_p(), (Found * product.proposals)(), ctypes.c_int()
         self.call("cublasLtMatmulPreferenceCreate", ctypes.byref(wanted))
         self.set("MatmulPreference", wanted, WORKSPACE, ctypes.c_uint64(WORKSPACE_BYTES))

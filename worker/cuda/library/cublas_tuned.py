@@ -133,8 +133,9 @@ class TunedCublas(LtHandle):
             raise KernelUnavailable(f"cublasLt refused a product that it proposed (status {status}).")
 
     def ways(self, kernel: str, pad: int, problem: Problem, matrices: Matrices) -> Iterator[Way]:
-        """What the library proposes, best first by its own account, for the padded sizes, where there is room, and for
-        those as they are, by turns. Elements of a byte have room for whole groups, and no other sizes."""
+        """The library's proposals, best first by its own estimate, alternating between padded sizes, if there is room,
+        and the original sizes. Matrices of 1-byte elements have room for whole groups, and no other sizes.
+        """
         sizes = _sizes(pad, [each.layout for each in matrices])
         proposed = [self._proposed(ARITHMETIC[kernel, problem.dtype], problem, matrices, each) for each in sizes]
         return (way for way in chain.from_iterable(zip_longest(*proposed)) if way is not None)

@@ -1,4 +1,4 @@
-"""Which of several launches of one product is the fastest, tried with a cold cache."""
+"""Finds the fastest of several ways to launch a product, with a cold cache."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ class Trial:
         self._clock = KernelClock(compiler)
 
     def fastest(self, ways: Sequence[Callable[[], None]]) -> int:
-        """Which it is, of those that there is time for, at least the first; a way that raises KernelUnavailable is
-        none. By their luckiest launches of many ways the luckiest is taken, so those few, and the first, are timed
-        again. The product is there when this returns. Raises KernelUnavailable without any, DeviceFault."""
+        """The index of the fastest way, among those for which there is time, at least the first; a way that raises
+        KernelUnavailable is skipped. The minimum over many ways favours lucky launches, so the few fastest ways, and
+        the first, are timed again. The product has been computed when this returns. Raises KernelUnavailable if no way
+        works, DeviceFault.
+        """
         spent_ms = 0.0
         timed: list[tuple[float, int]] = []
         for index, way in enumerate(ways):

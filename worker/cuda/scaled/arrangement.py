@@ -1,4 +1,4 @@
-"""How block scales lie for kernels, and launches that multiply operands by them. No device is needed to plan these."""
+"""The layouts of block scales for kernels, and launches that multiply operands by scales. Planned without a device."""
 
 from __future__ import annotations
 

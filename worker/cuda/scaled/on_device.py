@@ -35,26 +35,28 @@ _AS_ARGUMENT = struct.Struct("<QQiiii")  # `Scales` of hopper_scales.cuh
 
 @dataclass(frozen=True, slots=True)
 class ScalesOnDevice:
-    """Of A and B, as the kernel reads them that multiplies."""
+    """The scales of A and B in the layout of the kernel that multiplies."""
 
     a: Any  # cupy arrays
     b: Any
 
     @property
     def argument(self) -> bytes:
-        """As a kernel takes it."""
+        """The scales as a kernel argument."""
         pitches = [each.shape[2] for each in (self.a, self.b)]
         strides = [each[0].size if len(each) > 1 else 0 for each in (self.a, self.b)]
         return _AS_ARGUMENT.pack(self.a.data.ptr, self.b.data.ptr, *pitches, *strides)
 
     def addresses(self, item: int) -> tuple[int, int]:
-        """Of those of one product of a batch."""
+        """The addresses of the scales of one product of a batch."""
         of_a, of_b = (each[item if len(each) > 1 else 0].data.ptr for each in (self.a, self.b))
         return of_a, of_b
 
 
 def scales_on_device(problem: Problem, operands: Sequence[HostOperand], kernel: Kernel) -> ScalesOnDevice | None:
-    """As that kernel reads them; None of operands without scales. Raises KernelUnavailable, cupy's OutOfMemoryError."""
+    """The scales in that kernel's layout; None for operands without scales. Raises KernelUnavailable, cupy's
+    OutOfMemoryError.
+    """
     a, b = operands[:2]
     if not (isinstance(a, ScaledOperand) and isinstance(b, ScaledOperand)):
         return None

@@ -1,5 +1,6 @@
-"""Products that a library multiplies as a whole, in the host's memory, before they pass through the devices in tiles to
-be checked: which way they go, and how long that takes."""
+"""Plans products that a library multiplies as a whole in host memory, and that are then checked on the devices in
+tiles: the tiling, and the estimated time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tile on the device with its panels, as its check asks for it: complex ones as the real product that it is."""
+"""A tile on the device with its panels, for its check; complex tiles as the equivalent real product."""
 
 from __future__ import annotations
 

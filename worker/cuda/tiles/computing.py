@@ -60,7 +60,7 @@ class Launched:
 
 
 class Computing:
-    """For one thread, on the stream that is current. Tiles take turns in two places."""
+    """Computes tiles on the current stream, alternating between two buffers. For one thread."""
 
     def __init__(
         self,
@@ -163,8 +163,9 @@ class Computing:
 
     # ---- the check ----
     def checked(self, launched: Launched, go_on: Callable[[], None]) -> CheckedTile:
-        """Waits for the tile and its check. `go_on` puts the next tile on the stream, right behind the check where that
-        may be, so that the device need not wait for what the host makes of it."""
+        """Waits for the tile and its check. `go_on` puts the next tile on the stream, if possible right behind the
+        check, so that the device need not wait for the host to evaluate it.
+        """
         after = _Once(lambda: self._end_use(launched, go_on))
         verification = NOT_CHECKED
         if self._task.checked:

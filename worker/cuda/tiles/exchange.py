@@ -1,8 +1,10 @@
-"""Panels that all devices need are brought from the host once: by one device in turn, from which the others take them
-over the links between GPUs. So the host's memory and its buses carry each byte once, however many GPUs there are.
+"""Panels that all devices need are copied from the host only once, by one device in turn; the others copy them from
+that device over the links between GPUs. So each byte crosses the host's memory and buses once, however many GPUs there
+are.
 
-All lanes load the same panels in the same order, each at its own pace. A lane waits for another that is behind, and
-never for one that waits for it: whoever has loaded least finds what it needs published, and what it writes over taken.
+All lanes load the same panels in the same order, each at its own pace. A lane waits only for lanes that are behind, so
+there is no deadlock: the lane that has loaded least finds the panels that it needs published, and the buffers that it
+overwrites already taken.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ ALREADY_ENABLED = 704  # cudaErrorPeerAccessAlreadyEnabled
 
 @dataclass(slots=True)
 class Offer:
-    """A panel on its way to the device that brings it."""
+    """A panel being copied from the host to one device, from which the others take it."""
 
     device: int  # as the process numbers them
     address: int

@@ -27,7 +27,7 @@ class Gpu:
 
 
 def gpu_indices(device: str) -> list[str]:
-    """Those of `gpu:0`, or of `gpus:0,1`; without any, the first."""
+    """The indices in `gpu:0` or `gpus:0,1`; without any, that of the first GPU."""
     return (device.partition(":")[2] or "0").split(",")
 
 
@@ -45,7 +45,7 @@ def _beside(settings: Settings, index: int, traits: DeviceTraits) -> Gpu:
 
 
 def free_all(gpus: Sequence[Gpu]) -> None:
-    """What a product in tiles took of them."""
+    """Frees the memory that a product in tiles used on these GPUs."""
     for gpu in gpus:
         with cupy.cuda.Device(gpu.index):
             cupy.get_default_memory_pool().free_all_blocks()

@@ -16,7 +16,7 @@ from worker.cuda.memory import DeviceMatrix
 
 
 class Part(NamedTuple):
-    """Of a stored batch of matrices: of these items, these rows and columns."""
+    """A part of a stored batch of matrices: these rows and columns of these items."""
 
     items: Span
     rows: Span

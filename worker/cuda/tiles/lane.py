@@ -1,4 +1,6 @@
-"""One device's share of a product in tiles: panels up, kernel, check and tile down, each on a stream of its own."""
+"""One device's share of a product in tiles: copying panels up, kernel, check, and copying tiles down, each on its own
+stream.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from worker.device.tiles import CheckedTile, TiledTask
 
 @dataclass(slots=True)
 class _Down:
-    """A tile on its way to the product's memory."""
+    """A tile being copied to the product's memory."""
 
     checked: CheckedTile
     is_there: Any  # an event
@@ -170,7 +172,9 @@ class Lane:
 
     # ---- the end ----
     def finish(self, wanted: Callable[[], None]) -> None:
-        """Reads what is left of the product, once all devices' tiles lie in its memory. For any thread, after `run`."""
+        """Reads the rest of the product, once all devices' tiles are in its memory. Callable from any thread after
+        `run`.
+        """
         while self._reading.one(self._product):
             wanted()
         self.end()
@@ -187,6 +191,6 @@ class Lane:
         self._computing.free()
 
     def synchronize(self) -> None:
-        """Nothing may still be copied when memory is given back."""
+        """Waits until all copies have ended, so that memory can be released."""
         for stream in (self._up, self._down, cupy.cuda.get_current_stream()):
             stream.synchronize()

@@ -1,4 +1,4 @@
-"""An operand's panels on one device: two places, of which one is used while the other is filled."""
+"""An operand's panels on one device, in two buffers: one is used while the other is filled."""
 
 from __future__ import annotations
 

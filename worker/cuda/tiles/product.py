@@ -33,7 +33,7 @@ CHANGED = "The product changed before it was stored, so it is not kept."
 
 
 class Stopped(Exception):
-    """Another device's thread failed, or the job was called off."""
+    """Another device's thread failed, or the job was cancelled."""
 
 
 class CudaTiledProduct(TiledProduct):
@@ -206,7 +206,7 @@ class CudaTiledProduct(TiledProduct):
         return of_product.parts()
 
     def _compare_operands(self, records: Mapping[int, TileRecord]) -> None:
-        """What was multiplied, and what lies in the host's memory, is what was sent."""
+        """Checks that what was multiplied, and what is in host memory, equals what was sent."""
         for side, operand, reread in zip(SIDES, (self._task.a, self._task.b), self._rereads[:2], strict=True):
             if operand.digest is not None and reread.digest() != operand.digest:
                 raise OperandDamaged

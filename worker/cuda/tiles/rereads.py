@@ -1,5 +1,5 @@
-"""Stored bytes that are read once more, in their order: operands, to compare what was multiplied with what was sent,
-and the product, to compare what lies in its memory with what was checked.
+"""Reads stored bytes once more, in order: operands, to compare what was multiplied with what was sent, and the product,
+to compare its memory with what was checked.
 
 Digests need stored bytes in their order, and panels of columns are not that. So each matrix passes a device once more,
 in blocks of whole parts, while tiles are computed. There its digests are taken, and each of its panels' fingerprint.

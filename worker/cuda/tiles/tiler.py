@@ -1,4 +1,6 @@
-"""Which way a product goes on the GPUs of this process: whole on the first, in tiles on it, or in tiles on all."""
+"""Decides how a product is computed on this process's GPUs: whole on the first one, in tiles on it, or in tiles on
+all.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,13 @@ from worker.device.runner import DoesNotFit, Epilogue
 from worker.device.tiles import TiledProduct, TiledTask, Tiling, described
 
 PART_BYTES = 16 << 10
-COPIED_BYTES = 50e9  # a second, from page-locked memory: until something was measured
-OF_ROOF = 0.75  # what kernels reach of a device's arithmetic: likewise
-FLOPS, MEMORY_BYTES = 10e12, 1e12  # of a device that says nothing of itself
-LEARNED = 0.5  # share of what was measured last in what is expected next
+COPIED_BYTES = 50e9  # bytes/s from page-locked memory, until a speed was measured
+OF_ROOF = 0.75  # share of a device's peak that kernels reach, likewise
+FLOPS, MEMORY_BYTES = 10e12, 1e12  # for a device with unknown properties
+LEARNED = 0.5  # weight of the latest measurement in the estimate
 WORTH_IT = 0.85  # of the time on one GPU, several must not take more: they are taken from other products
 FOR_REREADS = 0.15  # of what a product may take, for blocks of matrices that are read once more
-SHORT_S = 0.05  # products that take one GPU less stay there
+SHORT_S = 0.05  # shorter products stay on one GPU
 
 
 class Tiler:

@@ -1,4 +1,4 @@
-"""What docs/reliability.md says of a chaos record."""
+"""The text that docs/reliability.md contains about a chaos record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/performance.md says of a record of grouped products."""
+"""The text that docs/performance.md contains about grouped products."""
 
 from __future__ import annotations
 

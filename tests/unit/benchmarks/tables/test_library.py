@@ -1,4 +1,4 @@
-"""What docs/performance.md says of cuBLAS at its best."""
+"""The text that docs/performance.md contains about cuBLAS at its best."""
 
 from __future__ import annotations
 

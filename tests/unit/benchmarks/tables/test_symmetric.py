@@ -1,4 +1,4 @@
-"""What the docs say of measured symmetric products."""
+"""The text that the docs contain about measured symmetric products."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_a_right_product_is_within_its_bound(dtype: DTypeName) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_one_element_that_is_off_is_found(dtype: DTypeName) -> None:
+def test_one_wrong_element_is_found(dtype: DTypeName) -> None:
     """By two and a half times what the componentwise bound grants, by an infinity, and by a NaN."""
     true = products(dtype)["of one sign"]
     bound, c = bound_of(true), by_blas(true)

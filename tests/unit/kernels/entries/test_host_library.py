@@ -49,7 +49,7 @@ def test_an_element_type_that_needs_a_newer_gpu() -> None:
     assert CUBLASMP.unsupported_because(turing, "float16") is None
 
 
-def test_who_names_it_gets_it_and_auto_never_takes_it() -> None:
+def test_it_runs_only_by_name_and_never_by_auto() -> None:
     for name in {"cublas_xt", "cublasmp"} & BY_NAME.keys():
         assert choose(name, NO_CONFIG, LARGE, "fp32", GANG).kernel.name == name
         with pytest.raises(NoKernelError, match="GPU"):

@@ -104,7 +104,7 @@ def test_errors_are_within_the_bound_of_norms(kind: Kind) -> None:
     )
 
 
-def test_those_alone_get_it_who_ask_for_its_class_or_for_it() -> None:
+def test_strassen_runs_only_if_its_class_or_name_is_requested() -> None:
     assert [asked for asked in ACCURACY_NAMES if meets("fp32_normwise", asked)] == ["fp32_normwise"]
     assert [offered for offered in ACCURACY_NAMES if meets(offered, "fp32_normwise")] == [
         *("fp32", "fp64", "exact", "fp32_normwise")

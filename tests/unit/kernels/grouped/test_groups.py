@@ -35,7 +35,7 @@ def test_tiles_do_not_cross_groups(sizes: list[int], rows: int) -> None:
     assert owners == expected
 
 
-def test_what_is_multiplied() -> None:
+def test_groups_that_have_rows_are_multiplied() -> None:
     problem = grouped_problem((3, 0, 2), 5, 7, transpose_b=True)
     assert problem.flops == 2 * 5 * 5 * 7 and problem.product_shape == (5, 5)
     assert [*stored_shapes(problem)] == [(5, 7), (3, 5, 7)] and problem.operand_bytes == (5 * 7 + 3 * 7 * 5) * 4

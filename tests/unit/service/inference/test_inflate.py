@@ -21,7 +21,7 @@ COMPRESS: dict[str, Any] = {"gzip": gzip.compress, "deflate": zlib.compress}
 
 
 def received(data: bytes, encoding: str, pieces: list[int], *, limit_bytes: int = 1 << 30) -> tuple[bytes, int]:
-    """What a body holds that comes in such pieces, and the largest that it was handed on in."""
+    """The contents of a body received in these pieces, and the largest piece that was passed on."""
     places = [0, *sorted(cut % (len(data) + 1) for cut in pieces), len(data)]
     messages = [{"type": "http.request", "body": data[begin:end], "more_body": True} for begin, end in pairwise(places)]
     coming = iter([*messages, {"type": "http.request", "body": b"", "more_body": False}])

@@ -83,7 +83,7 @@ def test_connections_are_spread_evenly() -> None:
     asyncio.run(run())
 
 
-def test_who_has_fewest_gets_the_next() -> None:
+def test_the_process_with_fewest_connections_accepts_the_next() -> None:
     async def run() -> None:
         async with processes(2) as (listening, (one, two)), AsyncExitStack() as stack:
             await connect(stack, listening, 6)
@@ -110,7 +110,7 @@ def test_a_process_that_hangs_or_died_is_not_waited_for_long() -> None:
     asyncio.run(run())
 
 
-def test_who_stops_leaves_the_rest_to_the_others() -> None:
+def test_a_stopping_process_leaves_connections_to_the_others() -> None:
     async def run() -> None:
         async with processes(2) as (listening, (stopped, other)), AsyncExitStack() as stack:
             await stopped.stop()

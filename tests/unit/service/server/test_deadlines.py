@@ -64,7 +64,7 @@ def test_a_large_body_must_come_within_the_time_that_its_room_is_kept() -> None:
             assert connection.wire.is_closing() == is_late
 
 
-def test_who_does_not_read_is_cut_off() -> None:
+def test_a_client_that_does_not_read_is_disconnected() -> None:
     with connected() as connection:
         connection.send(GET)
         connection.stall(1 << 20)

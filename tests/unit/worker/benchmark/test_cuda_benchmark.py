@@ -1,4 +1,4 @@
-"""What a GPU benchmark plans by arithmetic, and the roofs it is held against. No device is needed."""
+"""The arithmetic planning of a GPU benchmark, and the roofs it is compared with. No device is needed."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def dies_at(count: int, error: BaseException) -> Callable[[Case, int], None]:
     return look
 
 
-def test_every_case_in_every_round_is_kept_and_told() -> None:
+def test_every_case_in_every_round_is_stored_and_published() -> None:
     lab = Lab(spec_of(**FOUR))
     outcome = lab.attempt()
     assert outcome.device == H200.name
@@ -250,7 +250,7 @@ def test_contended_and_throttled_measurements_are_warned_of() -> None:
     )
 
 
-def test_attempts_on_different_devices_are_told() -> None:
+def test_attempts_on_different_devices_give_a_warning() -> None:
     attempts = [AttemptInfo(attempt=n, worker="w", started_at="", found=0, device={"uuid": f"GPU-{n}"}) for n in (1, 2)]
     assert "Its attempts ran on different devices of the same model." in summary([], attempts).warnings
 

@@ -56,7 +56,7 @@ def test_a_race_times_every_config_and_halves_the_field() -> None:
 
 
 @pytest.mark.parametrize("seed", [str(seed) for seed in range(10)])
-def test_a_small_budget_still_comes_to_the_valley(seed: str) -> None:
+def test_a_small_budget_still_finds_the_minimum(seed: str) -> None:
     asked = Recorded(bowl)
     found = finalists(asked, seed=seed, budget=20)
     assert len(asked.in_round(0)) == 20

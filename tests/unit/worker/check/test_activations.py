@@ -81,7 +81,7 @@ def test_each_computation_is_within_its_bound(activation: ActivationName) -> Non
 
 
 @pytest.mark.parametrize("activation", ACTIVATION_NAMES)
-def test_what_is_no_usual_number(activation: ActivationName) -> None:
+def test_nan_infinity_and_extreme_numbers(activation: ActivationName) -> None:
     """NaN stays, +∞ stays, at -∞ all are 0; and the check takes all of it for right."""
     x = np.array([*SPECIAL, *(-each for each in SPECIAL)])
     with np.errstate(all="ignore"):

@@ -64,7 +64,7 @@ def test_by_name_they_do_not_serve_who_wants_more(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "accuracy"), MODES.items())
-def test_who_names_one_and_no_accuracy_gets_its_own(name: str, accuracy: AccuracyName) -> None:
+def test_a_named_kernel_without_accuracy_has_its_own_class(name: str, accuracy: AccuracyName) -> None:
     operand = OperandType("float32", (4, 4))
     plan = make_plan(MatmulOptions(kernel=name), operand, operand, max_product_bytes=1 << 20)
     assert plan.accuracy == accuracy

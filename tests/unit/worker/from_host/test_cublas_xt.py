@@ -35,7 +35,7 @@ def test_rows_and_columns_come_out_right(library: PlayedXt, dtype: Any, transpos
     assert library.said == [(77, [0, 1]), 4096, "end"]
 
 
-def test_what_it_reports_is_said(library: PlayedXt) -> None:
+def test_its_status_codes_become_errors(library: PlayedXt) -> None:
     made = CublasXt((0,), 4096)
     matrices = [np.zeros((2, 2), np.float32) for _ in range(3)]
     library.status = 13
@@ -46,7 +46,7 @@ def test_what_it_reports_is_said(library: PlayedXt) -> None:
         made.multiply(*matrices)
 
 
-def test_a_machine_without_it_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cublas_xt, "shared_object", lambda *_: None)
     with pytest.raises(KernelUnavailable, match="cuBLAS is not on this worker's path"):
         CublasXt((0,), 4096)

@@ -54,5 +54,5 @@ def outcomes() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_comes_of_it(outcomes: dict[str, str], name: str) -> None:
+def test_library_errors_and_results_are_reported(outcomes: dict[str, str], name: str) -> None:
     assert outcomes[name] == CASES[name][1]

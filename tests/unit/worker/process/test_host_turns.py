@@ -61,7 +61,7 @@ def test_after_its_wait_a_thread_waits_for_its_turn() -> None:
         pass
 
 
-def test_no_one_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_turn_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_turns, "LONGEST_S", 0.001)
     with TakingTurns():
         ended = threading.Event()

@@ -83,7 +83,7 @@ def test_a_small_matrix_has_none(bench: StoreBench) -> None:
         assert partial is None
 
 
-def test_one_that_nobody_goes_on_with_is_swept(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_abandoned_partial_is_swept(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
     named = name()
     with bench.store.partial(named, "float32", SHAPE) as partial:
         assert partial is not None
