@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 
 def test_the_worker_proves_itself_ready(runner: CudaRunner, rng: np.random.Generator) -> None:
-    assert prove(runner, rng) == 2 * sum(len(BY_NAME[name].dtypes) for name in runner.kernels)
+    offered = runner.kernels
+    assert prove(runner, rng) == 2 * sum(len(BY_NAME[name].dtypes) for name in offered)
+    assert runner.device.left_out == () and runner.kernels == offered
 
 
 def test_the_device_says_what_it_is(runner: CudaRunner) -> None:
