@@ -3,7 +3,7 @@ module would load on a device is only kept.
 
 `python -m tests.support.kernels.played_nvrtc DIRECTORY KERNEL …` is for a process of its own. It compiles these kernels
 ahead, twice, and asks a compiler for them that finds them there. It prints what was compiled and what was found, and
-what another compiler has of a program that does not compile and one that comes after it.
+what another compiler has of a program that does not compile and of two that come after it.
 """
 
 from __future__ import annotations
@@ -108,13 +108,15 @@ def main(directory: Path, kernels: Sequence[str]) -> None:
         "own": sorted(path.name for path in (directory / "own").glob("*")),
     }
     nvrtc.may_compile = True
-    setattr(compiling, "usable_cores", lambda: 1)  # noqa: B010  # so the second program waits for the first
+    setattr(compiling, "usable_cores", lambda: 1)  # noqa: B010  # so that each waits for the one before
     (directory / "broken.cu").write_text("__global__ int broken( {")
-    both, another = [Program(directory / "broken.cu", ()), digest_program()], Compiler(directory / "another")
+    (directory / "short.cu").write_text('extern "C" __global__ void short_one() {}')
+    broken, short = (Program(directory / name, ()) for name in ("broken.cu", "short.cu"))
+    asked, another = [broken, digest_program(), short], Compiler(directory / "another")
     try:
-        another.compile_all(both)
+        another.compile_all(asked)
     except KernelUnavailable as error:
-        words |= {"refused": error.detail, "has": [another.has(each) for each in both]}
+        words |= {"refused": error.detail, "has": [another.has(each) for each in asked]}
     print(json.dumps(words))
 
 
