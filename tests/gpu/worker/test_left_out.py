@@ -8,9 +8,8 @@ import pytest
 from jobs.errors import KernelUnavailable
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
+from kernels.model.kernel import LibraryKernel
 from worker.process.readiness import prove
-
-OFFERED = ("naive", "hopper_bf16", "cublas_fp8_blocks", "complex_as_real", "cublas")
 
 
 def test_the_rest_serves(gpu_settings: Settings, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,10 +31,14 @@ def test_the_rest_serves(gpu_settings: Settings, rng: np.random.Generator, monke
     monkeypatch.setattr(compiling.Compiler, "binary", compiled)
     monkeypatch.setattr(cublas_lt, "_library", missing)
     runner = CudaRunner(gpu_settings)
-    runs = tuple(name for name in OFFERED if name in runner.kernels)
-    monkeypatch.setattr(CudaRunner, "kernels", runs)
+    traits = runner.device.traits
+    pairs = ((BY_NAME[name], dtype) for name in runner.kernels for dtype in BY_NAME[name].dtypes)
+    asked = [(kernel.name, dtype) for kernel, dtype in pairs if kernel.unsupported_because(traits, dtype) is None]
     count = prove(runner, rng)
-    left_out = {(each.kernel, each.dtype) for each in runner.device.left_out}
-    expected = {("naive", dtype) for dtype in BY_NAME["naive"].dtypes} | {("cublas", "float8_e4m3")}
-    assert left_out == expected | ({("cublas_fp8_blocks", "float8_e4m3")} if "cublas_fp8_blocks" in runs else set())
-    assert count == 2 * (sum(len(BY_NAME[name].dtypes) for name in runs) - len(left_out))
+    left_out = {(each.kernel, each.dtype): each.reason for each in runner.device.left_out}
+    assert {*left_out} >= {("naive", dtype) for dtype in BY_NAME["naive"].dtypes} | {("cublas", "float8_e4m3")}
+    of_others = {each: why for each, why in left_out.items() if each[0] != "naive"}
+    assert all(isinstance(BY_NAME[name], LibraryKernel) for name, _ in of_others), "what is composed takes others"
+    assert all(why.endswith("libcublasLt is missing.") for why in of_others.values())
+    assert "naive" not in runner.kernels and {"cublas", "complex_as_real", "pipelined"} <= {*runner.kernels}
+    assert count == 2 * (len(asked) - len(left_out))
