@@ -204,6 +204,15 @@ def write_rows(path: Path, about: Mapping[str, Any], rows: Iterable[Any]) -> Non
     partial.replace(path)
 
 
+def record_rows(path: Path, about: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> None:
+    """Prints the rows as they come, and writes them anew with each: a run that is cut off leaves what it has."""
+    rows: list[Mapping[str, Any]] = []
+    for row in measured:
+        rows.append(row)
+        print(row, flush=True)
+        write_rows(path, about, rows)
+
+
 def compact(value: Any) -> str:
     """JSON in one line, without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure.auto_sample import Shape, draw
 from benchmarks.measure.interleaved.timing import Put, median_ms, sampler_of
-from benchmarks.recorded import write_rows
+from benchmarks.recorded import record_rows
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.model.kernel import CudaKernel
@@ -103,11 +103,7 @@ def main() -> None:
     shapes = (*((n, n, n) for n in asked.sizes), *draw(asked.shapes, asked.seed, LARGEST))
     multiplier.compile([Problem(*shape, "float32") for shape in shapes])
     about = {"environment": dated_environment(*PACKAGES), "device": multiplier.runner.device.name, "seed": asked.seed}
-    rows = []
-    for row in measured(multiplier, shapes, asked.seed):
-        rows.append(row)
-        print(row, flush=True)
-    write_rows(asked.out, about, rows)
+    record_rows(asked.out, about, measured(multiplier, shapes, asked.seed))
 
 
 if __name__ == "__main__":

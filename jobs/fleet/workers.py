@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from jobs.base import Strict
+from kernels.model.entry.left_out import LeftOut
 from kernels.model.kernel import DeviceClass, DeviceTraits, Kernel
 from kernels.model.numerics import DTypeName
 
@@ -20,6 +21,15 @@ class Ceilings(Strict):
     gflops: dict[DTypeName, float] = Field(default_factory=dict, description="Arithmetic by element type, GFLOPS.")
 
 
+class LeftOutKernel(Strict):
+    """A kernel that a worker does not offer for operands of one type, because it could not run when the worker
+    started."""
+
+    kernel: str = Field(description="Kernel.", examples=["cublas_fp8_blocks"])
+    dtype: DTypeName = Field(description="Element type of the operands.")
+    reason: str = Field(description="Why it could not, as a sentence.")
+
+
 class DeviceInfo(Strict):
     """What a worker runs on. Unknown is null."""
 
@@ -29,6 +39,9 @@ class DeviceInfo(Strict):
     uuid: str | None = Field(None, description="The GPU's own id.")
     gpus: int = Field(1, description="GPUs that compute large products together, this one among them; 1 for a CPU.")
     libraries: tuple[str, ...] = Field((), description="Libraries there that not every worker has, as in `cublasmp`.")
+    left_out: tuple[LeftOutKernel, ...] = Field(
+        (), description="Kernels that could not run there when the worker started, so it serves without them."
+    )
     compute_capability: tuple[int, int] | None = Field(None, description="Major and minor.", examples=[[9, 0]])
     multiprocessors: int | None = Field(None, description="Streaming multiprocessors.")
     cores: int | None = Field(None, description="CPU cores that the BLAS may use, for a CPU.")
@@ -53,6 +66,7 @@ class DeviceInfo(Strict):
             self.name,
             self.gpus,
             self.libraries,
+            tuple(LeftOut(each.kernel, each.dtype, each.reason) for each in self.left_out),
         )
 
 
@@ -108,10 +122,10 @@ class WorkerInfo(Strict):
         return self.state not in OUT_OF_SERVICE
 
 
-def why_unserved(kernel: Kernel, workers: Iterable[WorkerInfo]) -> str | None:
-    """A sentence saying what these workers lack to serve the kernel, if one has a suitable device; None if one serves
-    it or no reason is known.
+def why_unserved(kernel: Kernel, workers: Iterable[WorkerInfo], dtype: DTypeName | None = None) -> str | None:
+    """A sentence saying what these workers lack to serve the kernel, or operands of the type, if one has a suitable
+    device; None if one serves it or no reason is known.
     """
     devices = [worker.device.traits for worker in workers if worker.device.device_class == kernel.device_class]
-    reasons = [kernel.unsupported_because(device) for device in devices]
+    reasons = [kernel.unsupported_because(device, dtype) for device in devices]
     return next(iter(reasons), None) if all(reasons) else None

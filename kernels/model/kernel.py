@@ -15,6 +15,7 @@ from kernels.model.buckets import BUCKET_NAMES, BucketName, bucket_of
 from kernels.model.entry.boxes import Boxes
 from kernels.model.entry.config import NO_CONFIG, ConfigError, Constraint, Parameter, TileConfig
 from kernels.model.entry.fallback import Fallback
+from kernels.model.entry.left_out import LeftOut, left_out_because
 from kernels.model.entry.sentences import describe_config, too_new, too_old
 from kernels.model.fused import FusedEpilogue
 from kernels.model.groups import Grouped, table_of
@@ -62,6 +63,7 @@ class DeviceTraits:
     name: str = ""  # of the model; empty if unknown
     gpus: int = 1  # number of equal GPUs that compute a product together
     libraries: tuple[str, ...] = ()  # optional libraries that are installed
+    left_out: tuple[LeftOut, ...] = ()  # kernels that failed to run when the worker started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +121,11 @@ class Kernel:
             return too_old(self.name, self.min_compute_capability, device.compute_capability)
         if self.architecture_specific and device.compute_capability != self.min_compute_capability:
             return too_new(self.name, self.min_compute_capability, device.compute_capability)
-        if dtype is not None and device.compute_capability < self.dtype_compute_capability.get(dtype, (0, 0)):
-            return too_old(f"{self.name} for {dtype}", self.dtype_compute_capability[dtype], device.compute_capability)
-        return None
+        needed = self.dtype_compute_capability
+        if dtype is not None and device.compute_capability < needed.get(dtype, (0, 0)):
+            return too_old(f"{self.name} for {dtype}", needed[dtype], device.compute_capability)
+        able = (each for each in self.dtypes if device.compute_capability >= needed.get(each, (0, 0)))
+        return left_out_because(device.left_out, self.name, able if dtype is None else (dtype,))
 
     def resolve_config(
         self, asked: TileConfig = NO_CONFIG, problem: Problem | None = None, device: DeviceTraits | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from kernels.catalog import BY_NAME, CATALOG
@@ -10,7 +11,7 @@ from kernels.model.buckets import EXAMPLES
 from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import Problem
-from kernels.selection.candidates import Choice
+from kernels.selection.candidates import Choice, NoKernelError
 from kernels.selection.choose import choose_from
 from kernels.selection.defaults import example
 from kernels.selection.tuned import TABLES, Entry, RankedRow, TunedTable, table_for, tables_for
@@ -72,5 +73,6 @@ def warm_up(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> int:
         by_class.setdefault((entry.dtype, entry.accuracy), []).append(entry)
     near = [entry for entries in by_class.values() for entry in entries[:: -(-len(entries) // NEAR_EACH_CLASS)]]
     for entry in near:
-        choose_from(TABLES, replace(entry.problem, k=entry.k + 1), entry.accuracy, device)
+        with suppress(NoKernelError):  # all that multiply such operands may be left out there
+            choose_from(TABLES, replace(entry.problem, k=entry.k + 1), entry.accuracy, device)
     return len(near)

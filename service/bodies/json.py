@@ -9,13 +9,11 @@ from jobs.errors import InvalidRequest
 from service.bodies.nested_lists import Numbers, read_lists
 from service.bodies.number_types import with_dtype
 from service.bodies.options import MatmulOptions, parse_model
-from service.bodies.piece import Piece
 from service.bodies.reader import (
     NEEDED,
     MatmulInput,
-    OpenUpload,
     Operand,
-    Reader,
+    WholeReader,
     filled,
     json_object,
     operands_of,
@@ -23,18 +21,9 @@ from service.bodies.reader import (
 )
 
 
-class JsonReader(Reader[MatmulInput]):
-    keeps = True
-
-    def __init__(self, open_upload: OpenUpload) -> None:
-        self._open = open_upload
-        self._pieces: list[bytes] = []
-
-    def feed(self, data: Piece) -> None:
-        self._pieces.append(bytes(data))
-
+class JsonReader(WholeReader[MatmulInput]):
     def finish(self) -> MatmulInput:
-        body = b"".join(self._pieces)
+        body = self._body
         document = json_object(body)
         values = operands_of(document)
         options = parse_model(MatmulOptions, document)

@@ -20,7 +20,7 @@ from service.bodies.nested_lists import read_lists
 from service.bodies.number_types import USUAL, type_that_holds
 from service.bodies.options import Nested, parse_model
 from service.bodies.piece import Piece
-from service.bodies.reader import OpenUpload, Reader, filled, json_object
+from service.bodies.reader import OpenUpload, Reader, WholeReader, filled, json_object
 from service.bodies.uploads import Upload
 from service.context import Context
 from service.http.listed import sole
@@ -68,20 +68,11 @@ class FileReader(Reader[Upload]):
         self.parser.close()
 
 
-class JsonMatrixReader(Reader[Upload]):
+class JsonMatrixReader(WholeReader[Upload]):
     """`{"random": {…}}` or `{"data": [[…]], "dtype": …}`."""
 
-    keeps = True
-
-    def __init__(self, open_upload: OpenUpload) -> None:
-        self._open = open_upload
-        self._pieces: list[bytes] = []
-
-    def feed(self, data: Piece) -> None:
-        self._pieces.append(bytes(data))
-
     def finish(self) -> Upload:
-        body = b"".join(self._pieces)
+        body = self._body
         document = json_object(body)
         data = document.pop("data", None)  # a stricter and faster parser checks its elements
         upload = parse_model(MatrixUpload, document)

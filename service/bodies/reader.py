@@ -82,6 +82,23 @@ class Reader(ABC, Generic[T]):
         return
 
 
+class WholeReader(Reader[T]):
+    """One that looks at the body once all of it has come."""
+
+    keeps = True
+
+    def __init__(self, open_upload: OpenUpload) -> None:
+        self._open = open_upload
+        self._pieces: list[bytes] = []
+
+    def feed(self, data: Piece) -> None:
+        self._pieces.append(bytes(data))
+
+    @property
+    def _body(self) -> bytes:
+        return b"".join(self._pieces)
+
+
 def media_type_of(content_type: str | None) -> str:
     """The media type without parameters; empty if there is none."""
     return (content_type or "").partition(";")[0].strip().lower()

@@ -24,11 +24,12 @@ class Fleet:
         self._registry, self._place, self._settings = registry, place, settings
         self._useless: tuple[str, ...] = ()  # a sentence for each worker that takes no jobs
         self._differing: tuple[str, ...] = ()  # and for each whose settings differ
+        self._lacking: tuple[str, ...] = ()  # and for each that serves without some kernels
         self._logged: set[str] = set()
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return self._useless + self._differing
+        return self._useless + self._differing + self._lacking
 
     @property
     def has_useless(self) -> bool:
@@ -42,6 +43,7 @@ class Fleet:
         differing = ((info, disagreement(info.settings, self._settings)) for info in found)
         self._useless = tuple(f"{info.id} takes no jobs. {info.reason}" for info in found if not info.serves)
         self._differing = tuple(f"{info.id} has other settings: {what}." for info, what in differing if what)
+        self._lacking = tuple(_lacking(info) for info in found if info.serves and info.device.left_out)
         self._log()
         return [info for info in found if info.serves]
 
@@ -66,3 +68,9 @@ class Fleet:
         for warning in sorted(now - self._logged):
             log.warning("a worker is not as this service needs it", reason=warning)
         self._logged = now
+
+
+def _lacking(info: WorkerInfo) -> str:
+    left_out = info.device.left_out
+    names = ", ".join(dict.fromkeys(each.kernel for each in left_out))
+    return f"{info.id} serves without all of {names}. {left_out[0].reason}"

@@ -33,11 +33,17 @@ def choose_queue(options: MatmulOptions, plan: ProductPlan, workers: Sequence[Wo
         raise NoWorkerForKernel(
             unmet(plan.demand, kernels, plan.problem, "of the live workers"), field=field_of(plan.demand)
         )
-    served = ", ".join(sorted({name for worker in workers for name in worker.kernels})) or "none"
-    asked = "a kernel that can do this" if options.kernel == AUTO else options.kernel
-    reason = None if options.kernel == AUTO else why_unserved(BY_NAME[options.kernel], workers)
-    told = f"No live worker serves {asked}; served now: {served}." + (f" {reason}" if reason else "")
-    raise NoWorkerForKernel(told, field="kernel")
+    raise NoWorkerForKernel(_unserved(options, plan, workers), field="kernel")
+
+
+def _unserved(options: MatmulOptions, plan: ProductPlan, workers: Sequence[WorkerInfo]) -> str:
+    served = sorted({name for worker in workers for name in worker.kernels})
+    asked, reason, dtype = "a kernel that can do this", None, plan.problem.dtype
+    if options.kernel != AUTO:
+        asked = f"{options.kernel} for {dtype}" if options.kernel in served else options.kernel
+        reason = why_unserved(BY_NAME[options.kernel], workers, dtype)
+    told = f"No live worker serves {asked}; served now: {', '.join(served) or 'none'}."
+    return f"{told} {reason}" if reason else told
 
 
 def _fitting(options: MatmulOptions, plan: ProductPlan, able: Sequence[WorkerInfo]) -> Sequence[WorkerInfo]:

@@ -71,7 +71,7 @@ class Run:
 def execute(kernel: Compiled, runs: Iterable[Run]) -> list[list[Array]]:
     """The results of each run. Raises AssertionError with what the program said where it ended itself."""
     runs = list(runs)
-    command, given = [kernel.launcher, kernel.library], b"".join(run.packed() for run in runs)
+    command, given = kernel.command, b"".join(run.packed() for run in runs)
     done = subprocess.run(command, input=given, capture_output=True, timeout=TIMEOUT_S, env=ENVIRONMENT)
     assert done.returncode == 0, _told(done.stderr.decode(errors="replace"), runs)
     results: list[list[Array]] = []

@@ -29,11 +29,12 @@ POISON = np.float32(-77.0)
 Programs = Mapping[str, Compiled]
 
 
-def compiled(emulator: Emulator, transposes: tuple[bool, bool], name: str, asked: TileConfig) -> Compiled:
+def compiled(emulator: Emulator, transposes: tuple[bool, bool], asked: TileConfig) -> Programs:
+    """Each pass, by its name."""
     assert isinstance(KERNEL, CudaKernel)
     config = KERNEL.resolve_config(asked)
     options = kernel_program(KERNEL, config, Problem(1, 1, 1, "float32", 1, *transposes)).options
-    return emulator.compile(Program(Path(__file__).with_name("emulated_passes.cu"), options), name)
+    return emulator.compile_each(Program(Path(__file__).with_name("emulated_passes.cu"), options), PASSES)
 
 
 @dataclass(frozen=True)

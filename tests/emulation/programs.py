@@ -6,8 +6,9 @@ import itertools
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -45,10 +46,15 @@ def compiler() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A kernel in a library, and the program that launches it."""
+    """A kernel in a library, and the program that launches it. `name`: among the library's others."""
 
     launcher: Path
     library: Path
+    name: str | None = None
+
+    @property
+    def command(self) -> list[str | Path]:
+        return [self.launcher, self.library, *([self.name] if self.name is not None else [])]
 
 
 class Emulator:
@@ -74,14 +80,21 @@ class Emulator:
                 own.set_exception(error)
         return shared.result()
 
-    def _compile_library(self, program: Program, symbol: str) -> Compiled:
+    def compile_each(self, program: Program, symbols: Sequence[str]) -> dict[str, Compiled]:
+        """All in one library: most of what takes time is common to them."""
+        first, *others = symbols
+        made = self._compile_library(program, first, others)
+        return {first: made} | {name: replace(made, name=name) for name in others}
+
+    def _compile_library(self, program: Program, symbol: str, others: Sequence[str] = ()) -> Compiled:
         library = self.directory / f"{symbol}-{next(self.numbers)}.so"
         macros = [option for option in program.options if option.startswith("-D")]
         instructions = (name for name in ("wmma", "dmma", "hopper", "hopper_mma") if f"{name}.cuh" in program.headers)
         fragments = [word for name in instructions for word in ("-include", str(EMULATOR / f"{name}_emulated.hpp"))]
         own = (*include_options(), f'-DSOURCE="{program.path}"', f"-DKERNEL={symbol}", *fragments)
+        named = [f"-DOTHER_KERNELS={' '.join(f'OTHER_KERNEL({name})' for name in others)}"] if others else []
         # Without libraries, which the launcher brings, linking takes next to no time.
-        _run(*macros, *own, "-fPIC", "-shared", "-nostdlib", "-o", library, EMULATOR / "kernel.cpp", "-lgcc")
+        _run(*macros, *own, *named, "-fPIC", "-shared", "-nostdlib", "-o", library, EMULATOR / "kernel.cpp", "-lgcc")
         return Compiled(self.launcher.result(), library)
 
     def _compile(self, name: str) -> Path:

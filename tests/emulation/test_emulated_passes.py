@@ -3,7 +3,6 @@ the model has them, tiles made as their error needs, and lines without digits in
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from concurrent.futures import Executor
 
@@ -13,20 +12,18 @@ import pytest
 from jobs.formats.elements import Array
 from kernels.entries.fp32_emulated import DIGITS, LINES
 from kernels.model.numerics import Problem
-from tests.emulation.passes import PASSES, POISON, Found, Programs, compiled, lines_of, run_passes
+from tests.emulation.passes import POISON, Found, Programs, compiled, lines_of, run_passes
 from tests.emulation.programs import Emulator
 from tests.support.kernels.emulated import Way, digits, fixed_point, line_exponents, product
 from tests.support.kernels.emulated_judge import Judged, judge, logs
 from tests.support.kernels.products import operands
 
 TRANSPOSES = ((False, False), (True, True), (True, False), (False, True))
-EACH = list(itertools.product(TRANSPOSES, PASSES))
 
 
 @pytest.fixture(scope="module")
 def programs(emulator: Emulator, pool: Executor) -> Mapping[tuple[bool, bool], Programs]:
-    under_way = {each: pool.submit(compiled, emulator, *each, {}) for each in EACH}
-    return {transposes: {name: under_way[transposes, name].result() for name in PASSES} for transposes in TRANSPOSES}
+    return dict(zip(TRANSPOSES, pool.map(lambda each: compiled(emulator, each, {}), TRANSPOSES), strict=True))
 
 
 def lie_along(problem: Problem) -> tuple[bool, bool]:

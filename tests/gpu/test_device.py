@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 
 def test_the_worker_proves_itself_ready(runner: CudaRunner, rng: np.random.Generator) -> None:
-    assert prove(runner, rng) == 2 * sum(len(BY_NAME[name].dtypes) for name in runner.kernels)
+    offered = runner.kernels
+    assert prove(runner, rng) == 2 * sum(len(BY_NAME[name].dtypes) for name in offered)
+    assert runner.device.left_out == () and runner.kernels == offered
 
 
 def test_the_device_says_what_it_is(runner: CudaRunner) -> None:
@@ -129,7 +131,7 @@ def test_what_cannot_fit_is_refused_before_anything_is_allocated(runner: CudaRun
 def test_memory_that_runs_out_all_the_same_is_an_error_of_its_own(
     runner: CudaRunner, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.cuda.runner.free_bytes", lambda: 1 << 60)
+    monkeypatch.setattr("worker.cuda.device.admission.free_bytes", lambda: 1 << 60)
     problem = Problem(2_000_000, 2_000_000, 1, "float32")
     a, b = operands(problem, rng)
     with pytest.raises(OutOfDeviceMemory), compute(runner, problem, a, b):

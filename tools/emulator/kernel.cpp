@@ -50,3 +50,16 @@ void call_kernel(const Arguments& given) { call(KERNEL, given); }
 
 extern "C" const emulated::Kernel emulated_kernel;
 const emulated::Kernel emulated_kernel = {emulated::call_kernel, __start_block_shared, __stop_block_shared};
+
+// Others of the same source, each under its name too: OTHER_KERNELS is a row of these.
+#define OTHER_KERNEL(name)                                            \
+    namespace emulated {                                              \
+    namespace {                                                       \
+    void call_##name(const Arguments& given) { call(::name, given); } \
+    }                                                                 \
+    }                                                                 \
+    extern "C" const emulated::Kernel emulated_kernel_##name;         \
+    const emulated::Kernel emulated_kernel_##name = {emulated::call_##name, __start_block_shared, __stop_block_shared};
+#ifdef OTHER_KERNELS
+OTHER_KERNELS
+#endif

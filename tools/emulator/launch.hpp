@@ -22,7 +22,7 @@ struct Arguments {
     [[noreturn]] static void wrong_count();
 };
 
-// What a library made of kernel.cpp shows, under the name `emulated_kernel`.
+// What a library made of kernel.cpp shows, under the name `emulated_kernel`; behind it, an underscore and the names of others.
 struct Kernel {
     void (*call)(const Arguments&);            // as one thread
     unsigned char *shared_begin, *shared_end;  // its `__shared__` variables

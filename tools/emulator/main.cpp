@@ -1,10 +1,11 @@
-// Launches of the kernel in a library, as they come on stdin; what they leave in memory goes to stdout.
+// Launches of a library's kernel, of another where it is named, as they come on stdin; what they leave in memory goes to stdout.
 #include <dlfcn.h>
 #include <sanitizer/common_interface_defs.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "launch.hpp"
@@ -20,9 +21,10 @@ bool read_numbers(long long* to, size_t count) {
     return found == count;
 }
 
-const Kernel& load(const char* path) {
+const Kernel& load(const char* path, const char* name) {
     void* const library = dlopen(path, RTLD_NOW);
-    void* const kernel = library ? dlsym(library, "emulated_kernel") : nullptr;
+    const std::string symbol = name ? std::string("emulated_kernel_") + name : "emulated_kernel";
+    void* const kernel = library ? dlsym(library, symbol.c_str()) : nullptr;
     if (!kernel) fail("%s", dlerror());
     return *static_cast<const Kernel*>(kernel);
 }
@@ -56,7 +58,7 @@ extern "C" void __ubsan_on_report() { say_where(); }  // the other sanitizer's c
 
 int main(int, char** words) {
     __sanitizer_set_death_callback(say_where);
-    const Kernel& kernel = load(words[1]);
+    const Kernel& kernel = load(words[1], words[2]);  // null without a name
     Head head;
     while (read_numbers(&head.grid.x, sizeof(head) / sizeof(long long)))
         run_launch(kernel, head);

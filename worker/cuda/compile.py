@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ import structlog
 from cupy_backends.cuda.libs import nvrtc
 
 from jobs.errors import KernelUnavailable
+from worker.cpu.device import usable_cores
 from worker.cuda.sources import Program
 
 log = structlog.get_logger(__name__)
@@ -95,6 +98,14 @@ class Compiler:
             return unkept
         kept = self._files.read(program)
         return self._compiled(program) if kept is None else kept
+
+    def compile_all(self, programs: Collection[Program]) -> None:
+        """Those that are not there yet, by all cores. Raises KernelUnavailable, once all that compile are there."""
+        if missing := [program for program in programs if not self.has(program)]:
+            with ThreadPoolExecutor(usable_cores()) as pool:
+                done = [pool.submit(self.binary, program) for program in missing]
+            for each in done:
+                each.result()
 
     def _compiled(self, program: Program) -> bytes:
         binary = compile_program(program, self._files.arch)

@@ -23,9 +23,11 @@ from worker.cuda.memory import DeviceMatrix
 
 
 class ComplexProducts:
-    """For one thread."""
+    """For one thread. `traits` are asked for at each product: a worker may leave out kernels."""
 
-    def __init__(self, compiler: Compiler, prepared: PreparedKernels, cublas: Cublas, traits: DeviceTraits) -> None:
+    def __init__(
+        self, compiler: Compiler, prepared: PreparedKernels, cublas: Cublas, traits: Callable[[], DeviceTraits]
+    ) -> None:
         self._compiler, self._prepared, self._cublas, self._traits = compiler, prepared, cublas, traits
 
     def is_spoilt(self, kernel: Kernel, product: DeviceMatrix) -> bool:
@@ -39,7 +41,7 @@ class ComplexProducts:
         """A function that puts the product on the current stream. Trials of a first use are already done. Raises
         KernelUnavailable, DeviceFault, cupy's OutOfMemoryError."""
         a, b, c = matrices
-        choice, real = real_choice(asked, problem, self._traits), problem.as_real
+        choice, real = real_choice(asked, problem, self._traits()), problem.as_real
         operands = RealOperands(self._compiler, problem, a, b)
         if isinstance(choice.kernel, CudaKernel) and inner_problem(choice.kernel, problem) == problem:
             prepared = self._prepared.get(choice.kernel, choice.config, problem)

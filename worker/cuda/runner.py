@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from math import prod
@@ -17,12 +16,11 @@ from jobs.fleet.workers import Telemetry
 from jobs.matrices.interface import Place
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
-from kernels.model.kernel import CudaKernel, LibraryKernel
+from kernels.model.kernel import CudaKernel, DeviceTraits, LibraryKernel
 from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice
-from worker.cpu.device import usable_cores
 from worker.cuda.bench.bench import CudaBench
 from worker.cuda.bench.ceilings import CoreRoofs
 from worker.cuda.bench.environment import cuda_environment
@@ -73,8 +71,8 @@ class CudaRunner(TilingRunner):
             self.device = gang_info(gpu_indices(settings.device))
             self.compiler = Compiler(settings.kernel_cache_dir, settings.compiled_kernels_dir)
             self._prepared, self._cublas = PreparedKernels(self.compiler), Cublas(self.compiler)
-            self._composed = ComplexProducts(self.compiler, self._prepared, self._cublas, self.device.traits)
-            self._fusing = FusedKernels(self.compiler, self._prepared, self.device.traits)
+            self._composed = ComplexProducts(self.compiler, self._prepared, self._cublas, self._traits)
+            self._fusing = FusedKernels(self.compiler, self._prepared, self._traits)
             self._clock, self._telemetry = KernelClock(self.compiler), GpuTelemetry(self.device.uuid)
             self._device_lock, self._of_thread = CancellableLock(), OfThread()
             self._page_locks = PageLocks(cupy.cuda.runtime)
@@ -82,7 +80,8 @@ class CudaRunner(TilingRunner):
             self.cache: OperandCache[DeviceMatrix] = OperandCache(int(settings.device_cache_share * device_bytes))
             self._offered = OfferedProducts(self.cache)
             first = Gpu(0, self.compiler, self._prepared, self._cublas, self._composed)
-            self.tiler = Tiler(settings, self.device, gang(settings, first, self.device.traits), self._page_locks)
+            gpus = gang(settings, first, self._traits)
+            self.tiler = Tiler(settings, lambda: self.device, gpus, self._page_locks)
 
     def telemetry(self) -> Telemetry:
         return self._telemetry.read()
@@ -91,10 +90,7 @@ class CudaRunner(TilingRunner):
         self._page_locks.lock(memory)
 
     def compile_ahead(self, products: Iterable[tuple[Choice, Problem]]) -> None:
-        asked = {program for choice, problem in products for program in self._programs(choice, problem)}
-        if missing := [program for program in asked if not self.compiler.has(program)]:
-            with ThreadPoolExecutor(usable_cores()) as pool:
-                list(pool.map(self.compiler.binary, missing))
+        self.compiler.compile_all({each for product in products for each in self._programs(*product)})
 
     def is_compiled(self, choice: Choice, problem: Problem) -> bool:
         if not self._cublas.is_ready(choice.kernel.name, choice.config, problem):
@@ -106,6 +102,9 @@ class CudaRunner(TilingRunner):
         if isinstance(choice.kernel, LibraryKernel):
             with device_faults(), stream_of_its_own(), self._device_lock.request(go_on) as device_lock:
                 try_ahead(self.compiler, self._cublas, choice.kernel.name, choice.config, problem, device_lock)
+
+    def _traits(self) -> DeviceTraits:
+        return self.device.traits
 
     def _programs(self, choice: Choice, problem: Problem) -> Collection[Program]:
         return programs_of_choice(choice, problem, self.device.traits)

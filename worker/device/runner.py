@@ -14,7 +14,7 @@ from typing import Any
 from jobs.benchmarks.records import Ceiling
 from jobs.benchmarks.spec import DataSpec
 from jobs.errors import OperandDamaged, OutOfDeviceMemory
-from jobs.fleet.workers import DeviceInfo, Telemetry
+from jobs.fleet.workers import DeviceInfo, LeftOutKernel, Telemetry
 from jobs.formats.elements import Array
 from jobs.matrices.digest import digest_of
 from jobs.matrices.interface import MatrixWriter, Place
@@ -147,12 +147,17 @@ class Runner(ABC):
         """Kernels of the catalogue that this device runs."""
         return tuple(kernel.name for kernel in CATALOG if kernel.unsupported_because(self.device.traits) is None)
 
+    def leave_out(self, kernel: str, dtype: DTypeName, reason: str) -> None:
+        """It cannot run here for such operands, so it is not chosen, and not offered. `reason` is a sentence."""
+        left_out = LeftOutKernel(kernel=kernel, dtype=dtype, reason=reason)
+        self.device = self.device.model_copy(update={"left_out": (*self.device.left_out, left_out)})
+
     @abstractmethod
     def compile_ahead(self, products: Iterable[tuple[Choice, Problem]]) -> None:
         """Compiles, on all cores, what these products will need and is not compiled yet; one after the other would take
         minutes. Callable from any thread.
 
-        Raises KernelUnavailable.
+        Raises KernelUnavailable, once all that can be compiled is.
         """
 
     def make_ready(self, choice: Choice, problem: Problem) -> None:

@@ -108,8 +108,10 @@ class Child:
         roofs = retry_until(lambda: self._registry.roofs(self._runner.device), timeout_s=WORK_TIMEOUT_S / 2)
         self._runner.device = self._runner.device.model_copy(update={"measured": roofs})
         count = prove(self._runner, new_rng())
-        warm_up(self._runner.device.traits)
-        log.info("ready", device=self._runner.device.name, products=count, seconds=round(time.monotonic() - started, 2))
+        device = self._runner.device
+        warm_up(device.traits)
+        about = {"products": count, "left_out": len(device.left_out)}
+        log.info("ready", device=device.name, **about, seconds=round(time.monotonic() - started, 2))
 
     # ---- jobs ----
     def run(self, job_id: str, attempt: int, *, alone: bool = False) -> None:

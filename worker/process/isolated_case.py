@@ -40,6 +40,7 @@ def _measured(case_run: CaseRun) -> Result:
             return case_run.without_figures(
                 "launch_error", f"A fresh process finds {found}, not {case_run.device.name}."
             )
+        runner.device = case_run.device  # with what its worker left out
         with InProcess(runner) as measurer:
             return measurer.measure(case_run, lambda: None)
     except JobFailed as failure:

@@ -1,23 +1,27 @@
 """The proof that a worker may serve: small products by every kernel it offers, checked against exact sums.
 
-It doubles as warm-up: what a first product costs (context, compilation, library handles) is paid here.
+A kernel that cannot run is left out, and the rest serves (docs/decisions/0078). It doubles as warm-up: what a first
+product costs (context, compilation, library handles) is paid here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 import numpy as np
+import structlog
 
-from jobs.errors import MatmulError
+from jobs.errors import KernelUnavailable, MatmulError
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from kernels.catalog import BY_NAME
-from kernels.model.entry.config import NO_CONFIG
-from kernels.model.kernel import DeviceTraits
+from kernels.model.entry.config import NO_CONFIG, ConfigError
+from kernels.model.kernel import DeviceTraits, Kernel
+from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.model.scales import block_of, scale_shape
-from kernels.selection.candidates import Choice
+from kernels.selection.candidates import Choice, NoKernelError
 from kernels.selection.choose import choose
 from worker.check.elements import as_exact, narrow, widen
 from worker.check.verify import check
@@ -29,6 +33,8 @@ from worker.device.scaled import ScaledOperand
 SHAPES = ((33, 17, 29), (601, 499, 60))
 LARGEST = 2  # sums of at most 60 products of such integers are below 2⁸, so exact in every element type
 
+log = structlog.get_logger(__name__)
+
 
 class NotReady(MatmulError):
     """A small product came out wrong, so this worker does not start."""
@@ -37,32 +43,76 @@ class NotReady(MatmulError):
 
 
 def prove(runner: Runner, rng: np.random.Generator) -> int:
-    """Computes and checks one product by each kernel and element type; how many.
+    """Computes and checks small products by each kernel, of each element type; how many. What cannot run is left out of
+    what the runner offers. A wrong product makes all of the device suspect.
 
-    Raises NotReady, OperandDamaged, DeviceFault.
+    Raises NotReady, OperandDamaged, OutOfDeviceMemory, DeviceFault.
     """
-    products = small_products(runner.kernels, runner.device.traits)
-    runner.compile_ahead(products)
-    for choice, problem in products:
-        _prove_one(runner, choice, problem, rng)
-    return len(products)
+    count = 0
+    for kernels in _composed_last(runner.kernels):
+        planned = [(part, _planned(runner, *part)) for part in _runnable(kernels, runner.device.traits)]
+        with suppress(KernelUnavailable):  # whose program it is meets it again
+            runner.compile_ahead(product for _, products in planned for product in products)
+        for part, products in planned:
+            with _left_out_where_it_fails(runner, *part):
+                for choice, problem in products:
+                    _prove_one(runner, choice, problem, rng)
+                count += len(products)
+    if not count:
+        reason = next((each.reason for each in runner.device.left_out), "The catalogue has none for it.")
+        raise NotReady(f"No kernel runs on {runner.device.name}, so this worker does not start. {reason}")
+    return count
 
 
-def small_products(kernels: Sequence[str], traits: DeviceTraits) -> list[tuple[Choice, Problem]]:
-    """Those that prove them on such a device: of each element type, with block scales where a kernel takes no other
-    operands."""
-    problems = [
-        (name, Problem(*shape, dtype, scale_columns=1 if BY_NAME[name].needs_scales else 0))
-        for name in kernels
-        for dtype in BY_NAME[name].dtypes
-        if BY_NAME[name].unsupported_because(traits, dtype) is None
-        for shape in SHAPES
-    ]
-    return [(_named(name, problem, traits), problem) for name, problem in problems]
+def _composed_last(names: Iterable[str]) -> tuple[list[Kernel], list[Kernel]]:
+    """What multiplies for them is known to run, or left out, by then."""
+    of_kind: tuple[list[Kernel], list[Kernel]] = [], []
+    for kernel in (BY_NAME[name] for name in names):
+        of_kind[isinstance(kernel, ComposedKernel)].append(kernel)
+    return of_kind
 
 
-def _named(name: str, problem: Problem, traits: DeviceTraits) -> Choice:
-    return choose(name, NO_CONFIG, problem, BY_NAME[name].accuracy[problem.dtype], traits)
+def _runnable(kernels: Iterable[Kernel], traits: DeviceTraits) -> list[tuple[Kernel, DTypeName]]:
+    pairs = ((kernel, dtype) for kernel in kernels for dtype in kernel.dtypes)
+    return [(kernel, dtype) for kernel, dtype in pairs if kernel.unsupported_because(traits, dtype) is None]
+
+
+def _planned(runner: Runner, kernel: Kernel, dtype: DTypeName) -> list[tuple[Choice, Problem]]:
+    """Nothing where even that fails."""
+    planned: list[tuple[Choice, Problem]] = []
+    with _left_out_where_it_fails(runner, kernel, dtype):
+        products = small_products(kernel, dtype, runner.device.traits)
+        for each in products:
+            runner.is_compiled(*each)  # which lists its programs
+        planned = products
+    return planned
+
+
+def small_products(kernel: Kernel, dtype: DTypeName, traits: DeviceTraits) -> list[tuple[Choice, Problem]]:
+    """Those that prove it on such a device: with block scales where it takes no other operands. Raises NoKernelError,
+    ConfigError."""
+    problems = [Problem(*shape, dtype, scale_columns=1 if kernel.needs_scales else 0) for shape in SHAPES]
+    return [(choose(kernel.name, NO_CONFIG, each, kernel.accuracy[dtype], traits), each) for each in problems]
+
+
+@contextmanager
+def _left_out_where_it_fails(runner: Runner, kernel: Kernel, dtype: DTypeName) -> Iterator[None]:
+    """For whatever is the kernel's own fault: a library that is missing, a source that does not compile, a config that
+    no device like this takes. Faults of the device, and memory that runs out, are not."""
+    try:
+        yield
+        return
+    except KernelUnavailable as error:
+        reason = error.detail
+    except (NoKernelError, ConfigError) as error:
+        reason = str(error)
+    except (MatmulError, MemoryError):
+        raise
+    except Exception as error:
+        log.exception("a kernel met an error that it does not know", kernel=kernel.name, dtype=dtype)
+        reason = f"It met an unknown error ({type(error).__name__}); the worker's log says more."
+    log.warning("a kernel cannot run here and is left out", kernel=kernel.name, dtype=dtype, reason=reason)
+    runner.leave_out(kernel.name, dtype, f"{kernel.name} could not multiply {dtype} when its worker started: {reason}")
 
 
 def _prove_one(runner: Runner, choice: Choice, problem: Problem, rng: np.random.Generator) -> None:

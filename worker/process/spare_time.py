@@ -47,7 +47,7 @@ class SpareTime:
     ) -> None:
         self.choices = AutoChoices(runner, on_met=self._wake)
         self._runner, self._shared, self._loans, self._mode, self._end = runner, shared, loans, mode, end
-        self._ahead: Iterator[tuple[Choice, Problem]] = likely_products(runner.device.traits)
+        self._ahead: Iterator[tuple[Choice, Problem]] | None = None
         self._open: dict[str, AskedShape] = {}
         self._has_read = mode == "off"
         self._look_at = 0.0  # time.monotonic()
@@ -95,6 +95,8 @@ class SpareTime:
         if (met := self.choices.next_met()) is not None:
             self._attend(*met)
             return True
+        if self._ahead is None:  # what was left out at the start is known by now
+            self._ahead = likely_products(self._runner.device.traits)
         if (likely := next(self._ahead, None)) is not None:
             self._runner.compile_ahead([likely])
             return True

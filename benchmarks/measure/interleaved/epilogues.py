@@ -8,17 +8,14 @@ Times are medians of samples by turns, with a cold cache; launches are queued be
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.measure.interleaved.timing import Put, cuda_kernel, median_ms, record, sampler_of
+from benchmarks.measure.interleaved.timing import Put, cuda_kernel, median_ms, run_by_size, sampler_of
 from jobs.benchmarks.spec import DataSpec
-from jobs.settings import Settings
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
@@ -111,6 +108,7 @@ def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, 
     """A row for each type, size and what is added: times in milliseconds."""
     from worker.cuda.library.cublas import Cublas
 
+    compile_all(runner, sizes)
     sampler, cublas = sampler_of(runner), Cublas(runner.compiler)
     for name, dtype, library in KERNELS:
         for n in sizes:
@@ -138,17 +136,5 @@ def compile_all(runner: CudaRunner, sizes: Sequence[int]) -> None:
     runner.compile_ahead(wanted)
 
 
-def main() -> None:
-    from worker.cuda.runner import CudaRunner
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
-    asked = parser.parse_args()
-    runner = CudaRunner(Settings(device="gpu:0"))
-    compile_all(runner, asked.sizes)
-    record(asked.out, runner.device.name, measured(runner, asked.sizes))
-
-
 if __name__ == "__main__":
-    main()
+    run_by_size(__doc__, SIZES, measured)

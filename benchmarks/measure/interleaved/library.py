@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.kernel_targets import TargetShape
-from benchmarks.measure.interleaved.timing import Put, median_ms, sampler_of
-from benchmarks.recorded import write_rows
+from benchmarks.measure.interleaved.timing import Put, median_ms, record, sampler_of
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.model.numerics import DTypeName, Problem
-from worker.cpu.environment import dated_environment
 
 if TYPE_CHECKING:
     from worker.cuda.bench.operands import OperandSet
@@ -38,7 +36,6 @@ LIBRARIES: tuple[tuple[str, DTypeName], ...] = (
 )
 UNPADDED = 1
 SAMPLES, TRIALS = 15, 4  # of each time; of each way that is tried
-PACKAGES = ("cupy-cuda13x", "numpy")
 
 
 class Library:
@@ -93,12 +90,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     asked = parser.parse_args()
-    library, rows = Library(), []
-    about = {"environment": dated_environment(*PACKAGES), "device": library.runner.device.name}
-    for row in measured(library, asked.sizes):
-        rows.append(row)
-        write_rows(asked.out, about, rows)
-        print(row, flush=True)
+    library = Library()
+    record(asked.out, library.runner.device.name, measured(library, asked.sizes))
 
 
 if __name__ == "__main__":

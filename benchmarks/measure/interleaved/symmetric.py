@@ -9,17 +9,14 @@ other triangle as it was, which ours does not.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.measure.interleaved.timing import Put, cuda_kernel, median_ms, record, sampler_of
+from benchmarks.measure.interleaved.timing import Put, cuda_kernel, median_ms, run_by_size, sampler_of
 from jobs.benchmarks.spec import DataSpec
-from jobs.settings import Settings
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import DTypeName, Problem
@@ -102,6 +99,7 @@ def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, 
     from worker.cuda.bench.operands import random_set
     from worker.cuda.library.cublas import Cublas
 
+    compile_all(runner, sizes)
     sampler, cublas = sampler_of(runner), Cublas(runner.compiler)
     for name, dtype, library in KERNELS:
         for n in sizes:
@@ -128,17 +126,5 @@ def compile_all(runner: CudaRunner, sizes: Sequence[int]) -> None:
     runner.compile_ahead(wanted)
 
 
-def main() -> None:
-    from worker.cuda.runner import CudaRunner
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
-    asked = parser.parse_args()
-    runner = CudaRunner(Settings(device="gpu:0"))
-    compile_all(runner, asked.sizes)
-    record(asked.out, runner.device.name, measured(runner, asked.sizes))
-
-
 if __name__ == "__main__":
-    main()
+    run_by_size(__doc__, SIZES, measured)

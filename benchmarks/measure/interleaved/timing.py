@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.recorded import write_rows
+from benchmarks.recorded import record_rows
+from jobs.settings import Settings
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import CudaKernel
 from worker.cpu.environment import dated_environment
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
 
 Put = Callable[["OperandSet"], None]  # puts a product on the current stream
-
-
 PACKAGES = ("cupy-cuda13x", "numpy")
 
 
@@ -30,12 +30,24 @@ def cuda_kernel(name: str) -> CudaKernel:
 
 
 def record(out: Path, device: str, measured: Iterable[Mapping[str, Any]]) -> None:
-    """Writes the rows as they come: a run that is cut off leaves what it has."""
-    about, rows = {"environment": dated_environment(*PACKAGES), "device": device}, []
-    for row in measured:
-        rows.append(row)
-        print(row, flush=True)
-        write_rows(out, about, rows)
+    """Row by row."""
+    record_rows(out, {"environment": dated_environment(*PACKAGES), "device": device}, measured)
+
+
+def run_by_size(
+    description: str | None,
+    sizes: Sequence[int],
+    measured: Callable[[CudaRunner, Sequence[int]], Iterable[Mapping[str, Any]]],
+) -> None:
+    """What a script is that measures products of some sizes on the first GPU: its arguments, and its record."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sizes", type=int, nargs="*", default=sizes)
+    asked = parser.parse_args()
+    from worker.cuda.runner import CudaRunner
+
+    runner = CudaRunner(Settings(device="gpu:0"))
+    record(asked.out, runner.device.name, measured(runner, asked.sizes))
 
 
 def sampler_of(runner: CudaRunner) -> Sampler:

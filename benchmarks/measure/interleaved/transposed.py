@@ -10,16 +10,13 @@ queued before they are timed.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.measure.interleaved.timing import Put, median_ms, record, sampler_of
+from benchmarks.measure.interleaved.timing import Put, median_ms, run_by_size, sampler_of
 from jobs.benchmarks.spec import DataSpec
-from jobs.settings import Settings
 from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import CudaKernel
@@ -72,16 +69,5 @@ def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, 
             yield {"kernel": name, "dtype": dtype, "n": n, **times}
 
 
-def main() -> None:
-    from worker.cuda.runner import CudaRunner
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
-    asked = parser.parse_args()
-    runner = CudaRunner(Settings(device="gpu:0"))
-    record(asked.out, runner.device.name, measured(runner, asked.sizes))
-
-
 if __name__ == "__main__":
-    main()
+    run_by_size(__doc__, SIZES, measured)

@@ -19,7 +19,7 @@ from benchmarks.measure.tiles.data import page_locked
 from benchmarks.measure.tiles.multi_gpu import LAUNCHES, Resident, resident_s
 from benchmarks.measure.tiles.out_of_core import arrays_of
 from benchmarks.measure.tiles.runs import chosen, fill_on_device, in_tiles
-from benchmarks.recorded import write_rows
+from benchmarks.recorded import record_rows
 from jobs.formats.elements import Array
 from jobs.settings import Settings
 from kernels.model.numerics import DTYPES, DTypeName, Problem
@@ -96,6 +96,12 @@ def from_host_rows(runner: CudaRunner, memory: Array) -> Iterator[dict[str, Any]
         yield {"what": "from host"} | row
 
 
+def rows(runner: CudaRunner, gang: MpGang) -> Iterator[dict[str, Any]]:
+    yield from resident_rows(runner, gang)
+    with page_locked(3 * N * N * DTYPES["float32"].itemsize) as memory:
+        yield from from_host_rows(runner, memory)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
@@ -110,17 +116,7 @@ def main() -> None:
         "gpus": gang.count,
         "versions": runner.device.versions,
     }
-    done: list[dict[str, Any]] = []
-
-    def keep(rows: Iterator[dict[str, Any]]) -> None:
-        for row in rows:
-            done.append(row)
-            print(row, flush=True)
-            write_rows(arguments.out, about, done)
-
-    keep(resident_rows(runner, gang))
-    with page_locked(3 * N * N * DTYPES["float32"].itemsize) as memory:
-        keep(from_host_rows(runner, memory))
+    record_rows(arguments.out, about, rows(runner, gang))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.measure.tiles.data import page_locked
 from benchmarks.measure.tiles.out_of_core import arrays_of
 from benchmarks.measure.tiles.runs import DeviceOperands, by_cublas_xt, chosen, in_tiles, warm_up
-from benchmarks.recorded import write_rows
+from benchmarks.recorded import record_rows
 from jobs.formats.elements import Array
 from jobs.settings import GIB, Settings
 from kernels.model.numerics import DTypeName, Problem
@@ -148,6 +148,13 @@ def compared_rows(one: CudaRunner, gang: CudaRunner, memory: Array) -> Iterator[
             }
 
 
+def rows(one: CudaRunner, gang: CudaRunner) -> Iterator[dict[str, Any]]:
+    yield from resident_rows(gang)
+    with page_locked(12 * LARGEST_N * LARGEST_N) as memory:
+        yield from from_host_rows(one, gang, memory)
+        yield from compared_rows(one, gang, memory)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
@@ -157,18 +164,7 @@ def main() -> None:
     gang = CudaRunner(Settings(device="gpus:0,1", device_memory_bytes=arguments.allowed))
     environment = dated_environment("cupy-cuda13x", "numpy")
     about = {"environment": environment, "device": one.device.name, "gpus": 2, "versions": one.device.versions}
-    done: list[dict[str, Any]] = []
-
-    def keep(rows: Iterator[dict[str, Any]]) -> None:
-        for row in rows:
-            done.append(row)
-            print(row, flush=True)
-            write_rows(arguments.out, about, done)
-
-    keep(resident_rows(gang))
-    with page_locked(12 * LARGEST_N * LARGEST_N) as memory:
-        keep(from_host_rows(one, gang, memory))
-        keep(compared_rows(one, gang, memory))
+    record_rows(arguments.out, about, rows(one, gang))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.measure.tiles.data import fill, matrix, page_locked
 from benchmarks.measure.tiles.runs import by_cublas_xt, chosen, in_core_tflops, in_tiles, warm_up
-from benchmarks.recorded import write_rows
+from benchmarks.recorded import record_rows
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.settings import GIB, Settings
 from kernels.model.numerics import DTypeName, Problem
@@ -112,12 +112,8 @@ def main() -> None:
         "versions": device.versions,
     }
     n = largest_n(arguments.n)
-    done: list[dict[str, Any]] = []
     with page_locked(12 * n * n) as memory:
-        for row in rows(memory, n, CASES):
-            done.append(row)
-            print(row, flush=True)
-            write_rows(arguments.out, about, done)
+        record_rows(arguments.out, about, rows(memory, n, CASES))
 
 
 if __name__ == "__main__":

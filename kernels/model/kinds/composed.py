@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel, DeviceClass, DeviceTraits, Kernel
-from kernels.model.numerics import DTypeName
+from kernels.model.numerics import DTYPES, DTypeName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,4 +21,4 @@ class ComposedKernel(Kernel):
     def misfit(self, config: TileConfig, dtype: DTypeName, device: DeviceTraits | None = None) -> str | None:
         if device is None or not config.get("emulated"):
             return None
-        return self.emulators[dtype].unsupported_because(device)
+        return self.emulators[dtype].unsupported_because(device, DTYPES[dtype].real)

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from jobs.fleet.workers import DeviceInfo
 from jobs.redis.embedded import EmbeddedServer
 from kernels.catalog import BY_NAME
 from matmul_client.cli.commands import matmul
@@ -16,6 +17,7 @@ from tests.integration.api.test_jobs import SEEDED, problem
 from tools.played.api import FAKE_TTL_S, Api, running_api, until, worker_info
 
 ASYNC, AT_ONCE = {"prefer": "respond-async"}, {"prefer": "wait=0"}  # the first may wait for a worker, too
+LEFT_OUT = (("cublas", "bfloat16"), ("naive", "float32"))
 GPU = worker_info("gpu-0", kernels=("naive", "cublas"), device_class="gpu", compute_capability=(9, 0))
 
 
@@ -65,6 +67,32 @@ def test_what_live_workers_lack_for_a_kernel_is_said(api: Api, quiet: httpx.Clie
         assert lacks in quiet.get(path).text
     told = CliRunner().invoke(matmul, ("kernels", "hopper_bf16"), env={"MATMUL_URL": api.url})
     assert f"Not served now: {lacks}" in " ".join(told.stdout.split())
+
+
+def test_what_a_worker_left_out_is_shown_and_refused_in_a_sentence(api: Api, quiet: httpx.Client) -> None:
+    """Of `cublas` for one type of its; of `naive` for its only one here, so nobody serves it."""
+    reasons = {(name, dtype): f"{name} could not multiply {dtype}: libcublasLt is <old>." for name, dtype in LEFT_OUT}
+    left_out = [{"kernel": name, "dtype": dtype, "reason": each} for (name, dtype), each in reasons.items()]
+    device = DeviceInfo.model_validate(GPU.device.model_dump() | {"left_out": left_out})
+    api.registry.beat(GPU.model_copy(update={"device": device, "kernels": ("cublas",)}), FAKE_TTL_S)
+    until(lambda: len(quiet.get("/v1/devices").json()["devices"]) == 2)
+    assert quiet.get("/v1/devices").json()["devices"][0]["device"]["left_out"] == left_out
+    until(lambda: quiet.get("/v1/kernels/cublas").json()["served_by"] == ["gpu-0"])
+    warning = f"gpu-0 serves without all of cublas, naive. {reasons[LEFT_OUT[0]]}"
+    assert quiet.get("/readyz").json()["warnings"] == [warning]
+    page = quiet.get("/ui/devices").text
+    assert "naive could not multiply float32: libcublasLt is &lt;old&gt;." in page
+
+    def refused(**options: str) -> str:
+        found = quiet.post("/v1/matmul", json=SEEDED | options, headers=AT_ONCE)
+        return str(problem(found, 409, "no_worker_for_kernel")["detail"])
+
+    served = "served now: cpu_blas, cublas"
+    of_cublas = f"No live worker serves cublas for bfloat16; {served}. {reasons['cublas', 'bfloat16']}"
+    assert refused(kernel="cublas", dtype="bfloat16") == of_cublas
+    assert refused(kernel="naive") == f"No live worker serves naive; {served}. {reasons['naive', 'float32']}"
+    took = [quiet.post("/v1/matmul", json=SEEDED | {"dtype": each}, headers=ASYNC) for each in ("bfloat16", "float32")]
+    assert [api.ledger.get(each.json()["job"]["id"]).queue for each in took] == ["cpu", "gpu"]
 
 
 def test_devices_and_figures_show_them(api: Api, quiet: httpx.Client) -> None:

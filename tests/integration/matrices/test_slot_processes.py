@@ -14,18 +14,13 @@ import pytest
 
 from jobs.matrices import file_store
 from jobs.matrices.file_store import FileMatrixStore
-from jobs.redis.embedded import EmbeddedServer
-from tests.support.stores import FREE_BYTES, LARGE, StoreBench, fresh_name, make_bench, numbers
+from tests.integration.matrices.test_slots import bench
+from tests.support.stores import FREE_BYTES, LARGE, StoreBench, fresh_name, numbers
+
+__all__ = ["bench"]
 
 ARRAY = numbers(LARGE)
 ROUNDS = 15
-
-
-@pytest.fixture
-def bench(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> Iterator[StoreBench]:
-    bench = make_bench("slots", valkey.url, key_prefix, tmp_path)
-    yield bench
-    bench.client.close()
 
 
 @contextmanager

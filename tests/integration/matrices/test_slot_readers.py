@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,22 +13,10 @@ from jobs.errors import MatrixNotFound
 from jobs.formats.elements import matrix_bytes
 from jobs.matrices import file_source
 from jobs.matrices.file_lock import EXCLUSIVE, SHARED, LockedFile, open_file, open_locked
-from jobs.redis.embedded import EmbeddedServer
-from tests.support.stores import LARGE, StoreBench, fresh_name, make_bench, numbers
+from tests.integration.matrices.test_slots import SHORTER, SIZE, bench, inode
+from tests.support.stores import LARGE, StoreBench, fresh_name, numbers
 
-SIZE = matrix_bytes("float32", LARGE)
-SHORTER = (LARGE[0] - 1, LARGE[1])  # of the same length of slot
-
-
-@pytest.fixture
-def bench(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> Iterator[StoreBench]:
-    bench = make_bench("slots", valkey.url, key_prefix, tmp_path)
-    yield bench
-    bench.client.close()
-
-
-def inode(bench: StoreBench, name: str) -> int:
-    return (bench.settings.store_dir / name).stat().st_ino
+__all__ = ["bench"]
 
 
 def replace(bench: StoreBench, name: str) -> tuple[int, int]:

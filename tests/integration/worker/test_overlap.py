@@ -14,7 +14,7 @@ import pytest
 
 from jobs.errors import DeviceFault
 from jobs.ledger.interface import Claimed
-from jobs.matrices.interface import MatrixWriter, Place
+from jobs.matrices.interface import MatrixWriter
 from jobs.models import JobError
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
@@ -22,9 +22,7 @@ from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice
 from tests.support.workers.workers import WorkerBench, running_worker
 from worker.cpu.runner import CpuRunner
-from worker.device.cancellable_lock import go_on
-from worker.device.operands import HostOperand
-from worker.device.runner import Epilogue, Product
+from worker.device.runner import Product
 from worker.process.child import Child
 from worker.process.lease import LeaseKeeper
 
@@ -54,19 +52,8 @@ class Watched(CpuRunner):
             self.most_with_cores = max(self.most_with_cores, self.with_cores)
 
     @contextmanager
-    def compute(
-        self,
-        problem: Problem,
-        choice: Choice,
-        a: HostOperand,
-        b: HostOperand,
-        place: Place | None = None,
-        *,
-        epilogue: Epilogue | None = None,
-        wanted: Callable[[], None] = go_on,
-        wiped: bool = False,
-    ) -> Iterator[Product]:
-        with super().compute(problem, choice, a, b, place, epilogue=epilogue, wanted=wanted) as product:
+    def compute(self, problem: Problem, choice: Choice, *operands: Any, **more: Any) -> Iterator[Product]:
+        with super().compute(problem, choice, *operands, **more) as product:
             self._count(1)
             store, end = product.store, product.device_lock.release
 

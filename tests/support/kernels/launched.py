@@ -147,7 +147,7 @@ def main() -> None:
 
     compiler: Any = Compiler()
     prepared = launch.PreparedKernels(compiler)
-    products = ComplexProducts(compiler, prepared, MagicMock(), H200.traits)
+    products = ComplexProducts(compiler, prepared, MagicMock(), lambda: H200.traits)
 
     def launcher_of(choice: Choice, problem: Problem, given: Matrices) -> Callable[[], None]:
         if isinstance(choice.kernel, ComposedKernel):

@@ -107,7 +107,7 @@ def by_library(runner: Any, compiler: Any, problem: Problem, matrices: Any, call
 
     library: Any = SpoilingLibrary(calls)
     runner._cublas, runner._clock = library, PlayedClock()
-    runner._composed = ComplexProducts(compiler, library, library, ARCHITECTURES["sm_90"].traits)
+    runner._composed = ComplexProducts(compiler, library, library, lambda: ARCHITECTURES["sm_90"].traits)
     choice = Choice(BY_NAME["cublas"], {}, "It was asked for.")
     return CudaRunner._multiplied_ms(runner, problem, choice, matrices, None)
 
@@ -125,7 +125,7 @@ def multiply_complex(compiler: Any, problem: Problem, matrices: Any, calls: list
     from worker.cuda.composed import ComplexProducts
 
     played: Any = PlayedKernels(calls)
-    products = ComplexProducts(compiler, played, played, ARCHITECTURES["sm_90"].traits)
+    products = ComplexProducts(compiler, played, played, lambda: ARCHITECTURES["sm_90"].traits)
     kernel = BY_NAME["complex_as_real"]
     assert isinstance(kernel, ComposedKernel)
     products.launcher(Choice(kernel, {}, "It was asked for."), problem, matrices)()

@@ -2,8 +2,8 @@
 module would load on a device is only kept.
 
 `python -m tests.support.kernels.played_nvrtc DIRECTORY KERNEL …` is for a process of its own. It compiles these kernels
-It prints how often
-the first compiled, and how many functions the second found.
+ahead, twice, and asks a compiler for them that finds them there. It prints what was compiled and what was found, and
+what another compiler has of a program that does not compile and of two that come after it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
+from jobs.errors import KernelUnavailable
 from tools.nvrtc import architectures, library
 
 ARCH = "sm_90"
@@ -58,6 +59,9 @@ class Nvrtc(ModuleType):
             raise PlayedError(str(options))
         self.compiled += 1
 
+    def getProgramLog(self, handle: Any) -> str:
+        return "as played"
+
     def getCUBIN(self, handle: Any) -> bytes:
         size = ctypes.c_size_t()
         library().nvrtcGetCUBINSize(handle, ctypes.byref(size))
@@ -82,9 +86,11 @@ def install() -> Nvrtc:
 
 def main(directory: Path, kernels: Sequence[str]) -> None:
     nvrtc = install()
+    from worker.cuda import compile as compiling
     from worker.cuda.ahead.__main__ import main as compile_ahead
     from worker.cuda.ahead.programs import programs_ahead, traits_of
     from worker.cuda.compile import Compiler
+    from worker.cuda.sources import Program, digest_program
 
     shipped = directory / "shipped"
     status = compile_ahead(["--directory", str(shipped), ARCH, "--kernels", *kernels])
@@ -101,6 +107,16 @@ def main(directory: Path, kernels: Sequence[str]) -> None:
         "found": len(found),
         "own": sorted(path.name for path in (directory / "own").glob("*")),
     }
+    nvrtc.may_compile = True
+    setattr(compiling, "usable_cores", lambda: 1)  # noqa: B010  # so that each waits for the one before
+    (directory / "broken.cu").write_text("__global__ int broken( {")
+    (directory / "short.cu").write_text('extern "C" __global__ void short_one() {}')
+    broken, short = (Program(directory / name, ()) for name in ("broken.cu", "short.cu"))
+    asked, another = [broken, digest_program(), short], Compiler(directory / "another")
+    try:
+        another.compile_all(asked)
+    except KernelUnavailable as error:
+        words |= {"refused": error.detail, "has": [another.has(each) for each in asked]}
     print(json.dumps(words))
 
 

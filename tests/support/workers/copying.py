@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -40,19 +41,8 @@ class FaultyRunner(CpuRunner):
         self._after_product, self._after_check = after_product, after_check
 
     @contextmanager
-    def compute(
-        self,
-        problem: Problem,
-        choice: Choice,
-        a: HostOperand,
-        b: HostOperand,
-        place: Place | None = None,
-        *,
-        epilogue: Epilogue | None = None,
-        wanted: Callable[[], None] = go_on,
-        wiped: bool = False,
-    ) -> Iterator[Product]:
-        with super().compute(problem, choice, a, b, place, epilogue=epilogue, wanted=wanted) as product:
+    def compute(self, problem: Problem, choice: Choice, *operands: Any, **more: Any) -> Iterator[Product]:
+        with super().compute(problem, choice, *operands, **more) as product:
             assert isinstance(product, CpuProduct)
             c, store, chunks = product._c, product.store, product.chunks
             self._after_product(c)

@@ -128,7 +128,7 @@ def outcome(case: dict[str, Any]) -> str:
     epilogue = _epilogue(case, problem)
     task = TiledTask(problem, choice, plan, sent_a, sent_b, out, None, SEED, epilogue=epilogue)
     kernels: Any = PlayedKernels(played_driver.calls)
-    composed = ComplexProducts(cast(Any, Compiler()), kernels, kernels, ARCHITECTURES["sm_90"].traits)
+    composed = ComplexProducts(cast(Any, Compiler()), kernels, kernels, lambda: ARCHITECTURES["sm_90"].traits)
     played = cast(tuple[Any, Any, Any], (Compiler(), None, Multiplier()))
     gpus = [Gpu(index, *played, composed) for index in range(plan.devices)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.result_models import Results
-from benchmarks.recorded import name_of, packed, read, unpacked, write
+from benchmarks.recorded import name_of, packed, read, record_rows, unpacked, write
 from benchmarks.tuned_table import timed
 from tests.support.recorded import RESULTS, recorded_results
 
@@ -77,3 +78,15 @@ def test_rows_of_any_figures(figures: list[tuple[float | None, float | None, int
 
 def is_near(found: float | None, given: float | None, relative: float) -> bool:
     return found is given if found is None or given is None else abs(found - given) <= relative * abs(given)
+
+
+def test_a_run_that_is_cut_off_leaves_the_rows_that_it_has(tmp_path: Path) -> None:
+    def measured() -> Iterator[dict[str, int]]:
+        yield {"n": 1}
+        yield {"n": 2}
+        raise KeyboardInterrupt
+
+    path = tmp_path / "record.json"
+    with pytest.raises(KeyboardInterrupt):
+        record_rows(path, {"device": "a GPU"}, measured())
+    assert json.loads(path.read_text()) == {"device": "a GPU", "rows": [{"n": 1}, {"n": 2}]}

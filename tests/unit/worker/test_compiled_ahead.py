@@ -24,11 +24,12 @@ KERNELS = ["naive", "shared_tiled", "hopper_fp32"]
 
 
 def test_a_worker_finds_what_was_compiled_ahead_and_compiles_nothing(tmp_path: Path) -> None:
-    """By the real compiler, into an empty folder; a second run finds all there."""
+    """By the real compiler, into an empty folder; a second run finds all there. What does not compile is refused once
+    the others are there."""
     command = [sys.executable, "-m", "tests.support.kernels.played_nvrtc", str(tmp_path), *KERNELS]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
-    first, again, told = done.stdout.splitlines()
+    first, again, *_, told = done.stdout.splitlines()  # between them the compiler's log
     found = json.loads(told)
     assert found["status"] == [0, 0]
     assert first.startswith(f"sm_90: {found['asked']} of {found['asked']} programs compiled in ")
@@ -36,6 +37,8 @@ def test_a_worker_finds_what_was_compiled_ahead_and_compiles_nothing(tmp_path: P
     assert found["found"] == found["compiled"] == found["asked"] >= len(KERNELS)
     assert {f"{name}.cu" for name in KERNELS} <= set(found["programs"])
     assert found["own"] == [], "what is shipped is not kept once more"
+    assert found["refused"] == "broken.cu does not compile for sm_90 here; the log says why."
+    assert found["has"] == [False, True, True]
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support.played.cases import outcomes_of
+
 SQUARE = {"m": 1024, "n": 1024, "k": 1024}
 CASES: dict[str, dict[str, Any]] = {
     "plain": {"kernel": "naive", "problem": SQUARE | {"dtype": "float32"}},
@@ -41,11 +38,7 @@ CASES["rows out of reach"]["dense"] = True
 @pytest.fixture(scope="module")
 def driver_calls() -> dict[str, list[dict[str, Any]]]:
     """The driver's calls for each case, behind the addresses of the matrices that they are for."""
-    lines = "".join(f"{json.dumps(case)}\n" for case in CASES.values())
-    command = [sys.executable, "-m", "tests.support.kernels.launched"]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return dict(zip(CASES, map(json.loads, done.stdout.splitlines()), strict=True))
+    return outcomes_of("tests.support.kernels.launched", CASES)
 
 
 @pytest.fixture(scope="module")

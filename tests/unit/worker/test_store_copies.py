@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobs.redis.embedded import EmbeddedServer
+from tests.support.played.cases import outcomes_of
 
-ROOT = Path(__file__).resolve().parents[3]
 # Its rows are not whole blocks of 1024 bytes: of such a check would take the digests, and there is none here.
 DENSE = {"m": 256, "n": 480, "k": 320, "dtype": "float32"}
 PADDED = {"m": 301, "n": 353, "k": 299, "dtype": "float32"}
@@ -60,11 +56,9 @@ class Played:
 @pytest.fixture(scope="module")
 def played(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
     directory = tmp_path_factory.mktemp("store")
-    command = [sys.executable, "-m", "tests.support.workers.played_cuda", valkey.url, "played:", str(directory)]
-    lines = "".join(f"{json.dumps(case)}\n" for case in CASES.values())
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return {name: Played(*json.loads(line)) for name, line in zip(CASES, done.stdout.splitlines(), strict=True)}
+    place = valkey.url, "played:", str(directory)
+    outcomes = outcomes_of("tests.support.workers.played_cuda", CASES, place)
+    return {name: Played(*found) for name, found in outcomes.items()}
 
 
 def test_a_library_s_product_that_is_not_finite_is_made_again_as_a_real_one(played: dict[str, Played]) -> None:

@@ -82,7 +82,7 @@ class CudaBench(Bench):
     def _composed(self, case: Case, kernel: ComposedKernel) -> CudaPrepared:
         """Prepares a composed complex product; the memory of its real operands is kept for each set."""
         kernels = PreparedKernels(self._compiler)
-        products = ComplexProducts(self._compiler, kernels, self._cublas, self._device.traits)
+        products = ComplexProducts(self._compiler, kernels, self._cublas, lambda: self._device.traits)
         launchers: dict[int, Callable[[], None]] = {}
         choice = Choice(kernel, case.config, "It is measured.")
 

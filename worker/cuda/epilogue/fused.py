@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock, Thread
 
@@ -62,9 +62,10 @@ class FusedOnDevice:
 
 
 class FusedKernels:
-    """Those that are compiled. Others are compiled meanwhile, and a pass after the product does it for now."""
+    """Those that are compiled. Others are compiled meanwhile, and a pass after the product does it for now. `traits`
+    are asked for at each product: a worker may leave out kernels."""
 
-    def __init__(self, compiler: Compiler, prepared: PreparedKernels, traits: DeviceTraits) -> None:
+    def __init__(self, compiler: Compiler, prepared: PreparedKernels, traits: Callable[[], DeviceTraits]) -> None:
         self._compiler, self._prepared, self._traits = compiler, prepared, traits
         self._lock = Lock()
         self._asked: set[Program] = set()
@@ -72,7 +73,7 @@ class FusedKernels:
     def find(
         self, problem: Problem, choice: Choice, operands: Sequence[HostOperand], epilogue: Epilogue | None
     ) -> Fusable | None:
-        found = fusable(problem, choice, operands, epilogue, self._traits)
+        found = fusable(problem, choice, operands, epilogue, self._traits())
         if found is None:
             return None
         missing = [program for program in found.programs if not self._compiler.has(program)]

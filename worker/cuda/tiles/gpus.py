@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import cupy
@@ -31,12 +31,12 @@ def gpu_indices(device: str) -> list[str]:
     return (device.partition(":")[2] or "0").split(",")
 
 
-def gang(settings: Settings, first: Gpu, traits: DeviceTraits) -> list[Gpu]:
+def gang(settings: Settings, first: Gpu, traits: Callable[[], DeviceTraits]) -> list[Gpu]:
     """All GPUs that this process was given, which are alike."""
     return [first, *(_beside(settings, index, traits) for index in range(1, len(gpu_indices(settings.device))))]
 
 
-def _beside(settings: Settings, index: int, traits: DeviceTraits) -> Gpu:
+def _beside(settings: Settings, index: int, traits: Callable[[], DeviceTraits]) -> Gpu:
     """That GPU of those that this process sees."""
     with cupy.cuda.Device(index):
         compiler = Compiler(settings.kernel_cache_dir, settings.compiled_kernels_dir)

@@ -46,13 +46,16 @@ SHORT_S = 0.05  # shorter products stay on one GPU
 
 
 class Tiler:
-    """For one product at a time; `tiling` is for any thread. `device` is the first of the GPUs, which are alike."""
+    """For one product at a time; `tiling` is for any thread. `device` is the first of the GPUs, which are alike, with
+    what is known of it by then."""
 
-    def __init__(self, settings: Settings, device: DeviceInfo, gpus: Sequence[Gpu], page_locks: PageLocks) -> None:
+    def __init__(
+        self, settings: Settings, device: Callable[[], DeviceInfo], gpus: Sequence[Gpu], page_locks: PageLocks
+    ) -> None:
         self.gpus = gpus
         self.libraries = HostLibraries([gpu.index for gpu in gpus])
         self._device, self._page_locks = device, page_locks
-        device_bytes = settings.device_memory_bytes or (device.memory_bytes or 0) // 10 * 9
+        device_bytes = settings.device_memory_bytes or (device().memory_bytes or 0) // 10 * 9
         self._device_bytes = device_bytes  # that a product may take, of each
         self._flops: dict[tuple[str, DTypeName], float] = {}
         self._copied_bytes = COPIED_BYTES
@@ -148,7 +151,7 @@ class Tiler:
             runtime.hostUnregister(address)
 
     def _speeds(self, problem: Problem, choice: Choice) -> Speeds:
-        device, dtype = self._device, problem.dtype
+        device, dtype = self._device(), problem.dtype
         real = DTYPES[dtype].real
         roof = device.measured.gflops.get(real) or device.theoretical.gflops.get(real)
         known = self._flops.get((choice.kernel.name, dtype)) or measured_flops(choice.kernel.name, dtype, device.traits)
@@ -159,7 +162,7 @@ class Tiler:
     def _tile_bytes(self, choice: Choice, *, has_epilogue: bool = False) -> Callable[[Problem], TileBytes]:
         """By how matrices lie on a device. cuBLAS has operands of a byte transposed, which takes as much again. Complex
         operands are arranged for a real product, and once that is done, in the same memory, for its check."""
-        traits = self._device.traits
+        traits = self._device().traits
         spare = min(SPARE_BYTES, self._device_bytes // 8) + self._places * self._block_parts * PART_BYTES
 
         def tile_bytes(problem: Problem) -> TileBytes:

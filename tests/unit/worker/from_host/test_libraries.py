@@ -3,15 +3,12 @@ of their refusals. The double holds each call against what the header demands.""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[4]
+from tests.support.played.cases import outcomes_of
+
 ODD = {"m": 101, "n": 83, "k": 71, "dtype": "float32"}
 BOTH = {"transpose_a": True, "transpose_b": True}
 TWICE = "12 descriptors"  # three matrices on two GPUs, two products: all given back
@@ -46,11 +43,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, str]:
-    command = [sys.executable, "-m", "tests.support.played.library_products"]
-    lines = "".join(f"{json.dumps(case)}\n" for case, _ in CASES.values())
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return dict(zip(CASES, map(json.loads, done.stdout.splitlines()), strict=True))
+    return outcomes_of("tests.support.played.library_products", {name: case for name, (case, _) in CASES.items()})
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[4]
+from tests.support.played.cases import outcomes_of
+
 PLAIN = {"m": 120, "n": 130, "k": 90, "dtype": "float32"}
 ODD = {"m": 301, "n": 203, "k": 171, "dtype": "bfloat16"}
 BYTES = {"m": 150, "n": 170, "k": 190, "dtype": "int8"}
@@ -121,11 +118,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, str]:
-    command = [sys.executable, "-m", "tests.support.workers.played_tiles"]
-    lines = "".join(f"{json.dumps(case)}\n" for case, _ in CASES.values())
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return dict(zip(CASES, map(json.loads, done.stdout.splitlines()), strict=True))
+    return outcomes_of("tests.support.workers.played_tiles", {name: case for name, (case, _) in CASES.items()})
 
 
 @pytest.mark.parametrize("name", CASES)
