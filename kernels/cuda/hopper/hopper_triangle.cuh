@@ -18,6 +18,8 @@ struct TriangleSchedule {
           id(static_cast<int>(blockIdx.x) / CLUSTER_BLOCKS),
           clusters(static_cast<int>(gridDim.x) / CLUSTER_BLOCKS) {}
 
+    __device__ __forceinline__ int full_waves() const { return tiles.count / clusters; }
+
     // False where this block has no such wave, and no later one.
     __device__ __forceinline__ bool find(int wave, Work& work) const {
         const int index = id + wave * clusters;
