@@ -37,15 +37,26 @@ public:
     // Before the producer asks for that stage of a tile in that wave.
     __device__ __forceinline__ void keep(int wave, int step) {
         if (wave >= waves || step % PACE_STEPS != 0) return;
-        const unsigned int wanted = count();
-        for (int looks = MAX_LOOKS; waits && !is_reached(wanted); __nanosleep(LOOK_NANOSECONDS))
-            waits = --looks > 0;
+#if PACE_LEAD > 8
+        wait(wanted());
+        count();
+#else
+        count();
+        wait((before - PACE_LEAD) * clusters);
+#endif
     }
 
-    // How often all together are to have counted before this cluster goes on.
-    __device__ __forceinline__ unsigned int count() {
+    // How often all have counted where none is a whole interval behind.
+    __device__ __forceinline__ unsigned int wanted() const { return before * clusters; }
+
+    __device__ __forceinline__ void count() {
         atomicAdd(counted, 1u);
-        return (++before - PACE_LEAD) * clusters;
+        ++before;
+    }
+
+    __device__ __forceinline__ void wait(unsigned int wanted) {
+        for (int looks = MAX_LOOKS; waits && !is_reached(wanted); __nanosleep(LOOK_NANOSECONDS))
+            waits = --looks > 0;
     }
 
     // The word may wrap.
