@@ -1,16 +1,21 @@
-// How far clusters go apart that are kept in step as hopper_pace.cuh says, where each takes another time for a stage.
-// For each line "clusters waves stages slowest seed" of the input, a line: the most stages that one was ahead of
-// another; how often the counter was raised; how often a cluster that is alone looks for others in all of its waves.
-// `slowest`: the time for a stage of the slowest cluster, where the fastest takes 1.
+// How far clusters go apart, of which each takes another time for a stage, kept in step as hopper_pace.cuh says. For
+// each line "clusters waves stages slowest seed" of the input, a line: how many stages one is ahead of another at most;
+// the same where nothing keeps them in step; how often the counter was raised; how often a cluster that is alone looks
+// for the others in all of its waves. `slowest`: the time for a stage of the slowest, where the fastest takes 1.
 #include <cstdio>
 #include <random>
 #include <vector>
 
-static int looks = 0;
-#define __nanosleep counted_nanosleep
-#include "emulated.hpp"  // before the source: it has no other words
+#define __nanosleep emulated_nanosleep  // looks are counted here
+#include "emulated.hpp"                 // before the source: it has no other words
 #undef __nanosleep
-inline void __nanosleep(unsigned int) { ++looks; }
+
+namespace {
+
+int looks = 0;
+void __nanosleep(unsigned int) { ++looks; }
+
+}  // namespace
 
 #include "hopper_pace.cuh"
 
@@ -19,53 +24,47 @@ namespace {
 struct Cluster {
     Pace pace;
     double stage_time, now = 0;
-    long long step = 0;  // of all its waves
-    unsigned int wanted = 0;
-    bool waits = false;
+    int step = 0;  // of all its waves
 };
 
-struct Drift {
-    long long ahead;
-    unsigned int counted;
-};
-
-// The next to move is whoever is the earliest; who waits moves to where the others let it go on.
-Drift run(int clusters, int waves, int stages, double slowest, unsigned int seed) {
-    std::mt19937 random(seed);
-    std::uniform_real_distribution<double> time(1.0, slowest);
+struct Course {
+    int clusters, waves, stages;
+    double slowest;
+    unsigned int seed;
+    int ahead = 0;
     unsigned int counted = 0;
-    std::vector<Cluster> all;
-    for (int index = 0; index < clusters; ++index)
-        all.push_back({Pace(&counted, clusters, waves, 0), time(random)});
-    const long long last = static_cast<long long>(waves) * stages;
-    Drift found = {0, 0};
-    for (;;) {
-        Cluster* next = nullptr;
-        long long first = last, furthest = 0;
-        double now = 0;
-        for (Cluster& each : all) {
-            first = min(first, each.step);
-            furthest = max(furthest, each.step);
-            if (each.waits && each.pace.is_reached(each.wanted)) each.waits = false;
-            if (!each.waits && each.step < last && (!next || each.now < next->now)) next = &each;
-        }
-        found.ahead = max(found.ahead, furthest - first);
-        if (!next) break;
-        now = next->now;
-        for (Cluster& each : all)
-            if (each.waits) each.now = max(each.now, now);
-        if (next->step % stages % PACE_STEPS == 0) {
-            next->wanted = next->pace.count();
-            next->waits = !next->pace.is_reached(next->wanted);
-        }
-        ++next->step;
-        next->now += next->stage_time;
-    }
-    found.counted = counted;
-    return found;
-}
 
-// How often one of so many clusters looks for the others, of which none ever counts.
+    // The earliest of those that may go on takes its next step, until nobody can.
+    void run(bool is_paced) {
+        std::mt19937 random(seed);
+        std::uniform_real_distribution<double> time(1.0, slowest);
+        std::vector<Cluster> all;
+        for (int index = 0; index < clusters; ++index)
+            all.push_back({Pace(&counted, clusters, waves, 0), time(random)});
+        double now = 0;
+        while (Cluster* const next = earliest(all, is_paced)) {
+            now = next->now = max(next->now, now);  // who had to wait goes on when the last of the others came
+            if (is_paced && is_counted(*next)) next->pace.count();
+            ++next->step;
+            next->now += next->stage_time;
+            for (const Cluster& each : all)
+                ahead = max(ahead, next->step - each.step);
+        }
+    }
+
+private:
+    bool is_counted(const Cluster& each) const { return each.step % stages % PACE_STEPS == 0; }
+
+    Cluster* earliest(std::vector<Cluster>& all, bool is_paced) const {
+        Cluster* found = nullptr;
+        for (Cluster& each : all) {
+            const bool waits = is_paced && is_counted(each) && !each.pace.is_reached();
+            if (each.step < waves * stages && !waits && (!found || each.now < found->now)) found = &each;
+        }
+        return found;
+    }
+};
+
 int looks_alone(int clusters, int waves, int stages) {
     unsigned int counted = 0;
     Pace pace(&counted, clusters, waves, 0);
@@ -79,11 +78,13 @@ int looks_alone(int clusters, int waves, int stages) {
 }  // namespace
 
 int main() {
-    int clusters, waves, stages;
-    double slowest;
-    unsigned int seed;
-    while (std::scanf("%d %d %d %lf %u", &clusters, &waves, &stages, &slowest, &seed) == 5) {
-        const Drift found = run(clusters, waves, stages, slowest, seed);
-        std::printf("%lld %u %d\n", found.ahead, found.counted, looks_alone(clusters, waves, stages));
+    Course paced, free;
+    while (std::scanf("%d %d %d %lf %u", &paced.clusters, &paced.waves, &paced.stages, &paced.slowest, &paced.seed) == 5) {
+        free = paced;
+        paced.run(true);
+        free.run(false);
+        const int alone = looks_alone(paced.clusters, paced.waves, paced.stages);
+        std::printf("%d %d %u %d\n", paced.ahead, free.ahead, paced.counted, alone);
+        paced.ahead = paced.counted = 0;
     }
 }
