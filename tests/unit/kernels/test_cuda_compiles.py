@@ -25,6 +25,7 @@ from tests.support.programs import (
     TRANSPOSES,
     behind_others,
     of_a_gate,
+    of_deep,
     of_every_type,
     of_fused,
     of_groups,
@@ -107,6 +108,13 @@ def test_an_epilogue_in_a_kernel_leaves_its_sums_in_registers(name: str, dtype: 
 
 def test_groups_leave_sums_in_registers() -> None:
     for figures in figures_of(of_hopper_groups()):
+        assert figures.local_bytes == 0
+        assert not figures.warnings
+
+
+def test_keeping_step_leaves_sums_in_registers() -> None:
+    assert all("-DPACED" in program.options for program in of_deep())
+    for figures in figures_of(of_deep()):
         assert figures.local_bytes == 0
         assert not figures.warnings
 
