@@ -26,7 +26,7 @@ from worker.cuda.sources import kernel_program
 HERE = Path(__file__).parent
 INTERVAL, MAX_LOOKS = 16, 256  # stages between two counts, and looks in one wait
 # Clusters, waves, stages of a tile, and the time of the slowest for a stage where the fastest takes 1.
-PACES = ((66, 4, 1406, 1.02), (66, 2, 300, 1.5), (7, 3, 257, 3.0), (2, 5, 256, 10.0), (132, 2, 1000, 1.1))
+PACES = ((66, 2, 400, 1.05), (7, 3, 257, 3.0), (2, 5, 256, 10.0), (132, 2, 260, 1.1))
 NAME, BLOCK_N = "hopper_bf16", 64
 # Each with multiprocessors: one cluster; a wave that is not full, after some that are; thin tiles; a batch.
 CASES = (
