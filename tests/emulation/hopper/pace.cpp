@@ -1,7 +1,8 @@
 // How far clusters go apart, of which each takes another time for a stage, kept in step as hopper_pace.cuh says. For
 // each line "clusters waves stages slowest seed" of the input, a line: how many stages one is ahead of another at most;
 // the same where nothing keeps them in step; how often the counter was raised; how often a cluster that is alone looks
-// for the others in all of its waves. `slowest`: the time for a stage of the slowest, where the fastest takes 1.
+// for the others in all of its waves; how often that counts, and how often a block that is not its cluster's first.
+// `slowest`: the time for a stage of the slowest, where the fastest takes 1.
 #include <cstdio>
 #include <random>
 #include <vector>
@@ -65,26 +66,29 @@ private:
     }
 };
 
-int looks_alone(int clusters, int waves, int stages) {
+// How often it counts, in one wave more than are full.
+unsigned int count_alone(int clusters, int waves, int stages, int rank) {
     unsigned int counted = 0;
-    Pace pace(&counted, clusters, waves, 0);
-    looks = 0;
+    Pace pace(&counted, clusters, waves, rank);
     for (int wave = 0; wave < waves + 1; ++wave)
         for (int step = 0; step < stages; ++step)
             pace.keep(wave, step);
-    return looks;
+    return counted;
 }
 
 }  // namespace
 
 int main() {
     Course paced, free;
-    while (std::scanf("%d %d %d %lf %u", &paced.clusters, &paced.waves, &paced.stages, &paced.slowest, &paced.seed) == 5) {
+    while (std::scanf("%d %d %d %lf %u", &paced.clusters, &paced.waves, &paced.stages, &paced.slowest, &paced.seed) ==
+           5) {
         free = paced;
         paced.run(true);
         free.run(false);
-        const int alone = looks_alone(paced.clusters, paced.waves, paced.stages);
-        std::printf("%d %d %u %d\n", paced.ahead, free.ahead, paced.counted, alone);
+        looks = 0;
+        const unsigned int first = count_alone(paced.clusters, paced.waves, paced.stages, 0);
+        const unsigned int second = count_alone(paced.clusters, paced.waves, paced.stages, 1);
+        std::printf("%d %d %u %d %u %u\n", paced.ahead, free.ahead, paced.counted, looks, first, second);
         paced.ahead = paced.counted = 0;
     }
 }
