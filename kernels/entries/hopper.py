@@ -213,7 +213,7 @@ def _warp_specialised(
         ),
         defaults=_defaults(own, triangle),
         arrange=_resident_blocks,
-        workspace=counter_of(_resident_blocks) if DTYPES[dtype].itemsize == 2 else None,
+        workspace=counter_of(_waves),
         shared_bytes=_shared_bytes,
         accumulators=_sums,
         boxes=_boxes,

@@ -23,7 +23,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                ,
                const __grid_constant__ Scales scales
 #endif
-    PACE_PARAMETER) {
+                   PACE_PARAMETER) {
     DYNAMIC_TILES(shared);
 #ifdef HOPPER_TRANSPOSED
     multiply_tiles(shared, b, a, c, {n, m, k, batch, items_b, items_a PACE_WORD}, EPILOGUE_OF(m, n));

@@ -96,12 +96,24 @@ def test_products_and_counts(emulator: Emulator) -> None:
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "k", "is_deep"),
-    [(8192, 8192, 16_384, True), (8192, 8192, 16_256, False), (1024, 8192, 90_000, False), (4096, 4096, 90_000, True)],
+    ("sizes", "is_long"),
+    [
+        ((30_208, 18_176, 90_000), True),
+        ((16_384, 16_384, 16_384), True),
+        ((8192, 8192, 8192), False),
+        ((1024, 8192, 90_000), False),  # one wave
+        ((131_072, 131_072, 1024), False),  # tiles of 16 stages
+    ],
 )
-def test_deep_products_of_several_waves_are_paced(m: int, n: int, k: int, is_deep: bool) -> None:
-    kernel, problem = BY_NAME[NAME], Problem(m, n, k, "bfloat16")
+def test_long_products_are_kept_in_step(sizes: tuple[int, int, int], is_long: bool) -> None:
+    kernel, problem = BY_NAME[NAME], Problem(*sizes, "bfloat16")
     assert isinstance(kernel, CudaKernel)
     config = kernel.resolve_config({}, problem)
-    assert (kernel.plan(problem, config).workspace == COUNTER) is is_deep
-    assert ("-DPACED" in kernel_program(kernel, config, problem).options) is is_deep
+    assert (kernel.plan(problem, config).workspace == COUNTER) is is_long
+    assert ("-DPACED" in kernel_program(kernel, config, problem).options) is is_long
+
+
+def test_products_in_groups_are_not() -> None:
+    kernel, problem = BY_NAME[NAME], Problem(30_208, 18_176, 90_000, "bfloat16", group_sizes=(15_104, 15_104))
+    assert isinstance(kernel, CudaKernel)
+    assert kernel.plan(problem, kernel.resolve_config({}, problem)).workspace is None
