@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.activations import ActivationName
@@ -159,16 +158,14 @@ def of_hopper_groups() -> list[Program]:
     ]
 
 
-def of_deep() -> list[Program]:
-    """Of products whose clusters are kept in step, in every width; B by turns along and across k; a symmetric one."""
+def of_long() -> list[Program]:
+    """Of products whose clusters are kept in step, in every width; B by turns along and across k."""
     found = []
-    for kernel in map(cuda_kernel, ("hopper_bf16", "hopper_fp16")):
-        plain = Problem(8192, 8192, 90_000, kernel.dtypes[0])
-        problems = itertools.cycle([plain, replace(plain, transpose_b=True)])
-        found += [kernel_program(kernel, each.config, next(problems)) for each in kernel.defaults if not each.symmetric]
-        both = replace(plain, transpose_b=True, symmetric=True)
-        found.append(kernel_program(kernel, kernel.resolve_config({}, both, H200.traits), both))
-    return found
+    for kernel, dtype in ((cuda_kernel(name), dtype) for name, dtype in HOPPER):
+        for index, default in enumerate(kernel.defaults):
+            problem = Problem(30_208, 18_176, 90_000, dtype, transpose_b=index % 2 == 1)
+            found.append(kernel_program(kernel, kernel.resolve_config(default.config), problem))
+    return list(dict.fromkeys(found))
 
 
 def of_groups(arch: str) -> list[Program]:
@@ -272,7 +269,7 @@ def programs() -> Iterator[tuple[Program, str]]:
     yield from ((sketch_program("float32", transposes), H200.name) for transposes in TRANSPOSES)
     yield from ((program, H200.name) for pair in behind_others() for program in pair)
     yield from ((program, H200.name) for program in (*of_a_gate(), *of_triangles()))
-    yield from ((program, H200.name) for program in (*of_hopper_groups(), *of_deep()))
+    yield from ((program, H200.name) for program in (*of_hopper_groups(), *of_long()))
     for arch in ARCHITECTURES:
         around = (*of_the_check(arch), *of_transposition(), *of_the_mirror(), *of_groups(arch))
         yield from ((program, arch) for program in around)

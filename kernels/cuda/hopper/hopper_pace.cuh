@@ -23,9 +23,10 @@ class Pace {
     bool waits = true;
 
 public:
-    // `rank`: of the block in its cluster, of which the first counts. In full waves alone, so that all count as often.
-    __device__ __forceinline__ Pace(unsigned int* counted, int clusters, int full_waves, int rank)
-        : counted(counted), clusters(clusters), waves(rank == 0 ? full_waves : 0) {}
+    // `tiles`: whole ones, of all clusters. They count in full waves alone, so that all count as often; of a cluster's
+    // blocks the first does.
+    __device__ __forceinline__ Pace(unsigned int* counted, int clusters, int tiles, int rank)
+        : counted(counted), clusters(clusters), waves(rank == 0 ? tiles / clusters : 0) {}
 
     // Before the producer asks for that stage of a tile in that wave.
     __device__ __forceinline__ void keep(int wave, int step) {

@@ -64,7 +64,7 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
     Work work;
     wait_on_dependency();
 #ifdef PACED
-    Pace pace(sizes.counted, schedule.clusters, schedule.full_waves(), schedule.rank);
+    Pace pace(sizes.counted, schedule.clusters, schedule.whole, schedule.rank);
 #endif
     for (int wave = 0; schedule.find(wave, work); ++wave) {
         const int boxes_a = min(A_BOXES, max(0, (end_of_rows(work, sizes) - work.row + A_BOX - 1) / A_BOX));

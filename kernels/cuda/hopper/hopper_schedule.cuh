@@ -40,9 +40,6 @@ struct Schedule {
         whole += batch * fuller * GROUP;
     }
 
-    // In which every cluster has a whole tile.
-    __device__ __forceinline__ int full_waves() const { return whole / clusters; }
-
     // False where this block has no such wave, and no later one.
     __device__ __forceinline__ bool find(int wave, Work& work) const {
         const int waves = whole > id ? (whole - id - 1) / clusters + 1 : 0;

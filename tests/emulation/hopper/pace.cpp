@@ -41,7 +41,7 @@ struct Course {
         std::uniform_real_distribution<double> time(1.0, slowest);
         std::vector<Cluster> all;
         for (int index = 0; index < clusters; ++index)
-            all.push_back({Pace(&counted, clusters, waves, 0), time(random)});
+            all.push_back({Pace(&counted, clusters, waves * clusters, 0), time(random)});
         double now = 0;
         while (Cluster* const next = earliest(all, is_paced)) {
             now = next->now = max(next->now, now);  // who had to wait goes on when the last of the others came
@@ -69,7 +69,7 @@ private:
 // How often it counts, in one wave more than are full.
 unsigned int count_alone(int clusters, int waves, int stages, int rank) {
     unsigned int counted = 0;
-    Pace pace(&counted, clusters, waves, rank);
+    Pace pace(&counted, clusters, (waves + 1) * clusters - 1, rank);
     for (int wave = 0; wave < waves + 1; ++wave)
         for (int step = 0; step < stages; ++step)
             pace.keep(wave, step);

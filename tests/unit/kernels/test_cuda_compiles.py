@@ -25,11 +25,11 @@ from tests.support.programs import (
     TRANSPOSES,
     behind_others,
     of_a_gate,
-    of_deep,
     of_every_type,
     of_fused,
     of_groups,
     of_hopper_groups,
+    of_long,
     of_pairs,
     of_the_check,
     of_the_fused_check,
@@ -113,8 +113,8 @@ def test_groups_leave_sums_in_registers() -> None:
 
 
 def test_keeping_step_leaves_sums_in_registers() -> None:
-    assert all("-DPACED" in program.options for program in of_deep())
-    for figures in figures_of(of_deep()):
+    assert all("-DPACED" in program.options for program in of_long())
+    for figures in figures_of(of_long()):
         assert figures.local_bytes == 0
         assert not figures.warnings
 
