@@ -11,7 +11,7 @@ from kernels.model.numerics import DTYPES, Problem
 from kernels.model.triangle import MULTIPROCESSORS
 
 STAGE_BYTES = 128  # of k, of each operand
-MIN_STAGES = 6_000  # of a cluster in a launch: with fewer, clusters hardly drift apart (docs/decisions/0074)
+MIN_STAGES = 40_000  # of a cluster in a launch: with fewer nothing is gained (docs/decisions/0074)
 MIN_TILE_STAGES = 64  # clusters count some times in each tile
 COUNTER = Workspace(4, 4, ("PACED",))  # a word that all clusters count in
 

@@ -99,10 +99,10 @@ def test_products_and_counts(emulator: Emulator) -> None:
     ("sizes", "is_long"),
     [
         ((30_208, 18_176, 90_000), True),
-        ((16_384, 16_384, 16_384), True),
-        ((8192, 8192, 8192), False),
+        ((65_536, 65_536, 4096), True),
+        ((16_384, 16_384, 16_384), False),
         ((1024, 8192, 90_000), False),  # one wave
-        ((131_072, 131_072, 1024), False),  # tiles of 16 stages
+        ((262_144, 262_144, 1024), False),  # tiles of 16 stages
     ],
 )
 def test_long_products_are_kept_in_step(sizes: tuple[int, int, int], is_long: bool) -> None:
