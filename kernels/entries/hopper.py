@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from kernels.entries.hopper_pace import counter_of
 from kernels.model.edge import EDGE, core, edge_clocks
 from kernels.model.entry.boxes import Boxes
 from kernels.model.entry.config import Constraint, Parameter, TileConfig
@@ -19,12 +20,10 @@ HOPPER = (9, 0)
 WARPGROUP = 128  # threads
 CONSUMERS = 2  # warp groups of a block that multiply, 64 rows each
 BLOCK_M = 64 * CONSUMERS
-BOX = 64  # rows
-ROW_BYTES = 128  # of a box
+BOX, ROW_BYTES = 64, 128  # rows of a box, and bytes of each
 BOX_BYTES = BOX * ROW_BYTES
 OUT_ROWS, OUT_BYTES = 16, 16 * ROW_BYTES  # of C: what a warp writes at once
-OUT_BOXES = 2  # of each warp
-BARRIER_BYTES = 8
+OUT_BOXES, BARRIER_BYTES = 2, 8  # boxes of each warp
 LARGEST_SHARED_BYTES = 227 * 1024
 # What a tile takes, measured on an H200: each stage, by its columns (narrow tiles wait for copies, at more energy), and
 # its end.
@@ -214,6 +213,7 @@ def _warp_specialised(
         ),
         defaults=_defaults(own, triangle),
         arrange=_resident_blocks,
+        workspace=counter_of(_waves),
         shared_bytes=_shared_bytes,
         accumulators=_sums,
         boxes=_boxes,

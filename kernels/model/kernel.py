@@ -207,7 +207,7 @@ class CudaKernel(Kernel):
     # Bytes of shared memory of one block, and accumulators of one thread, by config and element type.
     shared_bytes: Callable[[TileConfig, DTypeName], int] = field(default=lambda _config, _dtype: 0, repr=False)
     accumulators: Callable[[TileConfig], int] = field(default=lambda _config: 1, repr=False)
-    workspace: Callable[[Problem, TileConfig], Workspace] | None = field(default=None, repr=False)
+    workspace: Callable[[Problem, TileConfig], Workspace | None] | None = field(default=None, repr=False)
     passes: Callable[[Problem, TileConfig], tuple[Pass, ...]] | None = field(default=None, repr=False)
     fallback: Fallback[CudaKernel] | None = field(default=None, repr=False)
     # Where set, the kernel reads and writes matrices by bulk tensor copies (TMA): it is given tensor maps, not

@@ -47,6 +47,7 @@ class Workspace:
 
     bytes: int
     zeroed_bytes: int
+    macros: tuple[str, ...] = ()  # that say so to a source which does not always need it
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,6 +158,16 @@ def of_hopper_groups() -> list[Program]:
     ]
 
 
+def of_long() -> list[Program]:
+    """Of products whose clusters are kept in step, in every width; B by turns along and across k."""
+    found = []
+    for kernel, dtype in ((cuda_kernel(name), dtype) for name, dtype in HOPPER):
+        for index, default in enumerate(kernel.defaults):
+            problem = Problem(30_208, 18_176, 90_000, dtype, transpose_b=index % 2 == 1)
+            found.append(kernel_program(kernel, kernel.resolve_config(default.config), problem))
+    return list(dict.fromkeys(found))
+
+
 def of_groups(arch: str) -> list[Program]:
     """On each architecture one type of each portable kernel, so that every type has its turn."""
     index, traits = tuple(ARCHITECTURES).index(arch), ARCHITECTURES[arch].traits
@@ -259,7 +269,7 @@ def programs() -> Iterator[tuple[Program, str]]:
     yield from ((sketch_program("float32", transposes), H200.name) for transposes in TRANSPOSES)
     yield from ((program, H200.name) for pair in behind_others() for program in pair)
     yield from ((program, H200.name) for program in (*of_a_gate(), *of_triangles()))
-    yield from ((program, H200.name) for program in of_hopper_groups())
+    yield from ((program, H200.name) for program in (*of_hopper_groups(), *of_long()))
     for arch in ARCHITECTURES:
         around = (*of_the_check(arch), *of_transposition(), *of_the_mirror(), *of_groups(arch))
         yield from ((program, arch) for program in around)

@@ -71,6 +71,7 @@ inline void __syncthreads(emulated::Place at = emulated::Place::here()) { emulat
 inline void __syncwarp(unsigned int mask = 0xFFFFFFFFu, emulated::Place at = emulated::Place::here()) {
     emulated::wait_for_warp(mask, at);
 }
+inline void __nanosleep(unsigned int) {}
 inline void __threadfence() {}  // one thread runs at a time, and sees what all before it wrote
 
 template <typename Value>

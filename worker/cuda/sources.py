@@ -122,7 +122,8 @@ def kernel_program(
     transposes = _transposes((plan.launched.transpose_a, plan.launched.transpose_b))
     scales = (f"-DSCALE_COLUMNS={problem.scale_columns}",) if problem.scale_columns else ()
     groups = GROUPED if plan.groups else ()
-    also = (*scales, *groups, *(TRIANGLE if plan.mirrored else ()), *(GATED if gated else ()))
+    macros = [f"-D{macro}" for macro in plan.workspace.macros] if plan.workspace is not None else []
+    also = (*scales, *groups, *macros, *(TRIANGLE if plan.mirrored else ()), *(GATED if gated else ()))
     options = (*_common(DTYPES[problem.dtype].real), *transposes, *kernel.defines(config), *also, *_of_parts(problem))
     options += fused.defines(problem.dtype) if fused is not None else ()
     return Program(kernel.source_path, options, kernel.architecture_specific)

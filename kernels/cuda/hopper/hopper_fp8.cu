@@ -23,13 +23,13 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                ,
                const __grid_constant__ Scales scales
 #endif
-    ) {
+                   PACE_PARAMETER) {
     DYNAMIC_TILES(shared);
 #ifdef HOPPER_TRANSPOSED
-    multiply_tiles(shared, b, a, c, {n, m, k, batch, items_b, items_a}, EPILOGUE_OF(m, n));
+    multiply_tiles(shared, b, a, c, {n, m, k, batch, items_b, items_a PACE_WORD}, EPILOGUE_OF(m, n));
 #elif defined(SCALE_COLUMNS)
-    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b, scales}, EPILOGUE_OF(m, n));
+    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b, scales PACE_WORD}, EPILOGUE_OF(m, n));
 #else
-    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b}, EPILOGUE_OF(m, n));
+    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b PACE_WORD}, EPILOGUE_OF(m, n));
 #endif
 }

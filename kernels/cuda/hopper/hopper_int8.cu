@@ -12,11 +12,12 @@
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
     hopper_int8(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
-                const __grid_constant__ TensorMap c, int m, int n, int k, int batch, int items_a, int items_b) {
+                const __grid_constant__ TensorMap c, int m, int n, int k, int batch, int items_a,
+                int items_b PACE_PARAMETER) {
     DYNAMIC_TILES(shared);
 #ifdef HOPPER_TRANSPOSED
-    multiply_tiles(shared, b, a, c, {n, m, k, batch, items_b, items_a}, {});
+    multiply_tiles(shared, b, a, c, {n, m, k, batch, items_b, items_a PACE_WORD}, {});
 #else
-    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b}, {});
+    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b PACE_WORD}, {});
 #endif
 }

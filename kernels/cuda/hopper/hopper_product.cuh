@@ -15,6 +15,7 @@
 #include "dependent_launch.cuh"
 #include "hopper_across.cuh"
 #include "hopper_follow.cuh"
+#include "hopper_pace.cuh"
 #include "hopper_schedule.cuh"
 #include "hopper_stages.cuh"
 
@@ -62,11 +63,17 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
     StageState place;
     Work work;
     wait_on_dependency();
+#ifdef PACED
+    Pace pace(sizes.counted, schedule.clusters, schedule.whole, schedule.rank);
+#endif
     for (int wave = 0; schedule.find(wave, work); ++wave) {
         const int boxes_a = min(A_BOXES, max(0, (end_of_rows(work, sizes) - work.row + A_BOX - 1) / A_BOX));
         const int boxes_b = (work.columns + BOX - 1) / BOX;
         const int item_a = sizes.items_a > 1 ? work.item : 0, item_b = item_of_b(work, sizes);
         for (int depth = 0; depth < sizes.k; depth += STEP, place.advance()) {
+#ifdef PACED
+            pace.keep(wave, depth / STEP);
+#endif
             wait_barrier(at.empty(place.stage), place.parity ^ 1);
             arrive_expecting(at.full(place.stage), boxes_a * A_BOX_BYTES + boxes_b * BOX_BYTES + SCALES_BYTES);
 #ifdef SCALE_COLUMNS

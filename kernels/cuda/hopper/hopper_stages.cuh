@@ -95,6 +95,9 @@ struct Sizes {
     const TensorMap& c_row;  // for copies of one row of a box of C
     const GroupStart* groups;
 #endif
+#ifdef PACED
+    unsigned int* const counted;
+#endif
 
     __device__ __forceinline__ int steps() const { return (k + STEP - 1) / STEP; }
 };

@@ -16,11 +16,11 @@
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
     hopper_tf32(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
                 const __grid_constant__ TensorMap c, int m, int n, int k, int batch, int items_a,
-                int items_b EPILOGUE_PARAMETERS) {
+                int items_b EPILOGUE_PARAMETERS PACE_PARAMETER) {
     DYNAMIC_TILES(shared);
 #ifdef HOPPER_TRANSPOSED
-    multiply_tiles(shared, b, a, c, {n, m, k, batch, items_b, items_a}, EPILOGUE_OF(m, n));
+    multiply_tiles(shared, b, a, c, {n, m, k, batch, items_b, items_a PACE_WORD}, EPILOGUE_OF(m, n));
 #else
-    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b}, EPILOGUE_OF(m, n));
+    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b PACE_WORD}, EPILOGUE_OF(m, n));
 #endif
 }

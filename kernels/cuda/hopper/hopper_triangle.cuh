@@ -8,7 +8,7 @@
 template <int TILE_ROWS, int TILE_COLUMNS, int CLUSTER_BLOCKS, int GROUP>
 struct TriangleSchedule {
     Triangle<TILE_ROWS * CLUSTER_BLOCKS, TILE_COLUMNS, GROUP> tiles;
-    int n, rank, id, clusters;
+    int n, rank, id, clusters, whole;  // whole: tiles, of which none is thin
 
     // C is n × n, and one.
     __device__ __forceinline__ TriangleSchedule(int, int n, int, int rank)
@@ -16,7 +16,8 @@ struct TriangleSchedule {
           n(n),
           rank(rank),
           id(static_cast<int>(blockIdx.x) / CLUSTER_BLOCKS),
-          clusters(static_cast<int>(gridDim.x) / CLUSTER_BLOCKS) {}
+          clusters(static_cast<int>(gridDim.x) / CLUSTER_BLOCKS),
+          whole(tiles.count) {}
 
     // False where this block has no such wave, and no later one.
     __device__ __forceinline__ bool find(int wave, Work& work) const {

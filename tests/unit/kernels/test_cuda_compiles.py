@@ -29,6 +29,7 @@ from tests.support.programs import (
     of_fused,
     of_groups,
     of_hopper_groups,
+    of_long,
     of_pairs,
     of_the_check,
     of_the_fused_check,
@@ -107,6 +108,13 @@ def test_an_epilogue_in_a_kernel_leaves_its_sums_in_registers(name: str, dtype: 
 
 def test_groups_leave_sums_in_registers() -> None:
     for figures in figures_of(of_hopper_groups()):
+        assert figures.local_bytes == 0
+        assert not figures.warnings
+
+
+def test_keeping_step_leaves_sums_in_registers() -> None:
+    assert all("-DPACED" in program.options for program in of_long())
+    for figures in figures_of(of_long()):
         assert figures.local_bytes == 0
         assert not figures.warnings
 

@@ -131,5 +131,5 @@ def as_operands(compiler: Compiler, problem: Problem, at: OperandSet) -> DeviceP
     """As the check of a product reads them."""
     m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
     a = MadeOnDevice(compiler, at.a, (batch, m, k))
-    b = MadeOnDevice(compiler, at.b, (batch, k, n))
+    b = MadeOnDevice(compiler, at.b, (batch, k, n), transposed=problem.transpose_b)
     return DeviceProduct(compiler, (a, b, MatrixOnDevice(compiler, at.c, (batch, m, n))), (a, b))

@@ -1,0 +1,120 @@
+"""Measures long products on a GPU: with clusters kept in step and without, beside cuBLAS, by default and tuned.
+
+    python -m benchmarks.measure.interleaved.deep --out benchmarks/results/h100_deep.json
+
+The longest are tiles of a product out of core. Times are medians of samples by turns, with a cold cache; launches are
+queued before they are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.measure.interleaved.timing import Put, cuda_kernel, median_ms, record, sampler_of
+from jobs.benchmarks.spec import DataSpec
+from jobs.settings import Settings
+from kernels.entries.hopper_pace import COUNTER
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import DTypeName, Problem
+from kernels.selection.candidates import Choice
+
+if TYPE_CHECKING:
+    from worker.cuda.bench.operands import OperandSet
+    from worker.cuda.library.cublas import Cublas
+    from worker.cuda.runner import CudaRunner
+
+IN_STEP, APART = "in_step", "apart"
+SAMPLES, FEWER_SAMPLES = 11, 5
+LONG_FLOPS = 50e12  # of products that take tenths of a second: they have fewer samples, and the library is not tuned
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A kernel of ours with the library's entries, and sizes (m, n, k)."""
+
+    kernel: str
+    dtype: DTypeName
+    libraries: tuple[str, ...]
+    shapes: tuple[tuple[int, int, int], ...]
+
+    @property
+    def problems(self) -> Iterator[Problem]:
+        return (Problem(m, n, k, self.dtype) for m, n, k in self.shapes)
+
+
+OUT_OF_CORE, DEEP, LARGE = (30_208, 18_176, 90_000), (8192, 8192, 90_000), (16_384,) * 3
+SHORTER = ((12_288,) * 3, (32_768, 32_768, 4096), (8192, 8192, 32_768), (8192, 8192, 16_384), (8192,) * 3)
+TUNED = ("cublas", "cublas_tuned")
+MEASURED = (
+    Measured("hopper_bf16", "bfloat16", TUNED, (OUT_OF_CORE, DEEP, LARGE, *SHORTER)),
+    Measured("hopper_tf32", "float32", ("cublas_tf32", "cublas_tf32_tuned"), (OUT_OF_CORE, DEEP, LARGE)),
+    Measured("hopper_int8", "int8", TUNED, (OUT_OF_CORE, DEEP, LARGE)),
+    Measured("hopper_fp8", "float8_e4m3", ("cublas",), (OUT_OF_CORE, DEEP, LARGE)),
+    Measured("hopper_fp16", "float16", TUNED, (OUT_OF_CORE, DEEP, LARGE, SHORTER[0])),
+)
+
+
+def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, libraries: Sequence[str]) -> dict[str, Put]:
+    """Ways to make the product, by their names in a row."""
+    from worker.cuda.launch import prepare
+
+    config = cuda_kernel(name).resolve_config(NO_CONFIG, problem, runner.device.traits)
+
+    def ours(kernel: CudaKernel) -> Put:
+        prepared = prepare(runner.compiler, kernel, config, problem)
+        return lambda at: prepared.launch(at.a, at.b, at.c)
+
+    def by_library(library: str, at: OperandSet) -> None:
+        cublas.multiply(library, problem, at.a, at.b, at.c)
+
+    in_step = replace(cuda_kernel(name), workspace=lambda *_: COUNTER)
+    apart = replace(in_step, workspace=None)
+    return {IN_STEP: ours(in_step), APART: ours(apart)} | {each: partial(by_library, each) for each in libraries}
+
+
+def measured(runner: CudaRunner, asked: Sequence[Measured]) -> Iterator[Mapping[str, Any]]:
+    """A row for each kernel and shape: times in milliseconds."""
+    from worker.cuda.bench.operands import random_set
+    from worker.cuda.library.cublas import Cublas
+
+    sampler, cublas = sampler_of(runner), Cublas(runner.compiler)
+    for each in asked:
+        for problem in each.problems:
+            is_long = problem.flops > LONG_FLOPS
+            ways = puts(runner, cublas, problem, each.kernel, each.libraries[:1] if is_long else each.libraries)
+            at = random_set(runner.compiler, problem, DataSpec())
+            times = median_ms(sampler, list(ways.values()), at, FEWER_SAMPLES if is_long else SAMPLES)
+            ms = {way: round(time, 5) for way, time in zip(ways, times, strict=True)}
+            sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
+            yield {"kernel": each.kernel, **sizes, "samples": FEWER_SAMPLES if is_long else SAMPLES, "ms": ms}
+
+
+def compile_all(runner: CudaRunner) -> None:
+    """By all cores: each kernel for its longest product, which is kept in step, and for one that is not."""
+    wanted = []
+    for each in MEASURED:
+        kernel, longest = cuda_kernel(each.kernel), next(each.problems)
+        choice = Choice(kernel, kernel.resolve_config(NO_CONFIG, longest, runner.device.traits), "")
+        wanted += [(choice, longest), (choice, replace(longest, k=1))]
+    runner.compile_ahead(wanted)
+
+
+def main() -> None:
+    from worker.cuda.runner import CudaRunner
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    asked = parser.parse_args()
+    runner = CudaRunner(Settings(device="gpu:0"))
+    compile_all(runner)
+    record(asked.out, runner.device.name, measured(runner, MEASURED))
+
+
+if __name__ == "__main__":
+    main()
