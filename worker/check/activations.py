@@ -1,5 +1,5 @@
 """Activations again, for the check: between which numbers a right value lies. It shares nothing with what computed
-them (`worker/cpu/activations.py`, `worker/cuda/src/activations.cuh`) but the bound of their errors."""
+them (`worker/cpu/activations.py`, `kernels/cuda/common/activations.cuh`) but the bound of their errors."""
 
 from __future__ import annotations
 
@@ -8,20 +8,30 @@ import math
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.model.activations import EXACT, OF_CUBE, OF_X, SQRT_HALF, ActivationName, error_bound
+from kernels.model.activations import (
+    EXACT,
+    FLOAT64,
+    OF_CUBE,
+    OF_X,
+    SQRT_HALF,
+    ActivationName,
+    Arithmetic,
+    error_bound,
+)
 
-TWO_COMPUTATIONS = 2.0  # the one that is checked, and this one
 
-
-def interval(activation: ActivationName, x: Array) -> tuple[Array, Array]:
-    """The lowest and the highest float64 that a right computation may give. At -∞ all are 0, their limit; NaN stays."""
+def interval(activation: ActivationName, x: Array, given: Arithmetic = FLOAT64) -> tuple[Array, Array]:
+    """The lowest and the highest float64 that a right computation in `given` may give: it may be off, and so may this
+    one. At -∞ all are 0, their limit; NaN stays."""
     with np.errstate(all="ignore"):
         value = _value(activation, x)
         value = np.where(np.isinf(x), np.maximum(x, 0.0), value)
         if activation in EXACT:
             return value, value
-        off = TWO_COMPUTATIONS * error_bound(activation, x, value)
+        off = error_bound(activation, x, value) + error_bound(activation, x, value, given)
         off = np.where(np.isfinite(x), off, 0.0)
+        value = np.where(x < given.all_are_0_below, 0.0, value)
+        off = np.where(x < given.all_are_0_below, 0.0, off)
         return value - off, value + off
 
 

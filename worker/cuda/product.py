@@ -153,11 +153,13 @@ class ProductOnDevice(CudaProduct):
         *,
         fused: FusedOnDevice | None = None,
     ) -> None:
-        """`matrices` are A, B and A·B, or D where it is `fused`. `place`, whose memory is registered with CUDA, is
-        where the product is to be stored."""
-        delivered = matrices[2] if epilogue is None else epilogue.d
+        """`matrices` are A, B and A·B, or where it is `fused` its sums. `place`, whose memory is registered with CUDA,
+        is where the product is to be stored."""
+        after = epilogue or fused
+        delivered = matrices[2] if after is None else after.d
         super().__init__(problem, operands, copies, delivered, offered, device_lock)
-        self._epilogue, self._staging, self._compiler, self._place = epilogue, staging, compiler, place
+        self._epilogue, self._fused, self._staging = epilogue, fused, staging
+        self._compiler, self._place = compiler, place
         host_a: HostMatrix = _OperandOnHost(operands[0], problem.dtype, transposed=problem.transpose_a)
         host_b: HostMatrix = _OperandOnHost(operands[1], problem.dtype, transposed=problem.transpose_b)
         self._real: RealOperands | None = None
@@ -181,10 +183,9 @@ class ProductOnDevice(CudaProduct):
         are_read = self._real is None and not self._scaled  # or else digests go by themselves
         left = digestible(on_device, group_width(problem.k)) if problem.flops and are_read else NO_DIGESTS
         digested = [*matrices[:2], delivered]
-        if epilogue is not None:  # the check reads A·B, which no one is sent
+        if delivered is not matrices[2]:  # the check reads what no one is sent
             left = (*left[:2], False)
-            digested += epilogue.addends
-        digested += () if fused is None else fused.addends
+        digested += () if after is None else after.addends
         self._digests = ProductDigests(compiler, digested, staging, left)
         of_sums = None if fused is None else fused.check(compiler, on_device)
         self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), self._digests, of_sums)
@@ -217,6 +218,8 @@ class ProductOnDevice(CudaProduct):
         return self._digests.of(2)
 
     def wrong_elements(self) -> int:
+        if self._fused is not None:
+            return self._fused.wrong_elements(self._compiler)
         return 0 if self._epilogue is None else self._epilogue.wrong_elements()
 
     def verify_operands(self) -> None:

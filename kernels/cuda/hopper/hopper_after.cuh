@@ -2,9 +2,14 @@
 // float32; rounded once, to D's type (docs/decisions/0064). Compiled in with EPILOGUE alone, C with HAS_ADDEND, a bias
 // with HAS_BIAS. OUTPUT_FLOAT32: D is of float32, where the product of such operands is shorter. C and the bias are of
 // D's type.
+//
+// With HAS_ACTIVATION that sum is Z, stored beside D = activation(Z), which is made of Z as it is stored
+// (docs/decisions/0075).
 #pragma once
 
+#include "activations.cuh"
 #include "common.cuh"
+#include "hopper.cuh"
 
 #if defined(OUTPUT_FLOAT32)
 typedef float Delivered;
@@ -48,6 +53,9 @@ struct Epilogue {
     Index ldc, stride_c, bias_row_step, bias_column_step;
     float alpha, beta;
     int rows, columns;  // of C
+#ifdef HAS_ACTIVATION
+    const TensorMap& z;
+#endif
 
     // Of the sums of two columns next to each other, of which the second may lie outside.
     __device__ __forceinline__ void add(float& first, float& second, int item, int row, int column) const {
@@ -79,9 +87,19 @@ __device__ __forceinline__ float factor_of(int bits) { return __uint_as_float(st
 
 #define EPILOGUE_PARAMETERS                                                                           \
     , const Delivered *addend, const Delivered *bias, Index ldc, Index stride_c, Index bias_row_step, \
-        Index bias_column_step, int alpha_bits, int beta_bits
-#define EPILOGUE_OF(m, n) \
-    {addend, bias, ldc, stride_c, bias_row_step, bias_column_step, factor_of(alpha_bits), factor_of(beta_bits), m, n}
+        Index bias_column_step, int alpha_bits, int beta_bits Z_PARAMETER
+#define EPILOGUE_OF(m, n)                                                                                              \
+    {                                                                                                                  \
+        addend, bias, ldc, stride_c, bias_row_step, bias_column_step, factor_of(alpha_bits), factor_of(beta_bits), m, n \
+            Z_ARGUMENT                                                                                                 \
+    }
+#ifdef HAS_ACTIVATION
+#define Z_PARAMETER , const __grid_constant__ TensorMap z
+#define Z_ARGUMENT , z
+#else
+#define Z_PARAMETER
+#define Z_ARGUMENT
+#endif
 
 #else
 
