@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.measure.interleaved.timing import Put
 from kernels.model.activations import ActivationName
 from kernels.model.numerics import Problem
+from kernels.model.padding import MAX_PAD
 from worker.cuda.library.cublas_tuned import Matrices, TunedCublas
 
 if TYPE_CHECKING:
@@ -37,6 +38,6 @@ class Following(TunedCublas):
 
     def fastest(self, kernel: str, problem: Problem, matrices: Matrices) -> Put:
         """Of what it proposes. Raises KernelUnavailable where that is nothing."""
-        ways = [partial(self.launch, way, matrices) for way in self.ways(kernel, 0, problem, matrices)]
+        ways = [partial(self.launch, way, matrices) for way in self.ways(kernel, MAX_PAD, problem, matrices)]
         way = ways[self._trial.fastest(ways)]
         return lambda _: way()

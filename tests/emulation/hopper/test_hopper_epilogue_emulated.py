@@ -33,10 +33,10 @@ SMALL, DEEP = {"block_n": 64, "stages": 3}, {"block_n": 128, "stages": 6}
 # than there is room for at once. Each activation once, in place of what it is of and beside it.
 VARIANTS: list[Variant] = [
     ("hopper_bf16", "bfloat16", SMALL, FusedEpilogue("bfloat16", has_c=True, has_bias=True)),
-    ("hopper_bf16", "bfloat16", SMALL, FusedEpilogue("bfloat16", has_bias=True, activation="relu")),
+    ("hopper_bf16", "bfloat16", SMALL, FusedEpilogue("bfloat16", has_bias=True, activation="gelu")),
     ("hopper_fp16", "float16", DEEP, FusedEpilogue("float32", has_c=True, has_bias=True, activation="silu")),
-    ("hopper_fp8", "float8_e4m3", SMALL, FusedEpilogue("bfloat16", has_bias=True, activation="gelu")),
-    ("hopper_tf32", "float32", SMALL, FusedEpilogue("float32", has_c=True, has_bias=True)),
+    ("hopper_fp8", "float8_e4m3", SMALL, FusedEpilogue("bfloat16", has_bias=True)),
+    ("hopper_tf32", "float32", SMALL, FusedEpilogue("float32", has_c=True, has_bias=True, activation="relu")),
     ("hopper_tf32", "float32", SMALL, FusedEpilogue("float32", has_bias=True, activation="gelu_tanh")),
 ]
 

@@ -39,7 +39,7 @@ def delivered(product: Product, shape: tuple[int, ...], dtype: DTypeName) -> Arr
     return np.frombuffer(data, STORAGE_DTYPES[dtype]).reshape(shape)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", SIZES[::2], ids=str)
 @pytest.mark.parametrize("activation", ACTIVATION_NAMES)
 @pytest.mark.parametrize(("kernel", "dtype"), KERNELS)
 def test_every_element_is_right_and_the_check_passes(
@@ -94,7 +94,8 @@ def test_the_kernel_s_functions_are_within_the_bound_that_is_granted(
     after = After(activation=activation, arithmetic=FLOAT32)
     assert wrong_elements(d[np.newaxis], x[np.newaxis], None, 1.0, 0.0, "float32", after) == 0
     lowest, highest = interval(activation, x.astype(np.float64), FLOAT32)
-    assert ((highest - lowest)[np.isfinite(x) & (np.abs(x) < 1)] < 2.0**-18).all()  # or it would say little
+    small = np.abs(x) < 1
+    assert (highest[small] - lowest[small] < 2.0**-18).all()  # or it would say little
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

@@ -10,7 +10,7 @@ from kernels.catalog import CATALOG
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.fused import FusedEpilogue, may_scale
 from kernels.model.kernel import CudaKernel, DeviceTraits
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.selection.candidates import Choice
 from worker.cuda.check.sketch_plan import is_long
 from worker.cuda.pitch import operand_layout
@@ -95,6 +95,8 @@ def fusable(
         return None
     if (fused.has_c or fused.activation) and operand_layout(output, problem.product_shape).pitch_bytes % CHUNK_BYTES:
         return None
+    if fused.activation and DTYPES[output].itemsize < DTYPES[problem.product_dtype].itemsize:
+        return None  # sums would be rounded to D's type before the activation too, which the pass does not do
     alpha, beta = (1.0, 0.0) if epilogue is None else (epilogue.alpha.real, epilogue.beta.real)
     return Fusable(kernel, config, problem, fused, alpha, beta, (a, b))
 

@@ -80,6 +80,14 @@ def test_an_activation_is_the_kernel_s_too_with_a_check_of_its_own(activation: A
     assert plain is not None and of_sums in plain.programs and kernel not in plain.programs
 
 
+def test_sums_are_rounded_before_an_activation_where_the_pass_rounds_them_alone() -> None:
+    epilogue = replace(FREE, c=None, beta=0.0, activation="silu")
+    assert found("hopper_fp8", "float8_e4m3", epilogue) is not None
+    assert found("hopper_fp8", "float8_e4m3", replace(epilogue, output="bfloat16")) is None
+    assert found("hopper_fp8", "float8_e4m3", replace(epilogue, output="bfloat16", activation=None)) is not None
+    assert found("cublas_tf32", "float32", epilogue, widened="bfloat16") is not None
+
+
 def test_rows_begin_where_bulk_copies_reach_for_an_activation_as_for_c() -> None:
     narrow, alone = (100_000, 30, 100), replace(FREE, c=None, beta=0.0)
     assert found("hopper_bf16", "bfloat16", alone, size=narrow) is not None
