@@ -144,22 +144,18 @@ class ProductOnDevice(CudaProduct):
         operands: Sequence[HostOperand],
         copies: Copies[DeviceMatrix],
         matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
-        epilogue: EpilogueOnDevice | None,
+        after: EpilogueOnDevice | FusedOnDevice | None,
         offered: OfferedProducts[DeviceMatrix],
         staging: Staging,
         compiler: Compiler,
         place: Place | None,
         device_lock: LockRequest,
-        *,
-        fused: FusedOnDevice | None = None,
     ) -> None:
-        """`matrices` are A, B and A·B, or where it is `fused` its sums. `place`, whose memory is registered with CUDA,
-        is where the product is to be stored."""
-        after = epilogue or fused
+        """`matrices` are A, B and A·B, or the sums of a kernel with an epilogue. `place`, whose memory is registered
+        with CUDA, is where the product is to be stored."""
         delivered = matrices[2] if after is None else after.d
         super().__init__(problem, operands, copies, delivered, offered, device_lock)
-        self._epilogue, self._fused, self._staging = epilogue, fused, staging
-        self._compiler, self._place = compiler, place
+        self._after, self._staging, self._compiler, self._place = after, staging, compiler, place
         host_a: HostMatrix = _OperandOnHost(operands[0], problem.dtype, transposed=problem.transpose_a)
         host_b: HostMatrix = _OperandOnHost(operands[1], problem.dtype, transposed=problem.transpose_b)
         self._real: RealOperands | None = None
@@ -187,7 +183,7 @@ class ProductOnDevice(CudaProduct):
             left = (*left[:2], False)
         digested += () if after is None else after.addends
         self._digests = ProductDigests(compiler, digested, staging, left)
-        of_sums = None if fused is None else fused.check(compiler, on_device)
+        of_sums = after.check(on_device) if isinstance(after, FusedOnDevice) else None
         self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), self._digests, of_sums)
 
     def _check_groups(
@@ -218,9 +214,7 @@ class ProductOnDevice(CudaProduct):
         return self._digests.of(2)
 
     def wrong_elements(self) -> int:
-        if self._fused is not None:
-            return self._fused.wrong_elements(self._compiler)
-        return 0 if self._epilogue is None else self._epilogue.wrong_elements()
+        return 0 if self._after is None else self._after.wrong_elements()
 
     def verify_operands(self) -> None:
         for index, operand in zip(OPERAND_DIGESTS, self._operands, strict=False):

@@ -242,7 +242,7 @@ class CudaRunner(TilingRunner):
         to = place if place is not None and self._page_locks.lock(place.memory) else None
         also = self._offered, self._of_thread.staging, self.compiler, to, device_lock
         copies = Copies(self.cache, operands, on_device)
-        product = ProductOnDevice(problem, operands, copies, (fused.a, fused.b, fused.sums), None, *also, fused=fused)
+        product = ProductOnDevice(problem, operands, copies, (fused.a, fused.b, fused.sums), fused, *also)
         product.made_by = asked.as_chosen(choice)
         copying.wait()
         device_lock.acquire()

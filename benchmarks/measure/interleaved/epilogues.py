@@ -109,7 +109,7 @@ def puts(
     kernel, prepared = cuda_kernel(names[0]), PreparedKernels(runner.compiler)
     plain = prepared.get(kernel, kernel.resolve_config(NO_CONFIG, problem, runner.device.traits), problem)
 
-    z = allocate(given.d.layout)
+    compiler, z = runner.compiler, allocate(given.d.layout)
 
     def of(has_c: bool, has_bias: bool, activation: ActivationName | None) -> dict[str, Put]:
         asked = fused(kernel, runner, problem, activation, has_c=has_c, has_bias=has_bias)
@@ -120,12 +120,12 @@ def puts(
 
         def by_a_pass(at: OperandSet) -> None:
             plain.launch(at.a, at.b, at.c)
-            EpilogueOnDevice(runner.compiler, *after, at.c, c, given.d, bias, activation).launch()
+            EpilogueOnDevice(compiler, *after, at.c, c, given.d, bias, activation).launch()
 
         return {
             "alone": lambda at: plain.launch(at.a, at.b, at.c),
             "pass": by_a_pass,
-            "fused": lambda at: FusedOnDevice(asked, one, at.a, at.b, given.d, c, bias, None, of_z).launch(),
+            "fused": lambda at: FusedOnDevice(compiler, asked, one, at.a, at.b, given.d, c, bias, None, of_z).launch(),
             names[1]: lambda at: cublas.multiply(names[1], problem, at.a, at.b, at.c),
         }
 

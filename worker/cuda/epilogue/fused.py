@@ -33,6 +33,7 @@ log = structlog.get_logger(__name__)
 class FusedOnDevice:
     """The kernel, and what it is given: `d` is written, and `z` where it has an activation, which `d` is then of."""
 
+    compiler: Compiler
     asked: Fusable
     prepared: PreparedKernel
     a: DeviceMatrix
@@ -62,17 +63,17 @@ class FusedOnDevice:
         scales = None if self.scales is None else self.scales.argument
         self.prepared.launch_fused(self.a, self.b, self.d, words, scales, self.z)
 
-    def check(self, compiler: Compiler, matrices: tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]) -> FusedCheck:
+    def check(self, matrices: tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]) -> FusedCheck:
         """`matrices`: A, B and `sums` as the check reads them."""
         asked = self.asked
-        return FusedCheck(compiler, asked.fused, asked.alpha, asked.beta, *matrices, self.c, self.bias)
+        return FusedCheck(self.compiler, asked.fused, asked.alpha, asked.beta, *matrices, self.c, self.bias)
 
-    def wrong_elements(self, compiler: Compiler) -> int:
+    def wrong_elements(self) -> int:
         """How many elements of `d` do not follow from `z`. Waits for the device."""
         if self.z is None:
             return 0
         fused = self.asked.fused
-        after = EpilogueOnDevice(compiler, 1.0, 0.0, self.z, None, self.d, None, fused.activation)
+        after = EpilogueOnDevice(self.compiler, 1.0, 0.0, self.z, None, self.d, None, fused.activation)
         return after.wrong_elements(activation_check_program(fused))
 
 
@@ -105,7 +106,7 @@ class FusedKernels:
         c = addends[0] if asked.fused.has_c else None
         bias = addends[-1] if asked.fused.has_bias else None
         z = None if asked.fused.activation is None else allocate(d.layout)
-        return FusedOnDevice(asked, prepared, a, b, d, c, bias, scales, z)
+        return FusedOnDevice(self._compiler, asked, prepared, a, b, d, c, bias, scales, z)
 
     def _is_new(self, program: Program) -> bool:
         with self._lock:
