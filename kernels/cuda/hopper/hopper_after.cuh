@@ -9,6 +9,7 @@
 
 #include "activations.cuh"
 #include "common.cuh"
+#include "half.cuh"
 #include "hopper.cuh"
 
 #if defined(OUTPUT_FLOAT32)
@@ -20,14 +21,6 @@ typedef Product Delivered;
 #endif
 
 #ifdef EPILOGUE
-
-#if defined(OUTPUT_FLOAT16) && !defined(EMULATED)
-__device__ __forceinline__ float float_of_half(unsigned short bits) {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-    return value;
-}
-#endif
 
 // Two elements next to each other.
 struct alignas(2 * sizeof(Delivered)) DeliveredPair {
