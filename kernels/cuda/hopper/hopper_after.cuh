@@ -76,22 +76,19 @@ struct Epilogue {
     }
 };
 
-__device__ __forceinline__ float factor_of(int bits) { return __uint_as_float(static_cast<unsigned int>(bits)); }
+__device__ __forceinline__ float factor(int bits) { return __uint_as_float(static_cast<unsigned int>(bits)); }
 
 #define EPILOGUE_PARAMETERS                                                                           \
     , const Delivered *addend, const Delivered *bias, Index ldc, Index stride_c, Index bias_row_step, \
         Index bias_column_step, int alpha_bits, int beta_bits Z_PARAMETER
-#define EPILOGUE_OF(m, n)                                                                                              \
-    {                                                                                                                  \
-        addend, bias, ldc, stride_c, bias_row_step, bias_column_step, factor_of(alpha_bits), factor_of(beta_bits), m, n \
-            Z_ARGUMENT                                                                                                 \
-    }
+#define EPILOGUE_OF(m, n) \
+    {addend, bias, ldc, stride_c, bias_row_step, bias_column_step, factor(alpha_bits), factor(beta_bits), m, n AND_Z}
 #ifdef HAS_ACTIVATION
 #define Z_PARAMETER , const __grid_constant__ TensorMap z
-#define Z_ARGUMENT , z
+#define AND_Z , z
 #else
 #define Z_PARAMETER
-#define Z_ARGUMENT
+#define AND_Z
 #endif
 
 #else
