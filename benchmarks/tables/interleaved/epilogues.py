@@ -21,8 +21,8 @@ def epilogues(path: Path) -> Iterator[str]:
         f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.interleaved.epilogues`: n×n "
         "matrices, by turns, cold cache. Times in ms: A·B alone by the kernel; alpha·A·B + beta·C + bias, and an "
         "activation of it, by the kernel and a pass after it, and by the kernel itself; cuBLAS's A·B alone, the "
-        "fastest of what it proposes; and cublasLt's with the same as an epilogue of its own, where it has that. It stores "
-        "nothing beside, by which the result could be checked."
+        "fastest of what it proposes; and cublasLt's with the same as an epilogue of its own, where it has that. It "
+        "stores nothing beside, by which the result could be checked."
     )
     head = (
         "kernel",
