@@ -145,14 +145,15 @@ def test_the_last_bit_of_16_is_found_and_few_units_of_float32(
     rng: np.random.Generator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    spoil(monkeypatch, "bit of d", bit=6 if dtype == "float32" else 0)
+    """Of a row that is off by one bit everywhere nearly all elements: of few the bound reaches the next number."""
+    spoil(monkeypatch, "bits of a row of d", bit=6 if dtype == "float32" else 0)
     size = SIZES[0]
     problem = problem_of(size, dtype)
     a, b = operands(problem, rng)
     epilogue = Epilogue(0.01, 0.0, None, sent(matrix((1, size[1]), dtype, rng)), activation, may_fuse=True)
     refused = pytest.raises(VerificationFailed)
     with fused(runner, kernel, problem, (sent(a), sent(b)), epilogue) as product, refused:
-        assert product.wrong_elements() == 1
+        assert product.wrong_elements() >= 0.9 * size[1]
         checked(runner, kernel, problem, product, rng)
 
 
@@ -180,7 +181,8 @@ def spoil(monkeypatch: pytest.MonkeyPatch, where: str, bit: int) -> None:
                 (each.memory + 7 * each.layout.pitch_bytes).memset_async(0, each.layout.row_bytes)
             if where.startswith("element"):
                 (each.memory + 5 * each.layout.pitch_bytes).memset_async(0x70, each.layout.itemsize)
-        if where == "bit of d":
-            flip_on_device(self.d, 5 * self.d.layout.pitch_bytes, bit)
+        of_row = range(self.d.layout.columns if where == "bits of a row of d" else 1)
+        for column in of_row if where.startswith("bit") else ():
+            flip_on_device(self.d, 5 * self.d.layout.pitch_bytes + column * self.d.layout.itemsize, bit)
 
     monkeypatch.setattr(FusedOnDevice, "launch", spoilt)
