@@ -74,6 +74,9 @@ def run_of(
     if addends is not None:
         memories += addends.memories
         sizes += addends.numbers
+        if addends.fused.activation is not None:
+            memories.append(z := replace(c))
+            sizes += map_numbers(z, box.c)
     launch = replace(plan.main, grid=plan.main.on(case.multiprocessors))
     return Run(launch, (*memories, *_workspace(plan.workspace)), (*maps, *sizes), order, case)
 

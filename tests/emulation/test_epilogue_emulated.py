@@ -10,19 +10,21 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.model.activations import ActivationName
+from kernels.model.activations import FLOAT32, ActivationName
+from kernels.model.fused import FusedEpilogue
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTypeName, Problem
 from tests.emulation import launches
 from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
 from tests.support.kernels.products import stored
+from worker.check.activations import interval
 from worker.check.elements import as_float64
 from worker.check.epilogue import After, wrong_elements
 from worker.cpu.epilogue import add_epilogue
 from worker.cuda.epilogue.plan import bias_steps, check_launch, epilogue_launch, sizes
 from worker.cuda.pitch import Layout
-from worker.cuda.sources import epilogue_check_program, epilogue_program
+from worker.cuda.sources import activation_check_program, epilogue_check_program, epilogue_program
 from worker.device.operands import HostOperand
 from worker.device.runner import Epilogue
 
@@ -180,3 +182,23 @@ def test_what_follows_passes_both_checks(
             for each in (found, host, spoilt)
         ]
         assert [int(wrong.reshape(-1)[0]) for (wrong,) in execute(check, runs)] == [0, 0, 1]
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "silu"])
+def test_a_kernel_s_activation_is_held_to_the_bound_of_float32(activation: ActivationName, emulator: Emulator) -> None:
+    """What is at either end of the host's interval passes; a little beyond it, which is still within a few units of the
+    last place, each element is counted."""
+    check = emulator.compile(
+        activation_check_program(FusedEpilogue("float32", activation=activation)), "epilogue_check"
+    )
+    rng = np.random.default_rng(4)
+    z = rng.uniform(-9, 9, (1, 20, 70)).astype(np.float32)
+    z[0, 0, :6] = (np.nan, np.inf, -np.inf, -300.0, 3e38, 0.0)
+    lowest, highest = (each.astype(np.float32) for each in interval(activation, z.astype(np.float64), FLOAT32))
+    beyond = np.isfinite(z) & (np.abs(z) > 1e-3)
+    assert [counted(check, z, z, each, (1.0, 0.0)) for each in (lowest, highest)] == [0, 0]
+    for bound, direction in ((highest, np.float32(np.inf)), (lowest, np.float32(-np.inf))):
+        d = np.where(beyond, np.nextafter(np.nextafter(bound, direction), direction), bound)
+        assert counted(check, z, z, d, (1.0, 0.0)) == np.count_nonzero(beyond)
+    lowest, highest = lowest[np.abs(z) < 3], highest[np.abs(z) < 3]  # beyond, values are tiny or nearly z
+    assert (highest - lowest <= 128 * np.spacing(np.abs(highest)) + 2.0**-140).all()

@@ -68,9 +68,9 @@ def runner(session_runner: CudaRunner, monkeypatch: pytest.MonkeyPatch) -> Itera
     from tests.gpu.poisoned import allocate_poisoned
     from worker.cuda import product
     from worker.cuda import runner as cuda_runner
-    from worker.cuda.epilogue import on_device
+    from worker.cuda.epilogue import fused, on_device
 
-    for module in (cuda_runner, on_device, product):
+    for module in (cuda_runner, fused, on_device, product):
         monkeypatch.setattr(module, "allocate", allocate_poisoned)
     yield session_runner
     session_runner.cache.clear()

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.activations import ActivationName
+from kernels.model.activations import ACTIVATION_NAMES, ActivationName
 from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.buckets import BucketName
 from kernels.model.entry.config import NO_CONFIG, TileConfig
@@ -19,6 +20,7 @@ from kernels.selection.defaults import example, main_dtype
 from worker.cuda.sources import (
     TRANSPOSE_TILES,
     Program,
+    activation_check_program,
     copy_program,
     digest_program,
     direct_program,
@@ -118,17 +120,22 @@ def promoted(block_n: int) -> Program:
 
 
 def of_fused(name: str, dtype: DTypeName, output: DTypeName) -> list[Program]:
-    """In every width, with C and a bias; B by turns along and across k."""
-    kernel, fused = cuda_kernel(name), FusedEpilogue(output, has_c=True, has_bias=True)
+    """In every width, with C and a bias; and each activation once, with C and without; B by turns along and across
+    k."""
+    plain = FusedEpilogue(output, has_c=True, has_bias=True)
+    by_width = list(enumerate(zip(PROMOTED_WIDTHS, ACTIVATION_NAMES, strict=True)))
+    activated = [replace(plain, has_c=index // 2 == 1, activation=activation) for index, (_, activation) in by_width]
     return [
-        kernel_program(
-            kernel,
-            kernel.resolve_config({"block_n": width}),
-            Problem(1, 1, 1, dtype, transpose_b=index % 2 == 1),
-            fused=fused,
-        )
-        for index, width in enumerate(PROMOTED_WIDTHS)
+        fused_program(name, dtype, width, fused, flip=index % 2 == 1)
+        for index, (width, _) in by_width
+        for fused in (plain, activated[index])
     ]
+
+
+def fused_program(name: str, dtype: DTypeName, width: int, fused: FusedEpilogue, *, flip: bool) -> Program:
+    kernel = cuda_kernel(name)
+    problem = Problem(1, 1, 1, dtype, transpose_b=flip)
+    return kernel_program(kernel, kernel.resolve_config({"block_n": width}), problem, fused=fused)
 
 
 def of_the_fused_check(dtype: DTypeName, output: DTypeName) -> list[Program]:
@@ -219,6 +226,7 @@ def of_the_check(arch: str) -> list[Program]:
         fingerprint_program(DTYPES[DTYPE_NAMES[index]].itemsize),
         *(epilogue_program(product), epilogue_check_program(product), scales_program()),
         *(make(*AFTER[index], has_bias=True) for make in (epilogue_program, epilogue_check_program)),
+        activation_check_program(FusedEpilogue("float32", activation=AFTER[index][1])),
     ]
 
 

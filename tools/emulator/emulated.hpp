@@ -144,6 +144,9 @@ inline double __dadd_rn(double one, double other) { return one + other; }
 inline double ldexp(double value, int exponent) { return __builtin_ldexp(value, exponent); }
 inline double exp(double value) { return __builtin_exp(value); }
 inline double erfc(double value) { return __builtin_erfc(value); }
+inline float expf(float value) { return __builtin_expf(value); }
+inline float erfcf(float value) { return __builtin_erfcf(value); }
+inline float __fdividef(float one, float other) { return one / other; }
 inline double sqrt(double value) { return __builtin_sqrt(value); }
 inline double fabs(double value) { return __builtin_fabs(value); }
 inline bool isfinite(double value) { return __builtin_isfinite(value); }

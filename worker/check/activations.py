@@ -1,5 +1,5 @@
 """Bounds of activations, for the check. They share no code with the computation (`worker/cpu/activations.py`,
-`worker/cuda/src/activations.cuh`) except the bound of their errors.
+`kernels/cuda/common/activations.cuh`) except the bound of their errors.
 """
 
 from __future__ import annotations
@@ -9,22 +9,31 @@ import math
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.model.activations import EXACT, OF_CUBE, OF_X, SQRT_HALF, ActivationName, error_bound
+from kernels.model.activations import (
+    EXACT,
+    FLOAT64,
+    OF_CUBE,
+    OF_X,
+    SQRT_HALF,
+    ActivationName,
+    Arithmetic,
+    error_bound,
+)
 
-TWO_COMPUTATIONS = 2.0  # errors of two computations: the checked one and this one
 
-
-def interval(activation: ActivationName, x: Array) -> tuple[Array, Array]:
-    """The lowest and the highest float64 that a correct computation may give. At -∞ all are 0, their limit; NaN stays
-    NaN.
+def interval(activation: ActivationName, x: Array, given: Arithmetic = FLOAT64) -> tuple[Array, Array]:
+    """The lowest and the highest float64 that a correct computation in the arithmetic `given` may give. At -∞ all are
+    0, their limit; NaN stays NaN.
     """
     with np.errstate(all="ignore"):
         value = _value(activation, x)
         value = np.where(np.isinf(x), np.maximum(x, 0.0), value)
         if activation in EXACT:
             return value, value
-        off = TWO_COMPUTATIONS * error_bound(activation, x, value)
+        off = error_bound(activation, x, value) + error_bound(activation, x, value, given)
         off = np.where(np.isfinite(x), off, 0.0)
+        value = np.where(x < given.all_are_0_below, 0.0, value)
+        off = np.where(x < given.all_are_0_below, 0.0, off)
         return value - off, value + off
 
 

@@ -9,12 +9,12 @@ this holds part by part.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.model.activations import ActivationName
+from kernels.model.activations import FLOAT64, ActivationName, Arithmetic
 from kernels.model.numerics import DTYPES, DTypeName
 from worker.check.activations import interval
 from worker.check.elements import as_float64, narrow, widen
@@ -25,12 +25,13 @@ BLOCK_ELEMENTS = 1 << 18
 @dataclass(frozen=True, slots=True)
 class After:
     """The rest of the epilogue after alpha·P + beta·C. `bias` is 1×n or m×1, in stored form of the product's type;
-    `output` is D's type if it differs.
+    `output` is D's type if it differs. `arithmetic` is that in which the activation was computed.
     """
 
     bias: Array | None = None
     activation: ActivationName | None = None
     output: DTypeName | None = None
+    arithmetic: Arithmetic = FLOAT64
 
 
 NOTHING = After()
@@ -62,7 +63,7 @@ def _part_of(after: After, rows: slice, m: int) -> After:
     """The part of the epilogue for these rows."""
     if after.bias is None or after.bias.shape[0] != m:
         return after
-    return After(after.bias[rows], after.activation, after.output)
+    return replace(after, bias=after.bias[rows])
 
 
 def _bounds(
@@ -82,7 +83,7 @@ def _bounds(
         if after.activation is None:
             rounded = _rounded(total, output)
             return rounded, rounded
-        lowest, highest = interval(after.activation, total)
+        lowest, highest = interval(after.activation, total, after.arithmetic)
         return _rounded(lowest, output), _rounded(highest, output)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from kernels.model.edge import edge_launch, is_small
 from kernels.model.entry.boxes import Boxes
+from kernels.model.fused import FusedEpilogue
 from kernels.model.launch_plan import LaunchPlan, Workspace
 from kernels.model.numerics import Problem
 from worker.cuda.calls import WORD_BYTES, Arguments, Call, Step
@@ -30,6 +31,7 @@ from worker.cuda.tensor_maps import (
 from worker.cuda.transpose import FROM, TO, transposed_layout, transposition
 
 A, B, C = 0, 1, 2  # of the arguments that are addresses of matrices
+Z = 3  # of what is given beside these: what an activation is of
 GATE = -1
 INT32_BYTES = 4
 # Of what kernels with an epilogue are given behind their sizes (hopper_after.cuh): addresses of C and the bias, how
@@ -98,7 +100,7 @@ class Mapped:
         lie: Layouts,
         *,
         reached: bool,
-        has_epilogue: bool = False,
+        fused: FusedEpilogue | None = None,
     ) -> None:
         """`reached`: whether all three matrices begin where these copies reach."""
         problem, launched, self._gated = plan.problem, plan.launched, functions.copy is not None
@@ -109,16 +111,15 @@ class Mapped:
         self._is_moved = not (reached and _is_aligned(lie[C]))
         self._back = gated_copy(functions.copy, self._c, lie[C]) if self._is_moved and self._gated else None
         self._workspace = plan.workspace
-        self._arguments, self._maps = self._packed(plan, boxes, EPILOGUE_BYTES if has_epilogue else ())
+        self._arguments, self._maps = self._packed(plan, boxes, fused)
         self._calls = [step.call(self._arguments) for step in functions.steps]
         self._edge = _edge(plan, functions, (lie[A], lie[B], self._c))
         self._mirror = _mirror(plan, functions, self._c)
 
     def _packed(
-        self, plan: LaunchPlan, boxes: Boxes, after: tuple[int, ...]
+        self, plan: LaunchPlan, boxes: Boxes, fused: FusedEpilogue | None
     ) -> tuple[Arguments, list[tuple[int, TensorMap]]]:
-        """Arguments, and the maps among them, each with the matrix that it is of. `after`: bytes of what an epilogue is
-        given."""
+        """Arguments, and the maps among them, each with the matrix that it is of."""
         launched, thin = plan.launched, boxes.thin
         of = [(A, self._a.to, boxes.a), (B, self._b.to, boxes.b), (C, self._c, boxes.c)]
         items = len(launched.group_sizes) or launched.batch
@@ -128,6 +129,8 @@ class Mapped:
         if thin is not None:
             of += [(A, self._a.to, thin.box), (B, self._b.to, thin.box)]
             sizes += [thin.row, thin.column]
+        after: tuple[int, ...] = () if fused is None else EPILOGUE_BYTES
+        after += (MAP_BYTES,) * (has_z := fused is not None and fused.activation is not None)
         scales = [SCALES_BYTES] if plan.problem.scale_columns else []
         self._groups = table_on_device(plan.groups)
         words = [WORD_BYTES] * (len(self._groups) + (plan.workspace is not None) + self._gated)
@@ -144,6 +147,8 @@ class Mapped:
             (which, TensorMap(place, layout, box, to_tf32=rounds))
             for place, rounds, (which, layout, box) in zip(arguments.places, to_tf32, of, strict=False)
         ]
+        if has_z:
+            maps.append((Z, TensorMap(arguments.place_of(self._scales - 1), self._c, boxes.c)))
         return arguments, maps
 
     def put(
@@ -153,16 +158,17 @@ class Mapped:
         gate: int | None,
         scales: bytes | None = None,
         after: Sequence[int] = (),
+        z: DeviceMatrix | None = None,
     ) -> Any:
-        """Puts the product on the stream; the workspace. `gate`: the address of the word that gated functions look at;
-        `scales`: of operands that have some, as the kernel takes them; `after`: what an epilogue is given. Raises
-        DeviceFault, cupy's OutOfMemoryError."""
+        """The same. `scales`: of operands that have some, as the kernel takes them; `after`: what an epilogue is given,
+        and `z` where it has an activation."""
+        assert z is None or not self._is_moved, "such a product begins its rows where copies reach"
         a, b, c = matrices
         for index, word in enumerate(after, start=self._after):
             self._arguments.set(index, word)
         to = reserve(self._c) if self._is_moved else c
         of_a = self._a.bring(a, stream, gate)
-        reached = of_a, of_a if self._is_one else self._b.bring(b, stream, gate), to
+        reached = of_a, of_a if self._is_one else self._b.bring(b, stream, gate), to, z or to
         for which, tensor_map in self._maps:
             tensor_map.point_to(reached[which].address)
         workspace = _room(self._workspace)

@@ -64,9 +64,13 @@ class Arguments:
         """An argument of WORD_BYTES."""
         self._words[index].value = word
 
+    def place_of(self, index: int) -> int:
+        """An address of this process."""
+        return ctypes.addressof(self._words[index])
+
     def write(self, index: int, data: bytes) -> None:
         """An argument of any size."""
-        ctypes.memmove(ctypes.addressof(self._words[index]), data, len(data))
+        ctypes.memmove(self.place_of(index), data, len(data))
 
 
 class Call:

@@ -51,10 +51,10 @@ class PreparedKernel:
         main: Any,
         substitute: PreparedKernel | None = None,
         *,
-        has_epilogue: bool = False,
+        fused: FusedEpilogue | None = None,
     ) -> None:
         """`substitute` multiplies in its place, where the passes say so on the device."""
-        self.plan, self.main, self._has_epilogue = plan, main, has_epilogue
+        self.plan, self.main, self._fused = plan, main, fused
         self._functions, self._substitute = functions, substitute
         self._bound: OrderedDict[tuple[Layouts, bool], Addressed | Mapped] = OrderedDict()
         self._last: tuple[Layouts, bool, Addressed | Mapped] | None = None
@@ -79,12 +79,19 @@ class PreparedKernel:
             self._substitute.launch(a, b, c, workspace.ptr)
 
     def launch_fused(
-        self, a: DeviceMatrix, b: DeviceMatrix, d: DeviceMatrix, after: Sequence[int], scales: bytes | None = None
+        self,
+        a: DeviceMatrix,
+        b: DeviceMatrix,
+        d: DeviceMatrix,
+        after: Sequence[int],
+        scales: bytes | None = None,
+        z: DeviceMatrix | None = None,
     ) -> None:
-        """The same of a kernel with an epilogue, which is given `after` (`EPILOGUE_BYTES`)."""
+        """The same of a kernel with an epilogue, which is given `after` (`EPILOGUE_BYTES`). `z`: what an activation is
+        of, where it has one; it lies as `d` does."""
         bound = self._bound_for(a, b, d)
         assert isinstance(bound, Mapped), "kernels with an epilogue are"
-        bound.put((a, b, d), cupy.cuda.get_current_stream().ptr, None, scales, after)
+        bound.put((a, b, d), cupy.cuda.get_current_stream().ptr, None, scales, after, z)
 
     def _bound_for(self, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> Addressed | Mapped:
         reached = not (a.address | b.address | c.address) % ALIGNMENT_BYTES
@@ -104,7 +111,7 @@ class PreparedKernel:
         if self.plan.boxes is None:
             return Addressed(self.plan, self._functions, layouts)
         mapped = self.plan, self.plan.boxes, self._functions, layouts
-        return Mapped(*mapped, reached=reached, has_epilogue=self._has_epilogue)
+        return Mapped(*mapped, reached=reached, fused=self._fused)
 
 
 _Key = tuple[str, tuple[tuple[str, int], ...], Problem, FusedEpilogue | None]
@@ -204,7 +211,7 @@ def _prepared(
         copy=loaded(compiler.function(copy_program(), "copy_rows")) if gated else None,
         mirror=_mirror(compiler, problem) if plan.mirrored else None,
     )
-    return PreparedKernel(plan, functions, main, substitute, has_epilogue=fused is not None)
+    return PreparedKernel(plan, functions, main, substitute, fused=fused)
 
 
 def _mirror(compiler: Compiler, problem: Problem) -> Any:

@@ -145,20 +145,18 @@ class ProductOnDevice(CudaProduct):
         operands: Sequence[HostOperand],
         copies: Copies[DeviceMatrix],
         matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
-        epilogue: EpilogueOnDevice | None,
+        after: EpilogueOnDevice | FusedOnDevice | None,
         offered: OfferedProducts[DeviceMatrix],
         staging: Staging,
         compiler: Compiler,
         place: Place | None,
         device_lock: LockRequest,
-        *,
-        fused: FusedOnDevice | None = None,
     ) -> None:
-        """`matrices` are A, B and A·B, or D where it is `fused`. `place`, whose memory is registered with CUDA, is
-        where the product is to be stored."""
-        delivered = matrices[2] if epilogue is None else epilogue.d
+        """`matrices` are A, B and A·B, or the sums of a kernel with an epilogue. `place`, whose memory is registered
+        with CUDA, is where the product is to be stored."""
+        delivered = matrices[2] if after is None else after.d
         super().__init__(problem, operands, copies, delivered, offered, device_lock)
-        self._epilogue, self._staging, self._compiler, self._place = epilogue, staging, compiler, place
+        self._after, self._staging, self._compiler, self._place = after, staging, compiler, place
         host_a: HostMatrix = _OperandOnHost(operands[0], problem.dtype, transposed=problem.transpose_a)
         host_b: HostMatrix = _OperandOnHost(operands[1], problem.dtype, transposed=problem.transpose_b)
         self._real: RealOperands | None = None
@@ -182,12 +180,11 @@ class ProductOnDevice(CudaProduct):
         are_read = self._real is None and not self._scaled  # or else digests go by themselves
         left = digestible(on_device, group_width(problem.k)) if problem.flops and are_read else NO_DIGESTS
         digested = [*matrices[:2], delivered]
-        if epilogue is not None:  # the check reads A·B, which no one is sent
+        if delivered is not matrices[2]:  # the check reads what no one is sent
             left = (*left[:2], False)
-            digested += epilogue.addends
-        digested += () if fused is None else fused.addends
+        digested += () if after is None else after.addends
         self._digests = ProductDigests(compiler, digested, staging, left)
-        of_sums = None if fused is None else fused.check(compiler, on_device)
+        of_sums = after.check(on_device) if isinstance(after, FusedOnDevice) else None
         self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), self._digests, of_sums)
 
     def _check_groups(
@@ -218,7 +215,7 @@ class ProductOnDevice(CudaProduct):
         return self._digests.of(2)
 
     def wrong_elements(self) -> int:
-        return 0 if self._epilogue is None else self._epilogue.wrong_elements()
+        return 0 if self._after is None else self._after.wrong_elements()
 
     def verify_operands(self) -> None:
         for index, operand in zip(OPERAND_DIGESTS, self._operands, strict=False):

@@ -234,14 +234,14 @@ class CudaRunner(TilingRunner):
         copying, problem, operands = StopWatch(), asked.problem, (*asked.operands, *addends)
         on_device = operands_on_device(self.cache, self._page_locks, asked.operand_types, operands, copying)
         d = allocate(operand_layout(asked.fused.output, problem.product_shape))
-        if wiped:
-            d.memory.memset_async(0, d.layout.bytes)
         scales = scales_on_device(problem, operands, asked.kernel)
         fused = self._fusing.on_device(asked, on_device, d, scales)
+        for written in (d, fused.sums) if wiped else ():
+            written.memory.memset_async(0, written.layout.bytes)
         to = place if place is not None and self._page_locks.lock(place.memory) else None
         also = self._offered, self._of_thread.staging, self.compiler, to, device_lock
         copies = Copies(self.cache, operands, on_device)
-        product = ProductOnDevice(problem, operands, copies, (fused.a, fused.b, d), None, *also, fused=fused)
+        product = ProductOnDevice(problem, operands, copies, (fused.a, fused.b, fused.sums), fused, *also)
         product.made_by = asked.as_chosen(choice)
         copying.wait()
         device_lock.acquire()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -139,8 +139,9 @@ def sketch_program(
 
 
 def fused_check_program(dtype: DTypeName, fused: FusedEpilogue) -> Program:
-    """What is left to check of a product of such operands with an epilogue of its kernel's."""
-    return Program(FUSED_CHECK_SOURCE, (*_common(dtype), *_transposes((False, False)), *fused.defines(dtype)))
+    """What is left to check of a product of such operands with an epilogue of its kernel's, before an activation."""
+    macros = replace(fused, activation=None).defines(dtype)
+    return Program(FUSED_CHECK_SOURCE, (*_common(dtype), *_transposes((False, False)), *macros))
 
 
 def direct_program(dtype: DTypeName, transposed: tuple[bool, bool]) -> Program:
@@ -212,6 +213,12 @@ def epilogue_check_program(
         return epilogue_program(dtype)
     options = (*_common(dtype), *_transposes((False, False)), *_after(activation, output, has_bias=has_bias))
     return Program(EPILOGUE_CHECK_SOURCE, options)
+
+
+def activation_check_program(fused: FusedEpilogue) -> Program:
+    """The same of an activation in a kernel, which computes it in float32."""
+    program = epilogue_check_program(fused.output, fused.activation)
+    return replace(program, options=(*program.options, "-DOF_FLOAT32"))
 
 
 def _after(activation: ActivationName | None, output: DTypeName | None, *, has_bias: bool) -> tuple[str, ...]:

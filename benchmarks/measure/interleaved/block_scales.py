@@ -92,7 +92,9 @@ def ours(runner: CudaRunner, problem: Problem) -> dict[str, Put]:
     d, argument = allocate(operand_layout(NARROW, problem.product_shape)), None if scales is None else scales.argument
     return {
         OURS: lambda at: plain.launch(at.a, at.b, at.c, scales=argument),
-        f"{OURS} {NARROW}": lambda at: FusedOnDevice(asked, fused, at.a, at.b, d, None, None, scales).launch(),
+        f"{OURS} {NARROW}": lambda at: FusedOnDevice(
+            runner.compiler, asked, fused, at.a, at.b, d, None, None, scales
+        ).launch(),
     }
 
 

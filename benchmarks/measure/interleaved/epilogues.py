@@ -1,5 +1,5 @@
-"""Measures alpha·A·B + beta·C and a bias on a GPU: in the kernel itself, and in a pass after it, beside the kernel
-alone and cuBLAS's product alone.
+"""Measures alpha·A·B + beta·C, a bias and an activation on a GPU: in the kernel itself, and in a pass after it, beside
+the kernel alone, cuBLAS's product alone, and cublasLt's with the same activation where it has that one.
 
     python -m benchmarks.measure.interleaved.epilogues --out benchmarks/results/h100_epilogues.json
 
@@ -9,17 +9,22 @@ Times are medians of samples by turns, with a cold cache; launches are queued be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.measure.interleaved.library_epilogue import WITH_BIAS, Following
 from benchmarks.measure.interleaved.timing import Put, cuda_kernel, median_ms, run_by_size, sampler_of
 from jobs.benchmarks.spec import DataSpec
+from kernels.model.activations import ACTIVATION_NAMES, ActivationName
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.candidates import Choice
+from worker.cpu.device import usable_cores
+from worker.cuda.sources import epilogue_program
 from worker.device.operands import HostOperand
 
 if TYPE_CHECKING:
@@ -35,7 +40,13 @@ KERNELS: tuple[tuple[str, DTypeName, str], ...] = (
     ("hopper_fp16", "float16", "cublas_tuned"),
     ("hopper_tf32", "float32", "cublas_tf32_tuned"),
 )
-ADDED = ((False, True), (True, False), (True, True))  # C, and a bias
+# C, a bias, and an activation.
+ADDED: tuple[tuple[bool, bool, ActivationName | None], ...] = (
+    (False, True, None),
+    (True, False, None),
+    (True, True, None),
+    *((False, True, activation) for activation in ACTIVATION_NAMES),
+)
 ALPHA, BETA = 0.5, -0.25
 
 
@@ -61,13 +72,22 @@ def drawn(runner: CudaRunner, problem: Problem) -> tuple[OperandSet, Addends]:
     return at, Addends(c, bias, allocate(operand_layout(problem.dtype, problem.product_shape)))
 
 
-def fused(kernel: CudaKernel, runner: CudaRunner, problem: Problem, *, has_c: bool, has_bias: bool) -> Fusable:
+def fused(
+    kernel: CudaKernel,
+    runner: CudaRunner,
+    problem: Problem,
+    activation: ActivationName | None,
+    *,
+    has_c: bool,
+    has_bias: bool,
+) -> Fusable:
     """As it is taken for a job."""
     from worker.cuda.epilogue.fusable import fusable
     from worker.device.runner import Epilogue
 
     some, traits = HostOperand(np.zeros((1, 1), np.float32)), runner.device.traits
-    epilogue = Epilogue(ALPHA, BETA * has_c, some if has_c else None, some if has_bias else None, may_fuse=True)
+    added = some if has_c else None, some if has_bias else None
+    epilogue = Epilogue(ALPHA, BETA * has_c, *added, activation, may_fuse=True)
     choice = Choice(kernel, kernel.resolve_config(NO_CONFIG, problem, traits), "")
     found = fusable(problem, choice, (some, some), epilogue, traits)
     assert found is not None, "such a kernel was named"
@@ -76,28 +96,33 @@ def fused(kernel: CudaKernel, runner: CudaRunner, problem: Problem, *, has_c: bo
 
 def puts(
     runner: CudaRunner, cublas: Cublas, problem: Problem, names: tuple[str, str], given: Addends
-) -> Callable[[bool, bool], dict[str, Put]]:
+) -> Callable[[bool, bool, ActivationName | None], dict[str, Put]]:
     """Ways to make the product with what is added, by what they are called in a row. `names`: of kernel and library."""
     from worker.cuda.epilogue.fused import FusedOnDevice
     from worker.cuda.epilogue.on_device import EpilogueOnDevice
     from worker.cuda.launch import PreparedKernels
+    from worker.cuda.memory import allocate
 
     kernel, prepared = cuda_kernel(names[0]), PreparedKernels(runner.compiler)
     plain = prepared.get(kernel, kernel.resolve_config(NO_CONFIG, problem, runner.device.traits), problem)
 
-    def of(has_c: bool, has_bias: bool) -> dict[str, Put]:
-        asked = fused(kernel, runner, problem, has_c=has_c, has_bias=has_bias)
+    compiler, z = runner.compiler, allocate(given.d.layout)
+
+    def of(has_c: bool, has_bias: bool, activation: ActivationName | None) -> dict[str, Put]:
+        asked = fused(kernel, runner, problem, activation, has_c=has_c, has_bias=has_bias)
         one = prepared.get(asked.kernel, asked.config, problem, asked.fused)
         c, bias = given.c if has_c else None, given.bias if has_bias else None
+        of_z = None if activation is None else z
+        after = (ALPHA, BETA * has_c)
 
         def by_a_pass(at: OperandSet) -> None:
             plain.launch(at.a, at.b, at.c)
-            EpilogueOnDevice(runner.compiler, ALPHA, BETA * has_c, at.c, c, given.d, bias).launch()
+            EpilogueOnDevice(compiler, *after, at.c, c, given.d, bias, activation).launch()
 
         return {
             "alone": lambda at: plain.launch(at.a, at.b, at.c),
             "pass": by_a_pass,
-            "fused": lambda at: FusedOnDevice(asked, one, at.a, at.b, given.d, c, bias).launch(),
+            "fused": lambda at: FusedOnDevice(compiler, asked, one, at.a, at.b, given.d, c, bias, None, of_z).launch(),
             names[1]: lambda at: cublas.multiply(names[1], problem, at.a, at.b, at.c),
         }
 
@@ -116,16 +141,19 @@ def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, 
             at, given = drawn(runner, problem)
             cublas.tune(library, NO_CONFIG, problem, (at.a, at.b, at.c))
             of = puts(runner, cublas, problem, (name, library), given)
-            for has_c, has_bias in ADDED:
-                ways = of(has_c, has_bias)
+            for has_c, has_bias, activation in ADDED:
+                ways = of(has_c, has_bias, activation)
+                if not has_c and activation in WITH_BIAS:
+                    following = Following(runner.compiler, WITH_BIAS[activation], given.bias)
+                    ways["library_epilogue"] = following.fastest(library, problem, (at.a, at.b, given.d))
                 times = dict(zip(ways, median_ms(sampler, list(ways.values()), at, SAMPLES), strict=True))
                 ms = {way: round(time, 5) for way, time in times.items()}
-                yield {"kernel": name, "n": n, "c": has_c, "bias": has_bias, "ms": ms}
+                yield {"kernel": name, "n": n, "c": has_c, "bias": has_bias, "activation": activation, "ms": ms}
 
 
 def compile_all(runner: CudaRunner, sizes: Sequence[int]) -> None:
-    """By all cores, as far as they are kernels alone."""
-    wanted = []
+    """By all cores."""
+    wanted, epilogues = [], set()
     for name, dtype, _ in KERNELS:
         kernel = cuda_kernel(name)
         for n in sizes:
@@ -133,7 +161,12 @@ def compile_all(runner: CudaRunner, sizes: Sequence[int]) -> None:
             wanted.append(
                 (Choice(kernel, kernel.resolve_config(NO_CONFIG, problem, runner.device.traits), ""), problem)
             )
+            for has_c, has_bias, activation in ADDED:
+                asked = fused(kernel, runner, problem, activation, has_c=has_c, has_bias=has_bias)
+                epilogues |= {next(iter(asked.programs)), epilogue_program(dtype, activation, has_bias=has_bias)}
     runner.compile_ahead(wanted)
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        list(pool.map(runner.compiler.binary, epilogues))
 
 
 if __name__ == "__main__":

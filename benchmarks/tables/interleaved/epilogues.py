@@ -16,11 +16,13 @@ def epilogues(path: Path) -> Iterator[str]:
     """A section."""
     record = json.loads(path.read_bytes())
     rows: list[Row] = record["rows"]
-    yield f"## C and a bias in the kernel itself, on an {record['device']}"
+    yield f"## C, a bias and an activation in the kernel itself, on an {record['device']}"
     yield (
         f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.interleaved.epilogues`: n×n "
-        "matrices, by turns, cold cache. Times in ms: A·B alone by the kernel; alpha·A·B + beta·C + bias by the kernel "
-        "and a pass after it, and by the kernel itself; and cuBLAS's A·B alone, the fastest of what it proposes."
+        "matrices, by turns, cold cache. Times in ms: A·B alone by the kernel; alpha·A·B + beta·C + bias, and an "
+        "activation of it, by the kernel and a pass after it, and by the kernel itself; cuBLAS's A·B alone, the "
+        "fastest of what it proposes; and cublasLt's with the same as an epilogue of its own, where it has that. It "
+        "stores nothing beside, by which the result could be checked."
     )
     head = (
         "kernel",
@@ -30,6 +32,7 @@ def epilogues(path: Path) -> Iterator[str]:
         "and a pass",
         "fused",
         "cuBLAS alone",
+        "cublasLt's epilogue",
         "pass over fused",
         "fused over alone",
     )
@@ -39,12 +42,15 @@ def epilogues(path: Path) -> Iterator[str]:
 def _cells(row: Row) -> tuple[str, ...]:
     times: Mapping[str, float] = row["ms"]
     library = next(times[name] for name in times if name.startswith("cublas"))
-    added = " and ".join(name for name, has in (("C", row["c"]), ("a bias", row["bias"])) if has)
+    named = (("C", row["c"]), ("a bias", row["bias"]), (f"`{row['activation']}`", row["activation"]))
+    added = ", ".join(name for name, has in named if has)
+    by_library = times.get("library_epilogue")
     return (
         f"`{row['kernel']}`",
         f"{row['n']:,}",
         added,
         *(f"{ms:.3f}" for ms in (times["alone"], times["pass"], times["fused"], library)),
+        "" if by_library is None else f"{by_library:.3f}",
         f"{times['pass'] / times['fused']:.2f}",
         f"{times['fused'] / times['alone']:.2f}",
     )

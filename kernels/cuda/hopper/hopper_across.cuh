@@ -26,6 +26,22 @@ __device__ __forceinline__ void write_two(unsigned int shared, int first, int se
 __device__ __forceinline__ void meet(int number) { asm volatile("bar.sync %0, 64;" ::"r"(number) : "memory"); }
 #endif
 
+#ifdef HAS_ACTIVATION
+// D's box of Z's, by so many threads, 16 bytes at a time: elements stay in their places, wherever these are.
+template <int THREADS_OF_BOX>
+__device__ __forceinline__ void activate_box(unsigned int z, unsigned int d, int thread) {
+#pragma unroll 1
+    for (int at = thread * 16; at < OUT_BYTES; at += THREADS_OF_BOX * 16) {
+        float words[4];
+        read_four(words, z + at);
+#pragma unroll
+        for (float& word : words)
+            word = __uint_as_float(activated_word(__float_as_uint(word)));
+        write_four(d + at, words);
+    }
+}
+#endif
+
 // A stage is multiplied in parts, each in a group of its own. While the last two run, what they do not read any more is
 // filled for the part after the next; so parts of the next stage are read in this one.
 template <int N>
@@ -73,6 +89,12 @@ __device__ __forceinline__ void store_turned(const Shared& at, const TensorMap& 
                                              const Work& work, int consumer, int& boxes_stored,
                                              const HOPPER_SUM (&sums)[N / 2], const Epilogue& epilogue) {
     constexpr int ROWS = OUT_BYTES / SWIZZLE_BYTES, BOXES_OF_TWO = 2 * OUT_BOXES;
+#ifdef HAS_ACTIVATION
+    constexpr int TOGETHER = 2;  // boxes: Z's and D's
+#else
+    constexpr int TOGETHER = 1;
+#endif
+    static_assert(BOXES_OF_TWO >= 2 * TOGETHER, "some are filled while others are read");
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, two = consumer * 2 + warp / 2;
     const int column = work.row + two * OUT_COLUMNS;
     if (column >= sizes.m) return;
@@ -83,7 +105,7 @@ __device__ __forceinline__ void store_turned(const Shared& at, const TensorMap& 
     for (int box = 0; box < N / ROWS; ++box) {
         if (box * ROWS >= work.columns) break;
         const int row = work.column + box * ROWS;
-        const unsigned int shared = out + boxes_stored++ % BOXES_OF_TWO * OUT_BYTES;
+        unsigned int shared = out + boxes_stored++ % BOXES_OF_TWO * OUT_BYTES;
 #pragma unroll
         for (int eight = 0; eight < ROWS / 8; ++eight) {
             const HOPPER_SUM* const from = &sums[(box * ROWS / 8 + eight) * 4];
@@ -95,10 +117,21 @@ __device__ __forceinline__ void store_turned(const Shared& at, const TensorMap& 
             write_two(to + even, four[0], four[2]);
             write_two(to + odd, four[1], four[3]);
         }
+#ifdef HAS_ACTIVATION
+        meet(1 + two);  // Z's box is written
+        const unsigned int z = shared;
+        shared = out + boxes_stored++ % BOXES_OF_TWO * OUT_BYTES;
+        activate_box<2 * 32>(z, shared, warp % 2 * 32 + lane);
+#endif
         fence_for_copies();
-        wait_stores_read<BOXES_OF_TWO - 2>();
+        wait_stores_read<BOXES_OF_TWO / TOGETHER - 2>();
         meet(1 + two);
-        if (warp % 2 == 0 && lane == 0) store_box(shared, map, column, row, work.item);
+        if (warp % 2 == 0 && lane == 0) {
+#ifdef HAS_ACTIVATION
+            store_box(z, epilogue.z, column, row, work.item);
+#endif
+            store_box(shared, map, column, row, work.item);
+        }
         commit_stores();
     }
 }

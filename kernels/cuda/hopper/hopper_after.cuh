@@ -2,9 +2,15 @@
 // float32; rounded once, to D's type (docs/decisions/0064). Compiled in with EPILOGUE alone, C with HAS_ADDEND, a bias
 // with HAS_BIAS. OUTPUT_FLOAT32: D is of float32, where the product of such operands is shorter. C and the bias are of
 // D's type.
+//
+// With HAS_ACTIVATION that sum is Z, stored beside D = activation(Z), which is made of Z as it is stored
+// (docs/decisions/0075).
 #pragma once
 
+#include "activations.cuh"
 #include "common.cuh"
+#include "half.cuh"
+#include "hopper.cuh"
 
 #if defined(OUTPUT_FLOAT32)
 typedef float Delivered;
@@ -15,14 +21,6 @@ typedef Product Delivered;
 #endif
 
 #ifdef EPILOGUE
-
-#if defined(OUTPUT_FLOAT16) && !defined(EMULATED)
-__device__ __forceinline__ float float_of_half(unsigned short bits) {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-    return value;
-}
-#endif
 
 // Two elements next to each other.
 struct alignas(2 * sizeof(Delivered)) DeliveredPair {
@@ -48,6 +46,9 @@ struct Epilogue {
     Index ldc, stride_c, bias_row_step, bias_column_step;
     float alpha, beta;
     int rows, columns;  // of C
+#ifdef HAS_ACTIVATION
+    const TensorMap& z;
+#endif
 
     // Of the sums of two columns next to each other, of which the second may lie outside.
     __device__ __forceinline__ void add(float& first, float& second, int item, int row, int column) const {
@@ -75,13 +76,20 @@ struct Epilogue {
     }
 };
 
-__device__ __forceinline__ float factor_of(int bits) { return __uint_as_float(static_cast<unsigned int>(bits)); }
+__device__ __forceinline__ float factor(int bits) { return __uint_as_float(static_cast<unsigned int>(bits)); }
 
 #define EPILOGUE_PARAMETERS                                                                           \
     , const Delivered *addend, const Delivered *bias, Index ldc, Index stride_c, Index bias_row_step, \
-        Index bias_column_step, int alpha_bits, int beta_bits
+        Index bias_column_step, int alpha_bits, int beta_bits Z_PARAMETER
 #define EPILOGUE_OF(m, n) \
-    {addend, bias, ldc, stride_c, bias_row_step, bias_column_step, factor_of(alpha_bits), factor_of(beta_bits), m, n}
+    {addend, bias, ldc, stride_c, bias_row_step, bias_column_step, factor(alpha_bits), factor(beta_bits), m, n AND_Z}
+#ifdef HAS_ACTIVATION
+#define Z_PARAMETER , const __grid_constant__ TensorMap z
+#define AND_Z , z
+#else
+#define Z_PARAMETER
+#define AND_Z
+#endif
 
 #else
 

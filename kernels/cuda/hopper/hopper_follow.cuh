@@ -155,6 +155,32 @@ public:
 #endif
     }
 
+#ifdef HAS_ACTIVATION
+    // What was written is Z's box, and is stored. Returns where D's box is, which is made of it: in its place, where
+    // there is no other, else in the next.
+    __device__ __forceinline__ unsigned int activate(int box, unsigned int shared, int& boxes_stored) const {
+#ifdef HAS_ADDEND
+        constexpr bool is_over_z = true;  // C comes to the others
+#else
+        constexpr bool is_over_z = OUT_BOXES == 1;
+#endif
+        if constexpr (is_over_z) {
+            leave_as_z(box, shared);
+            wait_stores_read<0>();
+            __syncwarp();
+            activate_box<32>(shared, shared, lane);
+        } else {
+            const unsigned int z = shared;
+            shared = out + boxes_stored++ % OUT_BOXES * OUT_BYTES;
+            wait_stores_read<0>();  // D's box before this one
+            __syncwarp();
+            activate_box<32>(z, shared, lane);
+            leave_as_z(box, z);
+        }
+        return shared;
+    }
+#endif
+
     // The box after those that are on their way, to where this one left from.
     __device__ __forceinline__ void bring_next(int box, unsigned int shared) const {
 #ifdef HAS_ADDEND
@@ -173,6 +199,15 @@ public:
     }
 
 private:
+#ifdef HAS_ACTIVATION
+    __device__ __forceinline__ void leave_as_z(int box, unsigned int shared) const {
+        fence_for_copies();
+        __syncwarp();
+        if (lane == 0) store_box(shared, after.z, column + first_column(box), row, item);
+        commit_stores();
+    }
+#endif
+
     __device__ __forceinline__ void read_c(float (&c)[2], unsigned int line, int eight, int permuted) const {
         if constexpr (BYTES == 4) {
             unsigned int words[2];

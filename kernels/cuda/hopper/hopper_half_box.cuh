@@ -2,13 +2,21 @@
 // them are: HOPPER_NARROW, a conversion of PTX.
 #pragma once
 
-#include "hopper.cuh"
+#include "hopper_after.cuh"
 
 #ifndef EMULATED  // an emulation on the CPU brings its own words
 __device__ __forceinline__ unsigned int narrowed(HOPPER_SUM low, HOPPER_SUM high) {
     unsigned int pair;
     asm(HOPPER_NARROW " %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
     return pair;
+}
+#endif
+
+#ifdef HAS_ACTIVATION
+// Two elements.
+__device__ __forceinline__ unsigned int activated_word(unsigned int z) {
+    return narrowed(activated(as_float(static_cast<Delivered>(z & 0xFFFF))),
+                    activated(as_float(static_cast<Delivered>(z >> 16))));
 }
 #endif
 

@@ -105,13 +105,16 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
         if (box * OUT_COLUMNS >= work.columns) break;
         const int first = min(box * OUT_COLUMNS, N - OUT_COLUMNS);  // the last may lie on the one before
         const int column = work.column + first;
-        const unsigned int shared = out + boxes_stored++ % OUT_BOXES * OUT_BYTES;
+        unsigned int shared = out + boxes_stored++ % OUT_BOXES * OUT_BYTES;
         wait_stores_read<OUT_BOXES - 1>();
         __syncwarp();
         if constexpr (sizeof...(follow) > 0) {
             HOPPER_SUM after[OUT_COLUMNS / 2];
             (follow.follow(after, &sums[first / 2], box, shared), ...);
             write_box(shared, after, lane);
+#ifdef HAS_ACTIVATION
+            ((shared = follow.activate(box, shared, boxes_stored)), ...);
+#endif
         } else {
             write_box(shared, &sums[first / 2], lane);
         }

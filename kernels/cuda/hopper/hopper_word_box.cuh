@@ -2,6 +2,7 @@
 // says what a sum is: HOPPER_SUM.
 #pragma once
 
+#include "hopper_after.cuh"
 #include "hopper_box.cuh"
 
 __device__ __forceinline__ unsigned int bits_of(int sum) { return static_cast<unsigned int>(sum); }
@@ -10,6 +11,12 @@ __device__ __forceinline__ unsigned int bits_of(float sum) { return __float_as_u
 #ifndef EMULATED  // an emulation on the CPU brings its own words
 __device__ __forceinline__ void write_words(unsigned int shared, unsigned int first, unsigned int second) {
     asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(shared), "r"(first), "r"(second) : "memory");
+}
+#endif
+
+#ifdef HAS_ACTIVATION
+__device__ __forceinline__ unsigned int activated_word(unsigned int z) {
+    return __float_as_uint(activated(__uint_as_float(z)));
 }
 #endif
 

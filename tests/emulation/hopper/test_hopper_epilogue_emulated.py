@@ -1,5 +1,6 @@
-"""alpha·A·B + beta·C and a bias in the Hopper kernels' own registers, on the CPU under sanitizers, against float64:
-every element is within what float32 sums and one rounding explain, and nothing else is read or written."""
+"""alpha·A·B + beta·C, a bias and an activation in the Hopper kernels themselves, on the CPU under sanitizers, against
+float64: every element is within what float32 sums and one rounding explain, what is activated follows from it by the
+host's check, and nothing else is read or written."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import pytest
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.catalog import BY_NAME
+from kernels.model.activations import FLOAT32
 from kernels.model.entry.config import TileConfig
 from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel
@@ -19,19 +21,23 @@ from tests.emulation.launches import execute
 from tests.emulation.programs import Compiled, Emulator
 from tests.support.kernels.products import in_float64, matrix, operands
 from worker.check.elements import as_float64
+from worker.check.epilogue import After, wrong_elements
 from worker.cuda.sources import kernel_program
 
 ALPHA, BETA = -1.75, 0.1
 ROUNDINGS, UNIT = 6, 2.0**-24  # of float32 after the sum: both factors, two products and two sums
 SMALLEST = 2.0**-24  # of float16
 Variant = tuple[str, DTypeName, TileConfig, FusedEpilogue]
+SMALL, DEEP = {"block_n": 64, "stages": 3}, {"block_n": 128, "stages": 6}
 # Both ways that sums lie in registers, both sizes of what is stored, with C and a bias and without; more boxes of C
-# than there is room for at once.
+# than there is room for at once. Each activation once, in place of what it is of and beside it.
 VARIANTS: list[Variant] = [
-    ("hopper_bf16", "bfloat16", {"block_n": 64, "stages": 3}, FusedEpilogue("bfloat16", has_c=True, has_bias=True)),
-    ("hopper_fp16", "float16", {"block_n": 128, "stages": 6}, FusedEpilogue("float32", has_c=True, has_bias=True)),
-    ("hopper_fp8", "float8_e4m3", {"block_n": 64, "stages": 3}, FusedEpilogue("bfloat16", has_bias=True)),
-    ("hopper_tf32", "float32", {"block_n": 64, "stages": 3}, FusedEpilogue("float32", has_c=True, has_bias=True)),
+    ("hopper_bf16", "bfloat16", SMALL, FusedEpilogue("bfloat16", has_c=True, has_bias=True)),
+    ("hopper_bf16", "bfloat16", SMALL, FusedEpilogue("bfloat16", has_bias=True, activation="gelu")),
+    ("hopper_fp16", "float16", DEEP, FusedEpilogue("float32", has_c=True, has_bias=True, activation="silu")),
+    ("hopper_fp8", "float8_e4m3", SMALL, FusedEpilogue("bfloat16", has_bias=True)),
+    ("hopper_tf32", "float32", SMALL, FusedEpilogue("float32", has_c=True, has_bias=True, activation="relu")),
+    ("hopper_tf32", "float32", SMALL, FusedEpilogue("float32", has_bias=True, activation="gelu_tanh")),
 ]
 
 
@@ -44,7 +50,7 @@ def some_cases(dtype: DTypeName) -> Iterator[Case]:
         yield Case(Problem(m, n, k, dtype, batch, False, along_k, many, many), 2)
 
 
-@pytest.fixture(scope="module", params=VARIANTS, ids=lambda v: f"{v[0]}-{v[3].output}")
+@pytest.fixture(scope="module", params=VARIANTS, ids=lambda v: f"{v[0]}-{v[3].output}-{v[3].activation}")
 def variant(request: pytest.FixtureRequest) -> Variant:
     name, dtype, settings, fused = request.param
     return name, dtype, BY_NAME[name].resolve_config({**settings, "cluster": 1}), fused
@@ -91,8 +97,13 @@ def test_every_element_is_within_its_bound(variant: Variant, compiled: Compiled)
         run_of(kernel, config, case, pair, order, given)
         for order, (case, pair, given) in enumerate(zip(cases, pairs, added, strict=True))
     ]
-    for case, pair, given, (found,) in zip(cases, pairs, added, execute(compiled, runs), strict=True):
-        assert found.dtype == STORAGE_DTYPES[fused.output]
+    for case, pair, given, found in zip(cases, pairs, added, execute(compiled, runs), strict=True):
+        d, z = found[0], found[-1]
+        assert d.dtype == STORAGE_DTYPES[fused.output] and len(found) == 1 + (fused.activation is not None)
         true, bound = expected(case.problem, pair, given)
-        off = np.abs(as_float64(found, fused.output) - true)
+        off = np.abs(as_float64(z, fused.output) - true)
         assert (off <= bound).all(), (case, np.argwhere(off > bound)[:5])
+        if fused.activation is not None:
+            after = After(activation=fused.activation, arithmetic=FLOAT32)
+            assert wrong_elements(d, z, None, 1.0, 0.0, fused.output, after) == 0
+            assert wrong_elements(z, z, None, 1.0, 0.0, fused.output, after) > 0

@@ -1,5 +1,5 @@
-"""Which products are computed with their epilogue in the kernel itself, and by what (docs/decisions/0064). Needs no
-device."""
+"""Which products are computed with their epilogue in the kernel itself, and by what (docs/decisions/0064 and 0075).
+Needs no device."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from kernels.catalog import CATALOG
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.fused import FusedEpilogue, may_scale
 from kernels.model.kernel import CudaKernel, DeviceTraits
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.selection.candidates import Choice
 from worker.cuda.check.sketch_plan import is_long
 from worker.cuda.pitch import operand_layout
-from worker.cuda.sources import Program, fused_check_program, kernel_program, sketch_program
+from worker.cuda.sources import (
+    Program,
+    activation_check_program,
+    fused_check_program,
+    kernel_program,
+    sketch_program,
+)
 from worker.device.operands import HostOperand, WidenedOperand
 from worker.device.runner import Epilogue
 
-CHUNK_BYTES = 16  # of C that kernels copy at once: rows begin at multiples of them
+CHUNK_BYTES = 16  # of C that kernels copy at once, and what bulk copies reach: rows begin at multiples of them
 NARROW_CLASSES = ("tf32", "bf16")  # that float32 sums of products of 16-bit operands meet, as they meet their own
 
 
@@ -48,12 +54,15 @@ class Fusable:
         yield kernel_program(self.kernel, self.config, problem, fused=fused)
         yield fused_check_program(checked, fused)
         yield sketch_program(checked, (problem.transpose_a, problem.transpose_b), output=output)
+        if fused.activation is not None:
+            yield activation_check_program(fused)
 
     def as_chosen(self, choice: Choice) -> Choice:
         """For the job's record."""
         added = [name for name, has in (("C", self.fused.has_c), ("the bias", self.fused.has_bias)) if has]
         told = f" {' and '.join(added)} added" if added else ""
         does = f"{self.kernel.name} stores its float32 sums with alpha{told}, rounded once"
+        does += "" if self.fused.activation is None else f", and {self.fused.activation} of them"
         return Choice(self.kernel, self.config, f"{choice.why.removesuffix('.')}; {does}.")
 
 
@@ -66,10 +75,10 @@ def fusable(
 ) -> Fusable | None:
     """None where a pass after the kernel does it, or nothing is to be done. `operands`: A and B first."""
     a, b = operands[:2]
-    if not is_long(problem.batch * problem.m * problem.n, problem.k) or not _is_linear(epilogue):
+    if not is_long(problem.batch * problem.m * problem.n, problem.k) or not _has_factors_of_float32(epilogue):
         return None
     output = problem.product_dtype if epilogue is None else epilogue.output_of(problem)
-    fused = FusedEpilogue(output, *(False, False) if epilogue is None else epilogue.added)
+    fused = FusedEpilogue(output) if epilogue is None else FusedEpilogue(output, *epilogue.added, epilogue.activation)
     kernel, config = choice.kernel, choice.config
     if isinstance(a, WidenedOperand) and isinstance(b, WidenedOperand):
         if not (a.is_free and b.is_free) or kernel.accuracy[problem.dtype] not in NARROW_CLASSES:
@@ -84,19 +93,21 @@ def fusable(
         return None
     if not isinstance(kernel, CudaKernel) or not kernel.fuses(problem, config, fused):
         return None
-    if fused.has_c and operand_layout(output, problem.product_shape).pitch_bytes % CHUNK_BYTES:
+    if (fused.has_c or fused.activation) and operand_layout(output, problem.product_shape).pitch_bytes % CHUNK_BYTES:
         return None
+    if fused.activation and DTYPES[output].itemsize < DTYPES[problem.product_dtype].itemsize:
+        return None  # sums would be rounded to D's type before the activation too, which the pass does not do
     alpha, beta = (1.0, 0.0) if epilogue is None else (epilogue.alpha.real, epilogue.beta.real)
     return Fusable(kernel, config, problem, fused, alpha, beta, (a, b))
 
 
-def _is_linear(epilogue: Epilogue | None) -> bool:
-    """Whether D follows from A·B without an activation, by factors that float32 can take."""
+def _has_factors_of_float32(epilogue: Epilogue | None) -> bool:
+    """Whether D follows from A·B by factors that float32 can take, and no caller demands more."""
     if epilogue is None:
         return True
     has_factors = may_scale(epilogue.alpha.real) and (epilogue.c is None or may_scale(epilogue.beta.real))
     is_real = epilogue.alpha.imag == 0.0 == epilogue.beta.imag
-    return epilogue.may_fuse and epilogue.activation is None and has_factors and is_real
+    return epilogue.may_fuse and has_factors and is_real
 
 
 def _kernel_of(problem: Problem, fused: FusedEpilogue, traits: DeviceTraits) -> CudaKernel | None:

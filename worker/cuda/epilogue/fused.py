@@ -1,4 +1,4 @@
-"""Products whose kernel does their epilogue itself, on the device (docs/decisions/0064)."""
+"""Products whose kernel does their epilogue itself, on the device (docs/decisions/0064 and 0075)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.compile import Compiler
 from worker.cuda.epilogue.fusable import Fusable, fusable
 from worker.cuda.epilogue.fused_check import FusedCheck
+from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.epilogue.plan import bias_steps
 from worker.cuda.launch import PreparedKernel, PreparedKernels
-from worker.cuda.memory import DeviceMatrix
+from worker.cuda.memory import DeviceMatrix, allocate
 from worker.cuda.scaled.on_device import ScalesOnDevice
-from worker.cuda.sources import Program
+from worker.cuda.sources import Program, activation_check_program
 from worker.device.operands import HostOperand
 from worker.device.runner import Epilogue
 
@@ -30,8 +31,9 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FusedOnDevice:
-    """The kernel, and what it is given: `d` is written."""
+    """The kernel, and what it is given: `d` is written, and `z` where it has an activation, which `d` is then of."""
 
+    compiler: Compiler
     asked: Fusable
     prepared: PreparedKernel
     a: DeviceMatrix
@@ -40,6 +42,12 @@ class FusedOnDevice:
     c: DeviceMatrix | None
     bias: DeviceMatrix | None
     scales: ScalesOnDevice | None = None
+    z: DeviceMatrix | None = None
+
+    @property
+    def sums(self) -> DeviceMatrix:
+        """What follows from A, B and what is added without an activation."""
+        return self.z or self.d
 
     @property
     def addends(self) -> tuple[DeviceMatrix, ...]:
@@ -53,12 +61,20 @@ class FusedOnDevice:
         factors = np.array([self.asked.alpha, self.asked.beta], np.float32).view(np.uint32).tolist()
         words = (c.address, bias.address, c.layout.pitch, c.layout.stride, *steps, *factors)
         scales = None if self.scales is None else self.scales.argument
-        self.prepared.launch_fused(self.a, self.b, self.d, words, scales)
+        self.prepared.launch_fused(self.a, self.b, self.d, words, scales, self.z)
 
-    def check(self, compiler: Compiler, matrices: tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]) -> FusedCheck:
-        """`matrices`: A, B and D as the check reads them."""
+    def check(self, matrices: tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]) -> FusedCheck:
+        """`matrices`: A, B and `sums` as the check reads them."""
         asked = self.asked
-        return FusedCheck(compiler, asked.fused, asked.alpha, asked.beta, *matrices, self.c, self.bias)
+        return FusedCheck(self.compiler, asked.fused, asked.alpha, asked.beta, *matrices, self.c, self.bias)
+
+    def wrong_elements(self) -> int:
+        """How many elements of `d` do not follow from `z`. Waits for the device."""
+        if self.z is None:
+            return 0
+        fused = self.asked.fused
+        after = EpilogueOnDevice(self.compiler, 1.0, 0.0, self.z, None, self.d, None, fused.activation)
+        return after.wrong_elements(activation_check_program(fused))
 
 
 class FusedKernels:
@@ -89,7 +105,9 @@ class FusedKernels:
         a, b, *addends = matrices
         prepared = self._prepared.get(asked.kernel, asked.config, asked.problem, asked.fused)
         c = addends[0] if asked.fused.has_c else None
-        return FusedOnDevice(asked, prepared, a, b, d, c, addends[-1] if asked.fused.has_bias else None, scales)
+        bias = addends[-1] if asked.fused.has_bias else None
+        z = None if asked.fused.activation is None else allocate(d.layout)
+        return FusedOnDevice(self._compiler, asked, prepared, a, b, d, c, bias, scales, z)
 
     def _is_new(self, program: Program) -> bool:
         with self._lock:

@@ -19,7 +19,7 @@ from worker.cuda.launch import loaded
 from worker.cuda.memory import DeviceMatrix, allocate
 from worker.cuda.pitch import operand_layout
 from worker.cuda.results import DeviceResults, float_word
-from worker.cuda.sources import epilogue_check_program, epilogue_program
+from worker.cuda.sources import Program, epilogue_check_program, epilogue_program
 from worker.device.operands import HostOperand
 from worker.device.runner import Epilogue
 
@@ -73,12 +73,13 @@ class EpilogueOnDevice:
         planned = complex_epilogue_launch(self.d.layout) if self._is_complex else epilogue_launch(self.d.layout)
         self._function()(planned.grid, planned.block, self._arguments())
 
-    def wrong_elements(self) -> int:
-        """How many elements of `d` do not follow from `p` and `c`, by another kernel. Waits for the device."""
+    def wrong_elements(self, program: Program | None = None) -> int:
+        """How many elements of `d` do not follow from `p` and `c`, by another kernel; `program`: where that is none of
+        the pass. Waits for the device."""
         at = self.d.layout
         wrong = cupy.cuda.alloc(8)
         wrong.memset_async(0, 8)
-        program = epilogue_check_program(*self._asked, has_bias=self.bias is not None)
+        program = program or epilogue_check_program(*self._asked, has_bias=self.bias is not None)
         check = self.compiler.function(program, f"{self._name}_check")
         planned = complex_epilogue_launch(at) if self._is_complex else check_launch(at)
         check(planned.grid, planned.block, (*self._arguments(), np.uint64(wrong.ptr)))

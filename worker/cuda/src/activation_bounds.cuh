@@ -1,5 +1,6 @@
 // Between which float64 a right activation lies, for the check: it is computed once more, and both computations may be
-// off by the bound of kernels/model/activations.py. Macros as in activations.cuh, with which this shares nothing else.
+// off by the bound of kernels/model/activations.py; with OF_FLOAT32 the one that is checked by that of float32. Macros
+// as in activations.cuh, with which this shares nothing else.
 #pragma once
 
 struct Bounds {
@@ -9,6 +10,11 @@ struct Bounds {
 #if defined(ACTIVATION_GELU) || defined(ACTIVATION_GELU_TANH) || defined(ACTIVATION_SILU)
 
 constexpr double UNIT = 0x1p-53, SMALLEST = 0x1p-1074, MAX_RELATIVE = 1e6, EXTREME = 1e300;
+#ifdef OF_FLOAT32
+constexpr double UNIT_OF_GIVEN = 0x1p-24, SMALLEST_OF_GIVEN = 0x1p-147, OF_QUOTIENT = 3.0, ALL_ARE_0_BELOW = -256.0;
+#else
+constexpr double UNIT_OF_GIVEN = UNIT, SMALLEST_OF_GIVEN = SMALLEST, OF_QUOTIENT = 0.0, ALL_ARE_0_BELOW = -EXTREME;
+#endif
 
 #if defined(ACTIVATION_GELU)
 
@@ -33,20 +39,20 @@ __device__ __forceinline__ double again(double x) {
 }
 __device__ __forceinline__ double relative_error(double below) {
 #if defined(ACTIVATION_SILU)
-    return 12.0;
+    return 12.0 + OF_QUOTIENT;
 #else
-    return 6.0 * fabs(exponent_of(below)) + 15.0;
+    return 6.0 * fabs(exponent_of(below)) + 15.0 + OF_QUOTIENT;
 #endif
 }
 
 #endif
 
 __device__ __forceinline__ Bounds bounds_of(double x) {
-    if (x < -EXTREME) return {0.0, 0.0};
+    if (x < ALL_ARE_0_BELOW) return {0.0, 0.0};
     if (!(x < EXTREME)) return {x, x};  // all are x there; and NaN
     const double value = again(x), relative = relative_error(x < 0.0 ? x : 0.0);
-    const double off = (relative < MAX_RELATIVE ? relative : MAX_RELATIVE) * UNIT * fabs(value);
-    const double both = 2.0 * (off + (1.0 + fabs(x)) * SMALLEST);
+    const double off = (relative < MAX_RELATIVE ? relative : MAX_RELATIVE) * fabs(value);
+    const double both = off * (UNIT + UNIT_OF_GIVEN) + (1.0 + fabs(x)) * (SMALLEST + SMALLEST_OF_GIVEN);
     return {value - both, value + both};
 }
 

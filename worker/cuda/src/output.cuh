@@ -2,23 +2,11 @@
 // `output_of` rounds a float64 to it, to 16 bits by way of float32; `value_of` widens one, exactly. After common.cuh.
 #pragma once
 
+#include "half.cuh"
+
 #if defined(OUTPUT_FLOAT16)
 
 typedef unsigned short Output;
-
-#if !defined(EMULATED) && !defined(DTYPE_FLOAT16)  // else there are such functions
-__device__ __forceinline__ float float_of_half(unsigned short bits) {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-    return value;
-}
-
-__device__ __forceinline__ unsigned short half_of_float(float value) {
-    unsigned short bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-    return bits;
-}
-#endif
 
 __device__ __forceinline__ Output output_of(double value) { return half_of_float(static_cast<float>(value)); }
 __device__ __forceinline__ double value_of(Output bits) { return float_of_half(bits); }

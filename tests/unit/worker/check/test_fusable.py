@@ -14,6 +14,7 @@ from jobs.matrices.interface import MatrixStore
 from jobs.models import MatmulRequest
 from jobs.requests.operands import OperandRef, RandomSpec
 from kernels.catalog import BY_NAME
+from kernels.model.activations import ACTIVATION_NAMES, ActivationName
 from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.fused import FusedEpilogue
@@ -21,6 +22,7 @@ from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.candidates import Choice
 from worker.cuda.epilogue.fusable import Fusable, fusable
+from worker.cuda.sources import EPILOGUE_CHECK_SOURCE
 from worker.device.operands import HostOperand, WidenedOperand
 from worker.device.runner import Epilogue
 from worker.product.operands import epilogue_of, multiplied
@@ -64,12 +66,40 @@ def test_the_kernel_chosen_does_it_where_it_can(kernel: str, dtype: DTypeName) -
     )
 
 
+@pytest.mark.parametrize("activation", ACTIVATION_NAMES)
+def test_an_activation_is_the_kernel_s_too_with_a_check_of_its_own(activation: ActivationName) -> None:
+    asked = found("hopper_bf16", "bfloat16", replace(FREE, activation=activation))
+    assert asked is not None and asked.fused == FusedEpilogue("bfloat16", True, True, activation)
+    told = asked.as_chosen(Choice(asked.kernel, asked.config, "auto: it was the fastest.")).why
+    assert told.endswith(f"with alpha C and the bias added, rounded once, and {activation} of them.")
+    kernel, of_sums, _, of_activation = asked.programs
+    named = f"-DACTIVATION_{activation.upper()}"
+    assert named in kernel.options and named in of_activation.options and "-DOF_FLOAT32" in of_activation.options
+    assert of_activation.path == EPILOGUE_CHECK_SOURCE and "-DOUTPUT" not in "".join(of_activation.options)
+    plain = found("hopper_bf16", "bfloat16", FREE)
+    assert plain is not None and of_sums in plain.programs and kernel not in plain.programs
+
+
+def test_sums_are_rounded_before_an_activation_where_the_pass_rounds_them_alone() -> None:
+    epilogue = replace(FREE, c=None, beta=0.0, activation="silu")
+    assert found("hopper_fp8", "float8_e4m3", epilogue) is not None
+    assert found("hopper_fp8", "float8_e4m3", replace(epilogue, output="bfloat16")) is None
+    assert found("hopper_fp8", "float8_e4m3", replace(epilogue, output="bfloat16", activation=None)) is not None
+    assert found("cublas_tf32", "float32", epilogue, widened="bfloat16") is not None
+
+
+def test_rows_begin_where_bulk_copies_reach_for_an_activation_as_for_c() -> None:
+    narrow, alone = (100_000, 30, 100), replace(FREE, c=None, beta=0.0)
+    assert found("hopper_bf16", "bfloat16", alone, size=narrow) is not None
+    for epilogue in (FREE, replace(alone, activation="silu")):
+        assert found("hopper_bf16", "bfloat16", epilogue, size=narrow) is None
+
+
 @pytest.mark.parametrize(
     "epilogue",
     [
         None,
         replace(FREE, may_fuse=False),  # what a caller demands is proven of the pass
-        replace(FREE, activation="relu"),
         replace(FREE, alpha=0.0),
         replace(FREE, alpha=1e30),
         replace(FREE, beta=1e-30),

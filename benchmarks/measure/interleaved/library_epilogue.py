@@ -1,0 +1,43 @@
+"""cublasLt's own epilogues, to be measured beside ours: a bias and one of its two activations, without what it would
+need for a check. Its GELU is the one by tanh. Numbers are those of cublasLt.h ("cublasLtEpilogue_t")."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.measure.interleaved.timing import Put
+from kernels.model.activations import ActivationName
+from kernels.model.numerics import Problem
+from kernels.model.padding import MAX_PAD
+from worker.cuda.library.cublas_tuned import Matrices, TunedCublas
+
+if TYPE_CHECKING:
+    from worker.cuda.compile import Compiler
+    from worker.cuda.memory import DeviceMatrix
+
+EPILOGUE, BIAS_POINTER = 7, 8  # attributes of a product
+WITH_BIAS: Mapping[ActivationName | None, int] = {None: 4, "relu": 6, "gelu_tanh": 36}
+
+
+class Following(TunedCublas):
+    """Products that all have one epilogue."""
+
+    def __init__(self, compiler: Compiler, epilogue: int, bias: DeviceMatrix) -> None:
+        self._epilogue, self._bias = epilogue, bias
+        super().__init__(compiler, lambda *_: None)
+
+    def call(self, function: str, *arguments: Any) -> None:
+        super().call(function, *arguments)
+        if function == "cublasLtMatmulDescCreate":
+            product = arguments[0]._obj
+            self.set("MatmulDesc", product, EPILOGUE, ctypes.c_uint32(self._epilogue))
+            self.set("MatmulDesc", product, BIAS_POINTER, ctypes.c_uint64(self._bias.address))
+
+    def fastest(self, kernel: str, problem: Problem, matrices: Matrices) -> Put:
+        """Of what it proposes. Raises KernelUnavailable where that is nothing."""
+        ways = [partial(self.launch, way, matrices) for way in self.ways(kernel, MAX_PAD, problem, matrices)]
+        way = ways[self._trial.fastest(ways)]
+        return lambda _: way()
