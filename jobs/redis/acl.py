@@ -41,7 +41,14 @@ SHARED = (*_CONNECTION, *_SCRIPTS, *_KEYS, *_STRINGS, *_HASHES, *_LISTS, *_SETS,
 OWN: dict[Role, tuple[str, ...]] = {
     # Hears of changes and ends; looks at what Redis syncs; loads the functions that both call, and sees to old ones.
     "api": ("subscribe", "unsubscribe", "info", "config|get", "function|load", "function|list", "function|delete"),
-    "worker": ("brpop", "subscribe", "unsubscribe", "psubscribe", "punsubscribe"),  # as Celery waits for messages
+    "worker": (
+        "blmove",
+        "brpop",
+        "subscribe",
+        "unsubscribe",
+        "psubscribe",
+        "punsubscribe",
+    ),  # as Celery waits for messages
 }
 
 
