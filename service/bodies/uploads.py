@@ -11,8 +11,10 @@ from jobs.matrices.interface import MatrixInfo, MatrixStore, MatrixWriter, conte
 from jobs.matrices.packed import pack
 from kernels.model.numerics import DTypeName
 from service.bodies.sizes import in_units
+from service.process.unclaimed import UnclaimedBytes
 
 MEMORY_BYTES = 1 << 20  # a matrix up to this size waits in memory until its request is known to be sound
+UNCLAIMED_BYTES = 16 << 20  # one up to this size is claimed in the step that records its job, as those are
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Upload:
         *,
         max_bytes: int,
         fingerprinted: bool = False,
+        unclaimed: UnclaimedBytes | None = None,
     ) -> None:
         self.dtype: DTypeName = header.dtype
         self.shape = header.shape
@@ -52,8 +55,14 @@ class Upload:
             raise InvalidMatrix(
                 f"The matrix has {in_units(header.bytes)}; the largest kept here has {in_units(max_bytes)}."
             )
+        self._unclaimed, self.is_unclaimed = unclaimed, header.bytes <= MEMORY_BYTES
         if header.bytes > MEMORY_BYTES:
-            self._writer = self._open()
+            self.is_unclaimed = header.bytes <= UNCLAIMED_BYTES and unclaimed is not None and unclaimed.take(self.bytes)
+            try:
+                self._writer = self._open(claimed_later=self.is_unclaimed)
+            except BaseException:
+                self._let_go()
+                raise
 
     def _open(self, *, claimed_later: bool = False) -> MatrixWriter:
         to = self._owner
@@ -112,8 +121,8 @@ class Upload:
         return self._writer is None
 
     def commit_for_job(self) -> None:
-        """Stores one that waits in memory, for a job whose record is to claim it. Raises as `commit`."""
-        self._writer = self._open(claimed_later=True)
+        """Stores one that `is_unclaimed`, for a job whose record is to claim it. Raises as `commit`."""
+        self._writer = self._writer or self._open(claimed_later=True)
         self.commit()
 
     def commit(self) -> MatrixInfo:
@@ -123,18 +132,26 @@ class Upload:
             self._writer.write(piece)
         info = self._writer.commit()
         self._writer = None
+        self._let_go()
         return info
+
+    def _let_go(self) -> None:
+        if self._unclaimed is not None and self.is_unclaimed and self.bytes > MEMORY_BYTES:
+            self._unclaimed.give_back(self.bytes)
+            self._unclaimed = None
 
     def abort(self) -> None:
         """Leaves nothing behind of what was not committed."""
         if self._writer is not None:
             self._writer.abort()
+            self._let_go()
 
 
 class UploadSet:
     """Opens what a request's matrices go into, and drops them all where the request fails.
 
-    `body_bytes` is the body's length where it is known and the elements come as they are stored.
+    `body_bytes` is the body's length where it is known and the elements come as they are stored. `unclaimed`, of
+    operands of a job: matrices of middling size are written before they are claimed, as far as that has room.
     """
 
     def __init__(
@@ -145,8 +162,10 @@ class UploadSet:
         max_bytes: int,
         body_bytes: int | None = None,
         fingerprinted: bool = False,
+        unclaimed: UnclaimedBytes | None = None,
     ) -> None:
         self._store = store
+        self._unclaimed = unclaimed
         self._new_owner = new_owner
         self._max_bytes = max_bytes
         self._body_bytes = body_bytes
@@ -160,7 +179,12 @@ class UploadSet:
                 f"The header speaks of {header.bytes} bytes of elements, but the whole body has {self._body_bytes}."
             )
         upload = Upload(
-            self._store, header, self._new_owner(), max_bytes=self._max_bytes, fingerprinted=self._fingerprinted
+            self._store,
+            header,
+            self._new_owner(),
+            max_bytes=self._max_bytes,
+            fingerprinted=self._fingerprinted,
+            unclaimed=self._unclaimed,
         )
         self._opened.append(upload)
         return upload

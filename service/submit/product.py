@@ -162,7 +162,7 @@ class Submitter:
         }
 
     def _matrices(self, asked: MatmulInput, plan: ProductPlan) -> JobMatrices:
-        """Those that travel in the job's record, and the small ones that are stored for it."""
+        """Those that travel in the job's record, and those that are stored and that it is to claim."""
         settings = self.context.settings
         most = settings.record_matrix_bytes
         packed = {name: self.operands.pack(getattr(asked, name)) for name in OPERANDS}
@@ -171,7 +171,7 @@ class Submitter:
         stored = tuple(
             StoredOperand(id=operand.name, dtype=operand.dtype, shape=operand.shape)
             for name, operand in asked.uploads.items()
-            if packed.get(name) is None and operand.waits
+            if packed.get(name) is None and operand.is_unclaimed
         )
         return JobMatrices(
             **packed,
