@@ -96,7 +96,10 @@ local function taken_job(taken, limit)
   redis.call('DEL', taken)
   local id, attempt = string.match(message or '', '"correlation_id": "([%w_-]+)%.(%d+)"')
   local job = attempt == '1' and read(id)
-  return job and job.state == 'queued' and tonumber(job.timeout) <= tonumber(limit) and job or nil
+  if job and job.attempt == '1' and job.state == 'queued' and tonumber(job.timeout) <= tonumber(limit) then
+    return job
+  end
+  return nil
 end
 
 local function main(ARGV)
