@@ -100,7 +100,7 @@ def test_a_job_that_runs_is_not_claimed_again(bench: WorkerBench) -> None:
     """As by a message that was sent twice, to the worker that has it under way."""
     job_id = bench.submit(ONES, ONES)
     name = f"{broker_prefix(bench.settings)}cpu"
-    bench.client.rpush(name, *bench.client.lrange(name, 0, -1))  # type: ignore[misc]
+    bench.client.rpush(name, *bench.client.lrange(name, 0, -1))
     first, second = came(bench)
     assert claimed_ids(first) == [job_id]
     assert second == NextJob(job_id, 1)
