@@ -130,8 +130,9 @@ def test_a_message_that_was_left_does_not_take_the_place_of_the_next(bench: Work
 
 
 def test_without_functions_the_usual_way_is_taken(bench: WorkerBench) -> None:
-    bench.client.function_flush()
     jobs = [bench.submit(ONES, ONES) for _ in range(2)]
+    bench.client.function_flush()
+    bench.client.script_flush()
     came_of = messages(bench).after(LONG_S, "cpu", [])
     assert next(came_of) == NextJob(jobs[0], 1)
     assert bench.ledger.claim(jobs[0], 1, worker=WORKER, lease_s=60.0)  # from now on its script is known
