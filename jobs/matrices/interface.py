@@ -229,7 +229,7 @@ class MatrixStore(ABC):
         self, matrix_id: str, size: int, start: int = 0, stop: int | None = None, *, grows: bool = False
     ) -> Iterator[memoryview]:
         """The bytes from `start` to `stop` of a matrix of `size` bytes, in pieces of about READ_CHUNK_BYTES. With
-        `grows` the first are small, and each has at most an eighth of what came before: for readers who may not come
+        `grows` the first are small, and each has at most half of what came before: for readers who may not come
         back for more.
 
         Each piece was held against its digests. The first one is read at once, so that this raises MatrixNotFound
