@@ -14,7 +14,8 @@ import redis
 
 from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, JobNotFound, TimeLimitExceeded, WorkerLost
 from jobs.ledger.chains import Taken, unmet_error
-from jobs.ledger.claims import JOB_ID, RedisClaims
+from jobs.ledger.claims.by_message import JOB_ID, RedisClaims
+from jobs.ledger.claims.refusals import Refusals
 from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, cursor_after, cursor_seq, event_place, job_error
 from jobs.ledger.fairness import RedisFairQueues
 from jobs.ledger.giving_back import RedisGivesBack
@@ -34,7 +35,6 @@ from jobs.ledger.interface import (
 from jobs.ledger.limits import NO_LIMITS, Limits, QuotaOf, limit_arguments, no_quota
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.moves import Moves
-from jobs.ledger.refusals import Refusals
 from jobs.ledger.replies import counts_of, event_of, job_of, redriven, refuse, submitted
 from jobs.ledger.submission import claim_on_product, key_digest, measured_of, submission
 from jobs.ledger.unread import readable, requeued

@@ -27,7 +27,7 @@ from jobs.errors import (
 from jobs.fleet.measured import MeasuredShapes
 from jobs.fleet.places import ServicePlace
 from jobs.fleet.registry import WorkerRegistry
-from jobs.ledger.claims import ClaimTerms, NextClaims
+from jobs.ledger.claims.by_message import ClaimTerms, NextClaims
 from jobs.ledger.interface import Claimed, Ledger
 from jobs.ledger.limits import Beside
 from jobs.matrices.interface import MatrixStore

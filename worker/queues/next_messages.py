@@ -21,7 +21,7 @@ import redis
 import structlog
 
 from jobs.errors import StoreUnavailable
-from jobs.ledger.claims import ClaimTerms, NextClaims, NextMessage
+from jobs.ledger.claims.by_message import ClaimTerms, NextClaims, NextMessage
 from jobs.ledger.interface import Claimed
 from jobs.queue import broker_prefix
 from jobs.redis.client import connect

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import redis
 
+from jobs.ledger.claims.refusals import Refusals
 from jobs.ledger.interface import Claimed
 from jobs.ledger.limits import ALONE, Beside
-from jobs.ledger.refusals import Refusals
 from jobs.ledger.submission import BESIDE
 from jobs.redis.client import translated
 from jobs.redis.clock import microseconds

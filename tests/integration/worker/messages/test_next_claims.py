@@ -11,7 +11,7 @@ import pytest
 import redis
 from pydantic import SecretStr
 
-from jobs.ledger.claims import ClaimTerms
+from jobs.ledger.claims.by_message import ClaimTerms
 from jobs.ledger.limits import Beside
 from jobs.models import JobError
 from jobs.queue import broker_prefix, make_ledger
