@@ -11,7 +11,7 @@ import pytest
 
 from jobs.errors import MatrixDamaged, MatrixNotFound
 from jobs.formats.elements import Array
-from jobs.matrices import file_source
+from jobs.matrices import file_lock, file_source
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.file_source import KEPT_BYTES
 from jobs.matrices.file_store import FileMatrixStore
@@ -39,7 +39,7 @@ def worker(bench: StoreBench) -> FileMatrixStore:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Paths of files that were opened."""
     paths: list[str] = []
-    open_file = file_source.open_file
+    open_file = file_lock.open_file
 
     def noted(path: str, *flags: Any) -> Any:
         paths.append(path)
