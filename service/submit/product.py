@@ -61,7 +61,8 @@ class Submitter:
         plan = self.operands.plan(asked)
         choose_type(self.accept, offers_for(plan.delivered.dtype, PRODUCT_OFFERS))
         queue = self._queue(asked, plan, self.context.workers.now())
-        if plan.delivered.bytes > ASK_ROOM_BYTES:
+        claims_some = any(not upload.is_unclaimed for upload in asked.uploads.values())
+        if plan.delivered.bytes > ASK_ROOM_BYTES and claims_some:  # else it is asked in the step that records the job
             self.context.store.check_room(plan.delivered.bytes, owner=self.owner)
         return self._stored(self._new_job(asked, plan, queue), asked, key)
 
