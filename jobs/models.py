@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic import Field
@@ -41,15 +42,20 @@ def new_id(prefix: str, cell: str = "") -> str:
 
 
 def product_id(job_id: str, attempt: int) -> str:
-    """The id of an attempt's product: `job_3f…`, 2 gives `c_3f…_2`. Each attempt has its own id, so a late attempt
-    cannot overwrite another's product.
-    """
+    """An attempt's product: `job_3f…`, 2 gives `c_3f…_2`. So a late attempt cannot overwrite another's product."""
     return f"c_{job_id.partition('_')[2]}_{attempt}"
 
 
 def job_of_product(matrix_id: str) -> tuple[str, int] | None:
     """The job and attempt in a product's id; None for any other id."""
     return (f"job_{found[1]}", int(found[2])) if (found := _PRODUCT.fullmatch(matrix_id)) else None
+
+
+@lru_cache(maxsize=4096)  # a product asks for it some ten times on its way
+def _plain_problem(
+    a: tuple[int, ...], b: tuple[int, ...], dtype: DTypeName, flags: tuple[bool, ...], symmetric: bool = False
+) -> Problem:
+    return Problem.of_shapes(a, b, dtype, **dict(zip(OPERAND_FLAGS, flags, strict=True)), symmetric=symmetric)
 
 
 class MatmulRequest(Strict):
@@ -110,15 +116,15 @@ class MatmulRequest(Strict):
     @property
     def problem(self) -> Problem:
         """The product A·B as a Problem."""
-        flags = {name: getattr(self, name) for name in OPERAND_FLAGS}
-        shapes, dtype = (self.a.shape, self.b.shape), multiplied_as(self.a.dtype, self.output_dtype)
+        flags = tuple(getattr(self, name) for name in OPERAND_FLAGS)
+        plain = self.a.shape, self.b.shape, multiplied_as(self.a.dtype, self.output_dtype), flags
         if self.scale_b is not None:
-            return with_scales(Problem.of_shapes(*shapes, dtype, **flags), self.b.shape, self.scale_b.shape)
+            return with_scales(_plain_problem(*plain), self.b.shape, self.scale_b.shape)
         if self.group_sizes is not None:
-            return with_groups(Problem.of_shapes(*shapes, dtype, **flags), self.group_sizes)
+            return with_groups(_plain_problem(*plain), self.group_sizes)
         is_all = (self.alpha, self.beta, self.bias, self.activation, self.output_dtype) == (1.0, 0.0, None, None, None)
-        is_symmetric = is_all and are_transposes(self.a, self.b, flags)
-        return Problem.of_shapes(*shapes, dtype, **flags, symmetric=is_symmetric)
+        is_symmetric = is_all and are_transposes(self.a, self.b, dict(zip(OPERAND_FLAGS, flags, strict=True)))
+        return _plain_problem(*plain, is_symmetric)
 
     @property
     def delivered(self) -> Delivered:
@@ -252,9 +258,7 @@ class NewJob(Strict):
 
 
 def label_of(request: MatmulRequest | BenchmarkSpec) -> str:
-    """The label by which listings find a job before it has run: the requested kernel, or a benchmark's title or
-    preset.
-    """
+    """Finds a job in listings before it has run: the requested kernel, or a benchmark's title or preset."""
     return request.kernel if isinstance(request, MatmulRequest) else request.title or request.preset or ""
 
 

@@ -43,6 +43,7 @@ from service.process.in_thread import in_thread
 from service.process.known_matrices import KnownMatrices
 from service.process.render_cache import Renders
 from service.process.share import Share
+from service.process.unclaimed import UnclaimedBytes
 from service.sessions import Sessions
 from service.shared import Shared
 
@@ -112,6 +113,7 @@ class Context:
     events: Shared[Sequence[JobEvent]] = field(default_factory=Shared)  # pending reads of jobs' events
     known_matrices: KnownMatrices = field(default_factory=KnownMatrices)
     bodies: BodyMemory = field(default_factory=BodyMemory)
+    unclaimed: UnclaimedBytes = field(default_factory=UnclaimedBytes)
     plans: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_PLANS))  # benchmarks being expanded
 
     @property

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,8 @@ import redis
 
 from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, JobNotFound, TimeLimitExceeded, WorkerLost
 from jobs.ledger.chains import Taken, unmet_error
+from jobs.ledger.claims.by_message import JOB_ID, RedisClaims
+from jobs.ledger.claims.refusals import Refusals
 from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, cursor_after, cursor_seq, event_place, job_error
 from jobs.ledger.fairness import RedisFairQueues
 from jobs.ledger.giving_back import RedisGivesBack
@@ -22,7 +23,6 @@ from jobs.ledger.interface import (
     HARD_LIMIT_MARGIN_S,
     MAY_SWAP,
     CancelOutcome,
-    Claimed,
     IdempotencyKey,
     JobFilter,
     JobMessage,
@@ -32,18 +32,18 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
-from jobs.ledger.limits import ALONE, NO_LIMITS, Beside, Limits, QuotaOf, limit_arguments, no_quota
+from jobs.ledger.limits import NO_LIMITS, Limits, QuotaOf, limit_arguments, no_quota
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.moves import Moves
-from jobs.ledger.refusals import Refusals
 from jobs.ledger.replies import counts_of, event_of, job_of, redriven, refuse, submitted
-from jobs.ledger.submission import BESIDE, claim_on_product, key_digest, measured_of, submission
+from jobs.ledger.submission import claim_on_product, key_digest, measured_of, submission
 from jobs.ledger.unread import readable, requeued
 from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
 from jobs.matrices.index import Bounds
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.redis.client import translated
 from jobs.redis.clock import microseconds
+from jobs.redis.connections import beside
 from jobs.redis.line import ScriptLine
 from jobs.redis.replicas import ReplicaWait
 from jobs.redis.scripts import SERVER_CLOCK, RedisScripts
@@ -51,10 +51,9 @@ from jobs.settings import DAY_S
 from jobs.states import JobState
 
 LUA_DIR = Path(__file__).parent / "lua"
-_JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)  # no ':', so that no id names another kind of key
 
 
-class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
+class RedisLedger(RedisClaims, RedisFairQueues, RedisGivesBack, Ledger):
     """Safe to share between threads. `clock` is for tests (`RedisScripts`)."""
 
     def __init__(
@@ -72,6 +71,7 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
         replicas: ReplicaWait | None = None,
     ) -> None:
         self._client, self._prefix, self._replicas = client, prefix, replicas
+        self._connections = beside(client)
         self._when_unreadable = when_unreadable  # called for each job that a page leaves out
         self._messages = messages.lists, messages.template  # the last arguments of scripts that queue a job
         self._bounds = bounds  # of matrices, in records and in the store together
@@ -177,14 +177,14 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
 
     def events(self, job_id: str, *, after: str = "0-0", limit: int = 1000) -> Sequence[JobEvent]:
         place = event_place(after)
-        if not _JOB_ID.fullmatch(job_id):
+        if not JOB_ID.fullmatch(job_id):
             return []
         found = [event_of(entry) for entry in self._run("events", job_id, f"({place[0]}-{place[1]}", limit)]
         return [event for event in found if event_place(event.id) > place][:limit]
 
     @translated()
     def findings(self, job_id: str) -> Mapping[str, bytes]:
-        if not _JOB_ID.fullmatch(job_id):
+        if not JOB_ID.fullmatch(job_id):
             return {}
         found: Any = self._client.hgetall(f"{self._prefix}job:{job_id}:findings")
         return {name.decode(): value for name, value in found.items()}
@@ -216,16 +216,7 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
         pipe.zcard(f"{self._prefix}finished")
         return counts_of(*pipe.execute())
 
-    # ---- the worker's side ----
-    def claim_batch(
-        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int, beside: Beside = ALONE
-    ) -> Sequence[Claimed]:
-        if not _JOB_ID.fullmatch(job_id):
-            return []
-        of_them = beside.heavy, BESIDE, beside.light, beside.side
-        about = (job_id, attempt, worker, microseconds(lease_s), max_jobs, *of_them)
-        return self.refusals.understood(worker, self._run("claim", *about, *self._messages))
-
+    # ---- the worker's side; claims are in claims.py ----
     def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
         return bool(self._run_on("renew", job_id, attempt, *map(microseconds, (lease_s, HARD_LIMIT_MARGIN_S))))
 
@@ -242,7 +233,7 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
     def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
         flat: list[str | bytes | int] = []
         for each in done:
-            if not _JOB_ID.fullmatch(each.job_id):
+            if not JOB_ID.fullmatch(each.job_id):
                 raise JobNotFound
             outcome = each.outcome
             kernel = outcome.kernel if isinstance(outcome, Outcome) else ""
@@ -291,6 +282,6 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
 
     def _run_on(self, script: str, job_id: str, *args: str | bytes | int) -> Any:
         """Runs a script on one job. Raises JobNotFound if the id cannot be valid."""
-        if not _JOB_ID.fullmatch(job_id):
+        if not JOB_ID.fullmatch(job_id):
             raise JobNotFound
         return self._run(script, job_id, *args)

@@ -18,6 +18,7 @@ import numpy as np
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 PART = 16384  # bytes
+FIRST_PARTS = 4  # of what grows: as much as a system takes of it for a client that reads nothing
 PART_DIGEST_BYTES = 8
 
 Buffer = bytes | bytearray | memoryview
@@ -39,13 +40,13 @@ def part_begin(part: int, size: int) -> int:
 
 
 def spans(first: int, end: int, count: int, *, grows: bool) -> Iterator[tuple[int, int]]:
-    """The parts from `first` to `end` in ranges: `count` parts at a time, or with `grows` an eighth of what came
-    before.
+    """The parts from `first` to `end` in ranges: `count` parts at a time, or with `grows` FIRST_PARTS and then half of
+    what came before.
     """
     at = first
     while at < end:
         edge = at + count - (at - first) % count
-        after = min(end, edge, at + max(1, (at - first) // 8)) if grows else min(end, edge)
+        after = min(end, edge, at + max(FIRST_PARTS, (at - first) // 2)) if grows else min(end, edge)
         yield at, after
         at = after
 

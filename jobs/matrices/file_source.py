@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ from jobs.matrices.digest import PART_DIGEST_BYTES
 from jobs.matrices.file_lock import SHARED, LockedFile, open_file
 from jobs.matrices.index import MatrixIndex
 from jobs.matrices.indexed_store import check_id, is_address
-from jobs.matrices.interface import ElementSource, parts_bytes
+from jobs.matrices.interface import ElementSource, StoredMatrix, parts_bytes
 from jobs.matrices.slot_format import MIN_SLOT_BYTES, TRAILER_BYTES, slot_length, trailer
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory
 
@@ -27,6 +28,8 @@ POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux: map all pages at once
 # A slot that is being deleted is locked and loses its name. It may also be locked briefly by a process that found it
 # free, was delayed, and does not know yet that another process took it and stored a matrix in it.
 LOCKED_S, LOOK_AGAIN_S = 0.2, 0.001
+KEPT_BYTES = 64 << 10  # of a small matrix that stays mapped
+MAX_KEPT = 256
 MAX_KNOWN_NAMES = 1024  # of files of contents: some 400 KiB
 
 Opened = TypeVar("Opened")
@@ -109,6 +112,40 @@ def open_matrix(path: str, size: int) -> FileSource:
         return FileSource(file, size, is_slot=True)
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    matrix: StoredMatrix
+    path: str
+    file: tuple[int, int]  # device and inode
+
+
+class KeptMaps:
+    """Small matrices that stay mapped, by content address: opening two takes longer than their product. One counts only
+    while the file that is mapped still has its name: one that was deleted
+    is gone, and one that was damaged and came anew is opened anew. For any threads."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Kept] = {}
+
+    def find(self, matrix_id: str, shape: tuple[int, ...]) -> StoredMatrix | None:
+        if (kept := self._kept.get(matrix_id)) is None or kept.matrix.elements.shape != shape:
+            return None
+        with suppress(OSError):
+            about = os.stat(kept.path, follow_symlinks=False)
+            if kept.file == (about.st_dev, about.st_ino):
+                return kept.matrix
+        self._kept.pop(matrix_id, None)
+        return None
+
+    def keep(self, matrix_id: str, matrix: StoredMatrix, path: str, fd: int) -> None:
+        """`fd`: of the file that is mapped. Others go, the oldest first, where there are too many."""
+        about = os.fstat(fd)
+        while len(self._kept) >= MAX_KEPT:
+            with suppress(KeyError, StopIteration, RuntimeError):  # another thread is at it
+                self._kept.pop(next(iter(self._kept)))
+        self._kept[matrix_id] = _Kept(matrix, path, (about.st_dev, about.st_ino))
+
+
 class FileNames:
     """A named matrix is kept under its name. For a content address the index has the file's name, which is never reused
     for other contents. So if a file with a name read earlier still exists, it is the right one. Safe to share between
@@ -131,3 +168,7 @@ class FileNames:
             self._known.clear()
         self._known[matrix_id] = name
         return open_file(name)
+
+    def known(self, matrix_id: str) -> str | None:
+        """The name of the file that a content address was last opened by."""
+        return self._known.get(matrix_id)

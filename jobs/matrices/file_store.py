@@ -21,7 +21,7 @@ from typing import TypeVar
 from jobs.disk import UNUSABLE, file_clock_s, path_of, sync, tmpfs_bytes, translated_disk, write_all
 from jobs.errors import InvalidSettings, StoreUnavailable
 from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
-from jobs.matrices.file_source import FileNames, FileSource, open_matrix
+from jobs.matrices.file_source import KEPT_BYTES, FileNames, FileSource, KeptMaps, open_matrix
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.indexed_store import IndexedMatrixStore, IndexedWriter
 from jobs.matrices.interface import ElementSource, MatrixWriter, Place, StoredMatrix
@@ -47,9 +47,9 @@ LOOK_ROUND_S = 60.0  # how often the directory is read through for such files
 
 
 class FileMatrixStore(PartialSlots, IndexedMatrixStore):
-    """`free_bytes` is the most memory of free slots; None chooses it by the directory. With `keeps_maps`, slots stay
-    mapped into this process, which a worker needs. With `syncs`, a committed matrix survives a power cut. Raises
-    InvalidSettings if the directory cannot be made readable by this user alone.
+    """`free_bytes` is the most memory of free slots; None chooses it by the directory. With `keeps_maps`, slots and
+    small matrices stay mapped into this process, which a worker needs. With `syncs`, a committed matrix survives a
+    power cut. Raises InvalidSettings if the directory cannot be made readable by this user alone.
     """
 
     REREADS_AT_ONCE = True
@@ -73,7 +73,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
         self.slots = Slots(self.directory, free_bytes)
         self._memories = SlotMemories(free_bytes if keeps_maps else 0)
         self._new_slots = NewSlots(self.directory, self._memories)
-        self._names = FileNames(index)
+        self._names, self._kept = FileNames(index), KeptMaps() if keeps_maps else None
         self._unchecked: list[str] = []  # file names of the last reading that were not yet compared with the index
         self._next_reading = 0.0
 
@@ -192,10 +192,15 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
 
     @contextmanager
     def open(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[StoredMatrix]:
+        if self._kept is not None and (kept := self._kept.find(matrix_id, shape)) is not None:
+            yield kept
+            return
         source = self._opened(matrix_id, matrix_bytes(dtype, shape))
         with translated_disk():
             raw, memory = source.mapped(self._memories)
-        stored = StoredMatrix(raw.view(STORAGE_DTYPES[dtype]).reshape(shape), source.parts, memory)
+            stored = StoredMatrix(raw.view(STORAGE_DTYPES[dtype]).reshape(shape), source.parts, memory)
+            if self._kept is not None and 0 < raw.nbytes <= KEPT_BYTES and (name := self._names.known(matrix_id)):
+                self._kept.keep(matrix_id, stored, self.path(name), source.file.fd)
         del source, raw  # the elements alone keep the file open and locked
         yield stored
 

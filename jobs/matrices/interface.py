@@ -239,7 +239,7 @@ class MatrixStore(ABC):
         self, matrix_id: str, size: int, start: int = 0, stop: int | None = None, *, grows: bool = False
     ) -> Iterator[memoryview]:
         """The bytes from `start` to `stop` of a matrix of `size` bytes, in pieces of about READ_CHUNK_BYTES. With
-        `grows` the first pieces are small, and each has at most an eighth of the bytes before it: for readers that may
+        `grows` the first pieces are small, and each has at most half of the bytes before it: for readers that may
         stop early. Each piece has been compared with its digests. The first one is read at once, so that this call
         itself raises MatrixNotFound (also for another size) and MatrixDamaged; later damage is raised instead of the
         damaged piece. The caller must have checked the owner (`info`).

@@ -42,7 +42,14 @@ OWN: dict[Role, tuple[str, ...]] = {
     # The API receives notifications, checks Redis' sync policy, loads the functions that both call, and removes old
     # ones.
     "api": ("subscribe", "unsubscribe", "info", "config|get", "function|load", "function|list", "function|delete"),
-    "worker": ("brpop", "subscribe", "unsubscribe", "psubscribe", "punsubscribe"),  # as Celery waits for messages
+    "worker": (
+        "blmove",
+        "brpop",
+        "subscribe",
+        "unsubscribe",
+        "psubscribe",
+        "punsubscribe",
+    ),  # as Celery waits for messages
 }
 
 

@@ -59,14 +59,28 @@ class Connections:
 
     def ask_together(self, *commands: Sequence[str | int]) -> list[Any]:
         """The answers to several commands, sent together over one connection. Raises as `ask`."""
+        answers = self.ask_each(*commands)
+        for answer in answers:
+            if isinstance(answer, redis.ResponseError):
+                raise answer
+        return answers
+
+    def ask_each(self, *commands: Sequence[str | bytes | int | float]) -> list[Any]:
+        """As `ask_together`, but a refused command has its ResponseError as its answer. Raises redis.RedisError if a
+        command got no answer.
+        """
         connection = self._taken()
         try:
             connection.send_packed_command(connection.pack_commands(commands))  # type: ignore[no-untyped-call]
-            answers = [connection.read_response() for _ in commands]
+            answers = [_answer(connection) for _ in commands]
         except BaseException:
             connection.disconnect()  # type: ignore[no-untyped-call]
             raise
-        self._free.append((connection, time.monotonic()))
+        if any(isinstance(answer, redis.exceptions.ReadOnlyError) for answer in answers):
+            connection.disconnect()  # type: ignore[no-untyped-call]
+            self.close()  # the others lead to the same server
+        else:
+            self._free.append((connection, time.monotonic()))
         return answers
 
     def close(self) -> None:
@@ -128,6 +142,14 @@ class _OnceMoreOfThePrimary(Retry):
 def client_of(url: str, **options: Any) -> redis.Redis:
     """A client with its own pool. Nothing is sent yet."""
     return redis.Redis.from_pool(Pool.from_url(url, retry=_OnceMoreOfThePrimary(), **options))
+
+
+def _answer(connection: redis.Connection) -> Any:
+    """Its next one, which may be a refusal."""
+    try:
+        return connection.read_response()
+    except redis.ResponseError as refusal:
+        return refusal
 
 
 def _has_ended(connection: redis.Connection) -> bool:

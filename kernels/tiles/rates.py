@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import lru_cache
 
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import DTypeName
-from kernels.selection.tuned import TABLES, TunedTable, tables_for
+from kernels.selection.tuned import tables_for
 
 SUSTAINED = 0.95  # of its best, in products that last for seconds
 
 
-def measured_flops(
-    kernel: str, dtype: DTypeName, device: DeviceTraits, tables: Iterable[TunedTable] = TABLES
-) -> float | None:
+@lru_cache(maxsize=1024)
+def measured_flops(kernel: str, dtype: DTypeName, device: DeviceTraits) -> float | None:
     """Operations a second. Of a device's family the best counts: large products are not in every model's table. None
-    where no table knows the kernel."""
+    where no table knows the kernel. Kept: reading through the tables takes longer than a small product."""
     rows = (
         row.gflops
-        for table in tables_for(device, tables)
+        for table in tables_for(device)
         for entry in table.entries
         if entry.dtype == dtype
         for row in entry.ranking

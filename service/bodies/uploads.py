@@ -11,8 +11,10 @@ from jobs.matrices.interface import MatrixInfo, MatrixStore, MatrixWriter, conte
 from jobs.matrices.packed import pack
 from kernels.model.numerics import DTypeName
 from service.bodies.sizes import in_units
+from service.process.unclaimed import UnclaimedBytes
 
 MEMORY_BYTES = 1 << 20  # a matrix up to this size is kept in memory until its request has been validated
+UNCLAIMED_BYTES = 16 << 20  # a matrix up to this size is claimed in the step that records its job
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Upload:
         *,
         max_bytes: int,
         fingerprinted: bool = False,
+        unclaimed: UnclaimedBytes | None = None,
     ) -> None:
         self.dtype: DTypeName = header.dtype
         self.shape = header.shape
@@ -54,8 +57,14 @@ class Upload:
             raise InvalidMatrix(
                 f"The matrix has {in_units(header.bytes)}; the largest kept here has {in_units(max_bytes)}."
             )
+        self._unclaimed, self.is_unclaimed = unclaimed, header.bytes <= MEMORY_BYTES
         if header.bytes > MEMORY_BYTES:
-            self._writer = self._open()
+            self.is_unclaimed = header.bytes <= UNCLAIMED_BYTES and unclaimed is not None and unclaimed.take(self.bytes)
+            try:
+                self._writer = self._open(claimed_later=self.is_unclaimed)
+            except BaseException:
+                self._let_go()
+                raise
 
     def _open(self, *, claimed_later: bool = False) -> MatrixWriter:
         to = self._owner
@@ -114,10 +123,8 @@ class Upload:
         return self._writer is None
 
     def commit_for_job(self) -> None:
-        """Stores a matrix that is kept in memory, for a job that will claim it when it is recorded. Raises as
-        `commit`.
-        """
-        self._writer = self._open(claimed_later=True)
+        """Stores a matrix that `is_unclaimed`, for a job that will claim it when it is recorded. Raises as `commit`."""
+        self._writer = self._writer or self._open(claimed_later=True)
         self.commit()
 
     def commit(self) -> MatrixInfo:
@@ -127,17 +134,25 @@ class Upload:
             self._writer.write(piece)
         info = self._writer.commit()
         self._writer = None
+        self._let_go()
         return info
+
+    def _let_go(self) -> None:
+        if self._unclaimed is not None and self.is_unclaimed and self.bytes > MEMORY_BYTES:
+            self._unclaimed.give_back(self.bytes)
+            self._unclaimed = None
 
     def abort(self) -> None:
         """Discards what was not committed."""
         if self._writer is not None:
             self._writer.abort()
+            self._let_go()
 
 
 class UploadSet:
     """Opens uploads for a request's matrices, and drops all of them if the request fails. `body_bytes` is the body's
-    length, if it is known and the elements arrive in stored form.
+    length, if it is known and the elements arrive in stored form. `unclaimed`, for operands of a job: matrices of
+    middling size are written before they are claimed, as far as it has room.
     """
 
     def __init__(
@@ -148,8 +163,10 @@ class UploadSet:
         max_bytes: int,
         body_bytes: int | None = None,
         fingerprinted: bool = False,
+        unclaimed: UnclaimedBytes | None = None,
     ) -> None:
         self._store = store
+        self._unclaimed = unclaimed
         self._new_owner = new_owner
         self._max_bytes = max_bytes
         self._body_bytes = body_bytes
@@ -163,7 +180,12 @@ class UploadSet:
                 f"The header speaks of {header.bytes} bytes of elements, but the whole body has {self._body_bytes}."
             )
         upload = Upload(
-            self._store, header, self._new_owner(), max_bytes=self._max_bytes, fingerprinted=self._fingerprinted
+            self._store,
+            header,
+            self._new_owner(),
+            max_bytes=self._max_bytes,
+            fingerprinted=self._fingerprinted,
+            unclaimed=self._unclaimed,
         )
         self._opened.append(upload)
         return upload

@@ -64,7 +64,7 @@ class StoredElements:
     def check(self, context: Context, start: int, stop: int) -> None:
         """Reads the first bytes and discards them. Raises MatrixNotFound, MatrixDamaged."""
         if self.packed is None and start < stop:
-            for _ in self.chunks(context, start, min(stop, start + CHECKED_BYTES)):
+            for _ in self.chunks(context, start, min(stop, start + CHECKED_BYTES), grows=False):
                 pass
 
     def load(self, context: Context) -> Array:

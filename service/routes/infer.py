@@ -82,6 +82,7 @@ class InferCall:
             lambda: UploadOwner(self._owner, settings.product_ttl_s, name=new_id("op")),
             max_bytes=settings.max_matrix_bytes,
             fingerprinted=key is not None,
+            unclaimed=context.unclaimed,
         )
         operands = OperandResolver(context, self._owner)
         path = request.url.path

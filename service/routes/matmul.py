@@ -118,6 +118,7 @@ def _incoming(request: Request, context: Context, *, fingerprinted: bool) -> _In
         max_bytes=settings.max_matrix_bytes,
         body_bytes=None if media_type == JSON else body.declared_bytes,
         fingerprinted=fingerprinted,
+        unclaimed=context.unclaimed,
     )
     operands = OperandResolver(context, owner)
     return _Incoming(body, uploads, operands, _reader(request, media_type, body, uploads, operands, context))

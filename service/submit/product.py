@@ -63,7 +63,8 @@ class Submitter:
         plan = self.operands.plan(asked)
         choose_type(self.accept, offers_for(plan.delivered.dtype, PRODUCT_OFFERS))
         queue = self._queue(asked, plan, self.context.workers.now())
-        if plan.delivered.bytes > ASK_ROOM_BYTES:
+        claims_some = any(not upload.is_unclaimed for upload in asked.uploads.values())
+        if plan.delivered.bytes > ASK_ROOM_BYTES and claims_some:  # else it is asked in the step that records the job
             self.context.store.check_room(plan.delivered.bytes, owner=self.owner)
         return self._stored(self._new_job(asked, plan, queue), asked, key)
 
@@ -165,7 +166,7 @@ class Submitter:
         }
 
     def _matrices(self, asked: MatmulInput, plan: ProductPlan) -> JobMatrices:
-        """The matrices kept in the job's record, and the small ones stored for it."""
+        """The matrices kept in the job's record, and those stored for it that it is to claim."""
         settings = self.context.settings
         most = settings.record_matrix_bytes
         packed = {name: self.operands.pack(getattr(asked, name)) for name in OPERANDS}
@@ -174,7 +175,7 @@ class Submitter:
         stored = tuple(
             StoredOperand(id=operand.name, dtype=operand.dtype, shape=operand.shape)
             for name, operand in asked.uploads.items()
-            if packed.get(name) is None and operand.waits
+            if packed.get(name) is None and operand.is_unclaimed
         )
         return JobMatrices(
             **packed,

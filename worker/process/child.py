@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 
 import numpy as np
@@ -26,6 +26,7 @@ from jobs.errors import (
 from jobs.fleet.measured import MeasuredShapes
 from jobs.fleet.places import ServicePlace
 from jobs.fleet.registry import WorkerRegistry
+from jobs.ledger.claims.by_message import ClaimTerms, NextClaims
 from jobs.ledger.interface import Claimed, Ledger
 from jobs.ledger.limits import Beside
 from jobs.matrices.interface import MatrixStore
@@ -80,7 +81,8 @@ class Child:
         self._jobs_under_way = settings.jobs_under_way or runner.jobs_under_way
         self._light_side = runner.light_side if tracing is None else 0  # each has spans of its own
         self._threads, self._room = JobThreads(self._jobs_under_way), Room(runner.max_bytes_under_way)
-        self.next_messages = NextMessages(settings)
+        claims = ledger if isinstance(ledger, NextClaims) and tracing is None else None  # spans tell claims apart
+        self.next_messages = NextMessages(settings, claims, self._terms)
         self.launches = Launches(tracing, ledger)
         self._lease = LeaseKeeper(ledger, settings, launches=self.launches)
         client = connect(settings)
@@ -114,11 +116,11 @@ class Child:
         log.info("ready", device=device.name, **about, seconds=round(time.monotonic() - started, 2))
 
     # ---- jobs ----
-    def run(self, job_id: str, attempt: int, *, alone: bool = False) -> None:
-        """Claims the job, together with others that can share its launch or run in free threads; computes them and
-        records their ends. A product that is stored runs in a thread, and this returns once another job may begin; it
-        returns at once if the message is stale. `alone`: no other job may run at the same time. This also holds for a
-        job that was tried before, so that a job that kills the process does not affect others twice.
+    def run(self, job_id: str, attempt: int, *, alone: bool = False, claimed: Sequence[Claimed] | None = None) -> None:
+        """Claims the job if it is not `claimed` yet, with others that can share its launch or run in free threads;
+        computes them and records their ends. A product that is stored runs in a thread: this returns once another job
+        may begin, and at once if the message is stale. `alone`: no other job may run meanwhile. The same holds for a
+        job that was tried before, so that one that kills the process does not affect others twice.
         """
         job = (job_id, attempt)
         if job in self._under_way:  # claimed with another: the ledger would take this for the same claim
@@ -126,21 +128,27 @@ class Child:
         alone = alone or attempt > 1
         if alone:
             self._threads.wait_for_all()
-        with self._loans.job():
+        with ExitStack() as stack:
+            with self._waiting(claimed or ()):
+                stack.enter_context(self._loans.job())
             asked_ns = now()
-            claimed = retry_until(lambda: self._claim(job_id, attempt), timeout_s=CLAIM_TIMEOUT_S)
+            if claimed is None:
+                claimed = retry_until(lambda: self._claim(job_id, attempt), timeout_s=CLAIM_TIMEOUT_S)
             claim = asked_ns, now()
             if not claimed:
                 log.debug("a message came for a job that is not waiting", job=job_id, attempt=attempt)
             parts = launches(claimed, self._light_side)
             for number, launch in enumerate(parts, 1):
-                later = [each for part in parts[number:] for each in part]
-                with self._lease.hold(later, waits=True) if later else nullcontext():
+                with self._waiting([each for part in parts[number:] for each in part]):
                     self._begin(launch, claim, alone=alone)
         if not claimed and attempt > 1:  # it may be for another worker, who is to have its message first
             pause(ELSEWHERE_PAUSE_S)
         with suppress(SoftTimeLimitExceeded):  # of a job in a thread: its lease ends it
             self._threads.wait_for_one()
+
+    def _waiting(self, claimed: Sequence[Claimed]) -> AbstractContextManager[object]:
+        """Keeps the leases of jobs that are not begun."""
+        return self._lease.hold(claimed, waits=True) if claimed else nullcontext()
 
     def _begin(self, launch: Sequence[Claimed], claim: tuple[int, int], *, alone: bool) -> None:
         """`claim`: when it was asked for and had, in nanoseconds."""
@@ -181,16 +189,13 @@ class Child:
                 ends = self._together(claimed, hold) if len(claimed) > 1 else self._one_by_one(claimed, hold)
             self._ends.record(ends)
 
-    def _claim(self, job_id: str, attempt: int) -> Sequence[Claimed]:
+    def _terms(self) -> ClaimTerms:
         settings = self._settings
-        return self._ledger.claim_batch(
-            job_id,
-            attempt,
-            worker=self.heartbeat.worker_id,
-            lease_s=settings.lease_s,
-            max_jobs=settings.max_batch,
-            beside=Beside(self._threads.free, min(MAX_LIGHT, settings.max_batch), self._light_side),
-        )
+        beside = Beside(self._threads.free, min(MAX_LIGHT, settings.max_batch), self._light_side)
+        return ClaimTerms(self.heartbeat.worker_id, settings.lease_s, settings.max_batch, beside)
+
+    def _claim(self, job_id: str, attempt: int) -> Sequence[Claimed]:
+        return self._ledger.claim_batch(job_id, attempt, **self._terms()._asdict())
 
     def _together(self, claimed: Sequence[Claimed], hold: Hold) -> Sequence[tuple[Claimed, End]]:
         """Computes jobs in one launch. If one product is wrong, each job is then computed by itself, so only that one

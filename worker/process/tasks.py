@@ -37,8 +37,8 @@ def run(task: Any, job_id: str, attempt: int) -> None:
     next_jobs = iter(()) if is_bench_queue(queue) else child.next_messages.after(limit_s, queue, others)
     try:
         child.run(job_id, attempt, alone=is_bench_queue(queue))
-        for job_id, attempt in next_jobs:
-            child.run(job_id, attempt)
+        for job_id, attempt, claimed in next_jobs:
+            child.run(job_id, attempt, claimed=claimed)
     except SoftTimeLimitExceeded:
         log.info("the time of a message ran out; if its job was not claimed, the sweeper sends it again", job=job_id)
 

@@ -3,12 +3,14 @@ the parent, a pipe, and a task that is set up and acknowledged, which takes abou
 begins. So a task stays for a short time after its job and takes the next messages itself. Its parent fetches nothing
 meanwhile, for it holds one message at most. A message that is lost here, as with a process that dies, is sent again by
 the sweeper like any other.
+
+If possible, the step that takes a message also claims its job, which saves a round trip to Redis.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from mmap import mmap
 from typing import Any, NamedTuple
 
@@ -16,15 +18,20 @@ import orjson
 import redis
 import structlog
 
+from jobs.errors import StoreUnavailable
+from jobs.ledger.claims.by_message import ClaimTerms, NextClaims, NextMessage
+from jobs.ledger.interface import Claimed
 from jobs.queue import broker_prefix
 from jobs.redis.client import connect
 from jobs.redis.connections import beside
 from jobs.settings import Settings
+from worker.device.retry import retry_until
 
 LONGEST_S = 5.0  # for one task; then Celery fetches by itself once
 SHARE_OF_LIMIT = 0.01  # of the task's time limit, which goes on: no job loses more of its own
 IDLE_S = 1.0  # without a message
 LOOK_EVERY_S = 0.2  # whether the worker is to stop, or has messages in another queue
+RECOVER_S = 5.0  # within which claims whose answer was lost are looked for; then their leases run out
 
 log = structlog.get_logger(__name__)
 
@@ -42,22 +49,37 @@ class Message(NamedTuple):
     timeout_s: float
 
 
-class NextMessages:
-    """Of one child; for the thread that runs its tasks."""
+class NextJob(NamedTuple):
+    """`claimed`: it, and others that were claimed with it; None where it is to be claimed."""
 
-    def __init__(self, settings: Settings) -> None:
+    job_id: str
+    attempt: int
+    claimed: Sequence[Claimed] | None = None
+
+
+class NextMessages:
+    """Of one child; for the thread that runs its tasks. With `claims` jobs are claimed by `terms` as their messages
+    come."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        claims: NextClaims | None = None,
+        terms: Callable[[], ClaimTerms] | None = None,
+    ) -> None:
+        self._claims, self._terms = claims, terms
         self._client = connect(settings)
         self._connections = beside(self._client)
         self._prefix = broker_prefix(settings)
         self._slice_s = min(LOOK_EVERY_S, settings.redis_timeout_s / 2)
 
-    def after(self, timeout_s: float, queue: str, others: Sequence[str]) -> Iterator[tuple[str, int]]:
-        """Jobs and attempts of messages of `queue`, for a task that begins now. `timeout_s` is the task's time limit,
-        and `others` are the worker's other queues: it ends when one of them has a message, so that none starves."""
+    def after(self, timeout_s: float, queue: str, others: Sequence[str]) -> Iterator[NextJob]:
+        """Jobs of messages of `queue`, for a task that begins now. `timeout_s` is the task's time limit, and `others`
+        are the worker's other queues: it ends when one of them has a message, so that none starves."""
         ends_at = time.monotonic() + min(LONGEST_S, SHARE_OF_LIMIT * timeout_s)
         return self._until(ends_at, timeout_s, queue, others)
 
-    def _until(self, ends_at: float, timeout_s: float, queue: str, others: Sequence[str]) -> Iterator[tuple[str, int]]:
+    def _until(self, ends_at: float, timeout_s: float, queue: str, others: Sequence[str]) -> Iterator[NextJob]:
         came_at = looked_at = time.monotonic()
         while True:
             now = time.monotonic()
@@ -69,25 +91,50 @@ class NextMessages:
                     looked_at = now
                     if self._waits_in(others):
                         return
-                raw = self._taken(queue, min(self._slice_s, left_s))
-                if raw is None:
+                taken = self._taken(queue, min(self._slice_s, left_s), timeout_s)
+                if taken is None:
                     continue
-                message = read_message(raw)
+                message = None if taken.claimed else read_message(taken.raw)
                 if message is not None and message.timeout_s > timeout_s:  # Celery's limit would end its job too soon
-                    self._client.rpush(self._prefix + queue, raw)
+                    self._client.rpush(self._prefix + queue, taken.raw)
                     return
             except redis.RedisError as error:
                 log.info("no message could be taken; Celery fetches the next", reason=str(error))
+                yield from self._lost_claims()
                 return
-            if message is None:
+            if taken.claimed:
+                first = taken.claimed[0]
+                yield NextJob(first.job.id, first.attempt, taken.claimed)
+            elif message is None:
                 log.warning("a message could not be read; if its job waits, the sweeper sends it again", queue=queue)
                 continue
-            yield message.job_id, message.attempt
+            elif taken.claimed is None:
+                yield NextJob(message.job_id, message.attempt)
             came_at = time.monotonic()
 
-    def _taken(self, queue: str, timeout_s: float) -> bytes | None:
-        found: Any = self._connections.ask("BRPOP", self._prefix + queue, timeout_s)
-        return None if found is None else found[1]
+    def _taken(self, queue: str, wait_s: float, timeout_s: float) -> NextMessage | None:
+        if self._claims is not None and self._terms is not None:
+            try:
+                return self._claims.claim_next(queue, self._terms(), wait_s=wait_s, max_timeout_s=timeout_s)
+            except redis.ResponseError as refusal:  # an older Redis, a user with fewer rights, or a Redis that is full
+                if isinstance(refusal, redis.exceptions.NoPermissionError) or "unknown command" in str(refusal):
+                    log.info("messages and claims are two steps from now on", reason=str(refusal))
+                    self._claims = None
+        found: Any = self._connections.ask("BRPOP", self._prefix + queue, wait_s)
+        return None if found is None else NextMessage(found[1], None)
+
+    def _lost_claims(self) -> Iterator[NextJob]:
+        """Jobs that Redis may have claimed for this worker before the connection broke; also those that are under way,
+        which are no news to whoever has them."""
+        if self._claims is None or self._terms is None:
+            return
+        worker, claimed_by = self._terms().worker, self._claims.claimed_by
+        try:
+            found = retry_until(lambda: claimed_by(worker), timeout_s=RECOVER_S)
+        except StoreUnavailable:
+            log.info("jobs may be claimed that this worker knows nothing of; their leases run out")
+            return
+        yield from (NextJob(job_id, attempt) for job_id, attempt in found)
 
     def _waits_in(self, queues: Sequence[str]) -> bool:
         return any(self._client.llen(self._prefix + queue) for queue in queues)

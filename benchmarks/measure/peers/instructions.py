@@ -21,7 +21,7 @@ from benchmarks.measure.peers.scripts import Scripts, parsed, started
 from jobs.redis.embedded import find_server
 
 COUNTED = "fcallCommand"  # the function of Valkey in which instructions are counted
-OUTSIDE = ("cmdstat_config", "cmdstat_info", "cmdstat_fcall", "cmdstat_brpop")
+OUTSIDE = ("cmdstat_config", "cmdstat_info", "cmdstat_fcall", "cmdstat_brpop", "cmdstat_blmove")
 TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
 
 

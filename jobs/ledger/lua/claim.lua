@@ -4,6 +4,8 @@
 -- those `max_light` that are light: no matrix of theirs has more than `light_side` rows or columns. Their messages are
 -- taken out of the broker's list. A worker whose first try timed out on the way back asks again: it gets the same jobs,
 -- as far as they are still its own.
+-- With `taken`, the list into which the worker had a message moved in the step before, it is for the first attempt that
+-- this message names; false where that is to be claimed in the usual way, as a job that may take longer than `limit`.
 local NEAR = 1024 -- numbers, so that a message is not looked for far from the list's end
 local ELSEWHERE_US = 300 * 1e6 -- so long a job waits for a worker that did not make its product wrong
 
@@ -87,9 +89,31 @@ local function in_its_launch(job, max_jobs)
   return others
 end
 
+-- The job that the message is for, if it waits for its first attempt. One that is left in the list, as after a crash
+-- between both steps, goes: the sweeper sends it again.
+local function taken_job(taken, limit)
+  local message = redis.call('LINDEX', taken, -1)
+  redis.call('DEL', taken)
+  local id, attempt = string.match(message or '', '"correlation_id": "([%w_-]+)%.(%d+)"')
+  local job = attempt == '1' and read(id)
+  if job and job.attempt == '1' and job.state == 'queued' and tonumber(job.timeout) <= tonumber(limit) then
+    return job
+  end
+  return nil
+end
+
 local function main(ARGV)
-  local id, attempt, worker, lease, max_jobs, max_beside, beside, max_light, light_side = unpack(ARGV, 2, 10)
-  local job = read(id)
+  local id, attempt, worker, lease, max_jobs, max_beside, beside, max_light, light_side, taken, limit = unpack(ARGV, 2, 12)
+  local job
+  if taken ~= '' then
+    job = taken_job(taken, limit)
+    if not job then
+      return false
+    end
+    id, attempt = job.id, job.attempt
+  else
+    job = read(id)
+  end
   if is_its_own(job, worker) and job.attempt == attempt then
     local claimed = {claimed_again(job)}
     for other_id in string.gmatch(redis.call('HGET', job_key(id), 'others'), '%S+') do

@@ -67,6 +67,7 @@ async def multiply(request: Request) -> Response:
         lambda: UploadOwner(owner, settings.product_ttl_s, name=new_id("op")),
         max_bytes=settings.max_matrix_bytes,
         fingerprinted=True,
+        unclaimed=context.unclaimed,
     )
     reader = FormReader(request.headers["content-type"], uploads.open, context.staging_dir)
     operands, job_id = OperandResolver(context, owner), context.new_job_id()

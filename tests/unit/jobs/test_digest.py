@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from xxhash import xxh3_64_intdigest
 
 from jobs.formats.elements import Array
-from jobs.matrices.digest import PART, Digest, digest_of, digest_of_parts, part_begin, part_count, part_of
+from jobs.matrices.digest import (
+    FIRST_PARTS,
+    PART,
+    Digest,
+    digest_of,
+    digest_of_parts,
+    part_begin,
+    part_count,
+    part_of,
+    spans,
+)
 
 SIZES = (0, 1, 7, PART - 1, PART, PART + 1, 2 * PART - 1, 2 * PART, 3 * PART + 5, 9 * PART, 9 * PART + PART // 2)
 
@@ -90,3 +100,18 @@ def test_swapped_rows_and_columns_change_it() -> None:
 def test_an_array_counts_in_row_major_order(array: Array) -> None:
     matrix = array.reshape(-1, 4)
     assert digest_of(matrix) == digest_of(matrix.tobytes()) == digest_of(np.asfortranarray(matrix))
+
+
+@given(st.integers(0, 50), st.integers(1, 2000), st.integers(1, 300), st.booleans())
+def test_spans_go_through_all_parts(first: int, parts: int, count: int, grows: bool) -> None:
+    found = list(spans(first, first + parts, count, grows=grows))
+    assert [begin for begin, _ in found] == [first, *[end for _, end in found[:-1]]]
+    assert found[-1][1] == first + parts
+    for begin, end in found:
+        assert 0 < end - begin <= (max(FIRST_PARTS, (begin - first) // 2) if grows else count)
+
+
+def test_a_reply_begins_with_few_pieces_that_are_small() -> None:
+    """Who reads nothing of it costs little; and each piece costs who reads it all some time."""
+    sizes = [(end - begin) * PART for begin, end in spans(0, (4 << 20) // PART, (4 << 20) // PART, grows=True)]
+    assert sizes[0] == 64 << 10 and len(sizes) < 14

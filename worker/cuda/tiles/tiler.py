@@ -66,11 +66,13 @@ class Tiler:
         """As `TilingRunner.tiling`."""
         if (by_library := self._by_library(problem, choice, has_epilogue=has_epilogue)) is not None:
             return by_library.tiling(problem)
-        speeds, tile_bytes = self._speeds(problem, choice), self._tile_bytes(choice)
-        fits = whole_bytes(problem, tile_bytes, has_epilogue) <= self._device_bytes
+        fits = whole_bytes(problem, self._tile_bytes(choice), has_epilogue) <= self._device_bytes
+        if fits and len(self.gpus) == 1:
+            return None
+        speeds = self._speeds(problem, choice)
         copied_s = (problem.operand_bytes + problem.product_bytes) / speeds.copied_bytes
         whole_s = problem.flops / speeds.flops + copied_s
-        if fits and (len(self.gpus) == 1 or whole_s < SHORT_S):
+        if fits and whole_s < SHORT_S:
             return None
         tiling = self.in_tiles(problem, choice, has_epilogue=has_epilogue)
         if tiling is None and not fits:

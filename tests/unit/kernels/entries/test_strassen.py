@@ -129,7 +129,7 @@ def test_small_products_and_large_batches_have_neither_sums_nor_workspace() -> N
         Problem(64, 64, 64, "float32", 9363, False, False, True, True),
     ):
         assert is_direct(problem, config) and kernel.passes(problem, config) == ()
-        assert kernel.workspace(problem, config).bytes == 0
+        assert (need := kernel.workspace(problem, config)) is not None and need.bytes == 0
         assert kernel.plan(problem, config).main.grid[2] <= problem.batch
     problem = Problem(64, 64, 64, "float32", 9362, False, False, True, True)
     assert kernel.plan(problem, config).main.grid[2] == FACTORS * problem.batch <= 65_535
@@ -146,4 +146,4 @@ def test_what_it_needs_beside_the_matrices() -> None:
     kernel = BY_NAME["strassen"]
     assert isinstance(kernel, CudaKernel) and kernel.workspace is not None
     need = kernel.workspace(Problem(8192, 8192, 8192, "float32"), kernel.resolve_config())
-    assert 0 < need.bytes - 17 * 4096**2 * 4 == need.zeroed_bytes < 8192
+    assert need is not None and 0 < need.bytes - 17 * 4096**2 * 4 == need.zeroed_bytes < 8192

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from kernels.selection.tuned import TABLES
+from kernels.selection.tuned import TABLES, TunedTable
+from kernels.tiles import rates
 from kernels.tiles.choice import with_epilogue
 from kernels.tiles.estimate import Speeds, best_plan, estimate
 from kernels.tiles.fitting import plans
@@ -179,3 +181,17 @@ def test_a_thin_product_is_cut_where_it_is_long(n: int) -> None:
     problem = Problem(200_000, n, 5000, "float32")
     plan = best_plan(problem, H100, device_bytes=1 << 30, tile_bytes=tile_bytes, devices=2)
     assert plan is not None and len(plan.rows) > 1
+
+
+def test_tables_are_read_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That takes longer than a small product, and each that is stored asks."""
+    reads: list[DeviceTraits] = []
+
+    def tables_for(device: DeviceTraits) -> list[TunedTable]:
+        reads.append(device)
+        return []
+
+    monkeypatch.setattr(rates, "tables_for", tables_for)
+    device = DeviceTraits("gpu", (9, 9), name="A GPU that only this test knows")
+    assert [measured_flops("cublas", "float32", device) for _ in range(3)] == [None] * 3
+    assert reads == [device]

@@ -40,7 +40,7 @@ def waiting(bench: WorkerBench, queue: str = "cpu") -> list[bytes]:
 
 
 def taken(bench: WorkerBench, timeout_s: float = LONG_S, others: Sequence[str] = ()) -> list[tuple[str, int]]:
-    return list(NextMessages(bench.settings).after(timeout_s, "cpu", others))
+    return [each[:2] for each in NextMessages(bench.settings).after(timeout_s, "cpu", others)]
 
 
 def test_the_oldest_comes_first(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
