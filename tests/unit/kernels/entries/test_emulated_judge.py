@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as arrays
 from jobs.formats.elements import Array
 from kernels.entries.fp32_emulated import FP32_EMULATED, LARGEST_DEPTH, is_direct
 from kernels.model.kernel import CudaKernel
+from kernels.model.launch_plan import Workspace
 from kernels.model.numerics import Problem
 from tests.support.kernels.emulated import line_exponents, line_quarters, product
 from tests.support.kernels.emulated_judge import NO_DIGITS, judge, judge_lines, limit, logs
@@ -183,6 +184,6 @@ def test_what_goes_to_float32_at_once_needs_nothing_else() -> None:
     for shape in ((63, 200, 300), (200, 63, 70), (129, 130, 63), (70, 80, 0), (64, 64, LARGEST_DEPTH)):
         problem = Problem(*shape, "float32")
         assert is_direct(problem) and kernel.fallback.always(problem)
-        assert kernel.passes(problem, config) == () and kernel.workspace(problem, config).bytes == 0
+        assert kernel.passes(problem, config) == () and kernel.workspace(problem, config) == Workspace(0, 0)
     passes = kernel.passes(Problem(64, 64, 64, "float32"), config)
     assert [each.name for each in passes if each.behind] == ["emulated_lines"]

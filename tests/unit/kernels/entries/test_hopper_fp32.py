@@ -52,6 +52,7 @@ def test_the_workspace_has_room_for_every_block_s_pieces() -> None:
         tile_bytes = config["block_m"] * config["block_n"] * 4
         for problem in (LARGE, Problem(1, 1, 1, "float32"), Problem(1025, 1025, 1025, "float32")):
             need, launch = KERNEL.workspace(problem, config), KERNEL.plan(problem, config).main
+            assert need is not None
             for multiprocessors in (1, H200_MULTIPROCESSORS, 144):
                 blocks = launch.on(multiprocessors)[0]
                 assert need.bytes >= (blocks + min(blocks, launch.grid[0])) * tile_bytes

@@ -13,6 +13,7 @@ from kernels.entries.strassen import FACTORS, half_of, is_direct
 from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import CudaKernel
+from kernels.model.launch_plan import Workspace
 from kernels.model.numerics import ACCURACY_NAMES, AccuracyName, Problem, meets
 from kernels.selection.candidates import NoKernelError
 from kernels.selection.choose import choose
@@ -129,7 +130,7 @@ def test_small_products_and_large_batches_have_neither_sums_nor_workspace() -> N
         Problem(64, 64, 64, "float32", 9363, False, False, True, True),
     ):
         assert is_direct(problem, config) and kernel.passes(problem, config) == ()
-        assert kernel.workspace(problem, config).bytes == 0
+        assert kernel.workspace(problem, config) == Workspace(0, 0)
         assert kernel.plan(problem, config).main.grid[2] <= problem.batch
     problem = Problem(64, 64, 64, "float32", 9362, False, False, True, True)
     assert kernel.plan(problem, config).main.grid[2] == FACTORS * problem.batch <= 65_535
@@ -146,4 +147,5 @@ def test_what_it_needs_beside_the_matrices() -> None:
     kernel = BY_NAME["strassen"]
     assert isinstance(kernel, CudaKernel) and kernel.workspace is not None
     need = kernel.workspace(Problem(8192, 8192, 8192, "float32"), kernel.resolve_config())
+    assert need is not None
     assert 0 < need.bytes - 17 * 4096**2 * 4 == need.zeroed_bytes < 8192
