@@ -210,8 +210,7 @@ class CudaKernel(Kernel):
     workspace: Callable[[Problem, TileConfig], Workspace | None] | None = field(default=None, repr=False)
     passes: Callable[[Problem, TileConfig], tuple[Pass, ...]] | None = field(default=None, repr=False)
     fallback: Fallback[CudaKernel] | None = field(default=None, repr=False)
-    # Where set, the kernel reads and writes matrices by bulk tensor copies (TMA): it is given tensor maps, not
-    # addresses.
+    # If set, the kernel reads and writes matrices by bulk tensor copies (TMA): it takes tensor maps, not addresses.
     boxes: Callable[[Problem, TileConfig], Boxes] | None = field(default=None, repr=False)
     # Programmatic dependent launch: its functions wait by themselves for earlier work on the stream (a transposition or
     # each other), so they may start early.

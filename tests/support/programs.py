@@ -120,8 +120,7 @@ def promoted(block_n: int) -> Program:
 
 
 def of_fused(name: str, dtype: DTypeName, output: DTypeName) -> list[Program]:
-    """In every width, with C and a bias; and each activation once, with C and without; B by turns along and across
-    k."""
+    """In every width, with C and a bias; each activation once, with C or without; B in turn along and across k."""
     plain = FusedEpilogue(output, has_c=True, has_bias=True)
     by_width = list(enumerate(zip(PROMOTED_WIDTHS, ACTIVATION_NAMES, strict=True)))
     activated = [replace(plain, has_c=index // 2 == 1, activation=activation) for index, (_, activation) in by_width]
@@ -133,8 +132,7 @@ def of_fused(name: str, dtype: DTypeName, output: DTypeName) -> list[Program]:
 
 
 def fused_program(name: str, dtype: DTypeName, width: int, fused: FusedEpilogue, *, flip: bool) -> Program:
-    kernel = cuda_kernel(name)
-    problem = Problem(1, 1, 1, dtype, transpose_b=flip)
+    kernel, problem = cuda_kernel(name), Problem(1, 1, 1, dtype, transpose_b=flip)
     return kernel_program(kernel, kernel.resolve_config({"block_n": width}), problem, fused=fused)
 
 
@@ -167,7 +165,7 @@ def of_hopper_groups() -> list[Program]:
 
 def of_long() -> list[Program]:
     """Of products whose clusters are kept in step, in every width; B by turns along and across k."""
-    found = []
+    found: list[Program] = []
     for kernel, dtype in ((cuda_kernel(name), dtype) for name, dtype in HOPPER):
         for index, default in enumerate(kernel.defaults):
             problem = Problem(30_208, 18_176, 90_000, dtype, transpose_b=index % 2 == 1)

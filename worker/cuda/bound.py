@@ -20,14 +20,7 @@ from worker.cuda.calls import WORD_BYTES, Arguments, Call, Step
 from worker.cuda.grouped.table import table_on_device
 from worker.cuda.memory import DeviceMatrix, reserve
 from worker.cuda.pitch import Layout, operand_layout, product_layout, stored_shapes
-from worker.cuda.tensor_maps import (
-    ALIGNMENT_BYTES,
-    MAP_BYTES,
-    TensorMap,
-    aligned_layout,
-    copy_rows,
-    gated_copy,
-)
+from worker.cuda.tensor_maps import ALIGNMENT_BYTES, MAP_BYTES, TensorMap, aligned_layout, copy_rows, gated_copy
 from worker.cuda.transpose import FROM, TO, transposed_layout, transposition
 
 A, B, C = 0, 1, 2  # of the arguments that are addresses of matrices

@@ -1,8 +1,7 @@
 // A product on Hopper's tensor cores. Of a block's three warpgroups one brings boxes of both operands into a ring of
 // stages, by bulk tensor copies; two multiply 64 rows of the block's tile each, straight out of shared memory. Blocks
-// stay resident and go from tile to tile, so the ring never runs dry between two.
-//
-// The blocks of a cluster need the same columns of B: each copies a part of them, for all.
+// stay resident and go from tile to tile, so the ring never runs dry between two. The blocks of a cluster need the same
+// columns of B: each copies a part of them, for all.
 //
 // Operands of 16 bits may lie along or across k; others are brought along k before, or one comes from registers
 // (hopper_across.cuh). The file that includes this says how a warp's sums are written into a box of C: `write_box`.
