@@ -140,7 +140,6 @@ def test_the_roofs_of_the_cpu(bench: WorkerBench) -> None:
     assert set(roofs) == {"dram_copy", "dram_add", "gemm_float32", "gemm_float64"}
     assert all(roof.value and roof.value > 0.1 and roof.note for roof in roofs.values())
     single, double = roofs["gemm_float32"].value, roofs["gemm_float64"].value
-    assert single is not None and double is not None and single > double
     (live,) = bench.registry.live()
     until(lambda: bench.registry.live()[0].device.measured.gflops.get("float32") == single, timeout_s=60, what="a beat")
     assert bench.registry.roofs(live.device).gflops["float64"] == double
