@@ -63,7 +63,7 @@ import numpy as np
 from jobs.formats.elements import Array
 from jobs.models import Verification
 from kernels.model.groups import groups_of
-from kernels.model.numerics import AccuracyName, Problem
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from worker.check.checked import Checkable
 from worker.check.elementwise import Operands, worst_of_columns, worst_of_rows
 from worker.check.grouped import GroupedProduct
@@ -91,10 +91,14 @@ def check(
     problem = problem.as_real
     if problem.product_dtype == "int32":
         return _verification(_integer_residual(problem, operands, rng), 0.0)
-    rounding = rounding_of(problem, accuracy)
-    if operands.after is not None:
-        rounding = rounding.fused(*operands.after)
+    rounding = delivered_rounding(problem, accuracy, operands.after)
     return _verification(_float_ratio(problem, operands, rounding, rng) * rounding.threshold, rounding.threshold)
+
+
+def delivered_rounding(problem: Problem, accuracy: AccuracyName, after: tuple[float, DTypeName] | None) -> Rounding:
+    """Of a real product of floats. `after` is as in `Checkable`."""
+    rounding = rounding_of(problem, accuracy)
+    return rounding if after is None else rounding.fused(*after)
 
 
 def _verification(residual: float, threshold: float) -> Verification:

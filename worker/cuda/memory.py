@@ -131,6 +131,12 @@ class Staging:
         self.second_stream = cupy.cuda.Stream(non_blocking=True)
         self._buffers = [np.frombuffer(cupy.cuda.alloc_pinned_memory(STAGING_BYTES), np.uint8) for _ in range(2)]
 
+    def synchronize(self) -> None:
+        """Waits for the current stream and the second one: nothing may still be written or read when memory of the host
+        is given back."""
+        for stream in (cupy.cuda.get_current_stream(), self.second_stream):
+            stream.synchronize()
+
     def download(self, matrix: DeviceMatrix, watch: StopWatch) -> Iterator[memoryview]:
         """The matrix in stored order. Each piece is good until the next is asked for."""
         waiting: tuple[Any, memoryview] | None = None

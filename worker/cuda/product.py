@@ -3,50 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-
-import cupy
-import numpy as np
+from typing import Any
 
 from jobs.errors import OperandDamaged
-from jobs.formats.elements import STORAGE_DTYPES, Array
-from jobs.matrices.digest import as_bytes, digest_of, part_count, part_digests
+from jobs.formats.elements import Array
 from jobs.matrices.interface import MatrixWriter, Place
 from jobs.models import Measured
-from kernels.model.numerics import DTYPES, DTypeName, Problem
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
 from worker.check.verify import group_width
 from worker.check.views.as_real import InBlocks, RealView, signs_of
 from worker.cuda.check.checked import DeviceProduct
-from worker.cuda.check.digest_plan import stored_bytes
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.check.product_digests import ProductDigests
-from worker.cuda.check.read_back import ReadBack
+from worker.cuda.check.read_back import CopyBack
 from worker.cuda.check.sketch import NO_DIGESTS, digestible
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands
 from worker.cuda.epilogue.fused import FusedOnDevice
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.grouped.check import GroupedOnDevice, grouped_on_device
-from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, download, upload
+from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout
 from worker.cuda.scaled.on_device import DequantisedForCheck, dequantised_for_check
 from worker.device.cancellable_lock import LockRequest
 from worker.device.operands import HostOperand
-from worker.device.runner import Epilogue, Product, gathered, operands_as_checked, verify_on_host, wrong_on_host
+from worker.device.runner import Product, verify_on_host
 
-DIGESTED_HERE_BYTES = 1 << 20  # of a product: in less time than the device is asked to
 OPERAND_DIGESTS = (0, 1, 3, 4)  # of A, B and what is added, among all that are taken; 2 is the product's
 
 
 class Times:
     """Device times of a product, of which the copy back is known last."""
 
-    def __init__(self, kernel_ms: float, copying: StopWatch) -> None:
+    def __init__(self, kernel_ms: float, copying: StopWatch, back: StopWatch | None = None) -> None:
         self._kernel_ms, self._h2d_ms = kernel_ms, copying.total_ms()
-        self.back = StopWatch()
+        self.back = back or StopWatch()
 
     def measured(self) -> Measured:
         return Measured(h2d_ms=self._h2d_ms, kernel_ms=self._kernel_ms, d2h_ms=self.back.total_ms())
@@ -90,51 +85,9 @@ class CudaProduct(Product):
         return self._times.measured()
 
 
-class ProductBroughtBack(CudaProduct):
-    """A small product: copied back at once, and checked on the CPU."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        operands: Sequence[HostOperand],
-        copies: Copies[DeviceMatrix],
-        p: DeviceMatrix,
-        epilogue: EpilogueOnDevice | None,
-        offered: OfferedProducts[DeviceMatrix],
-        staging: Staging,
-        times: Times,
-        device_lock: LockRequest,
-    ) -> None:
-        """`p` is A·B."""
-        super().__init__(problem, operands, copies, p if epilogue is None else epilogue.d, offered, device_lock)
-        self._problem, self._times = problem, times
-        self._bytes = gathered(staging.download(self._c, times.back))
-        self._digest = digest_of(self._bytes)
-        self._elements = self._product = _as_product(self._bytes, self._c, problem)
-        self._epilogue: Epilogue | None = None
-        if epilogue is not None:
-            self._product = _as_product(gathered(staging.download(p, StopWatch())), p, problem)
-            self._epilogue = epilogue.on_host(operands[2:])
-        self.matrices = operands_as_checked(problem, operands[0], operands[1], self._product)
-
-    @property
-    def digest(self) -> int:
-        return self._digest
-
-    def wrong_elements(self) -> int:
-        return wrong_on_host(self._problem, self._epilogue, self._product, self._elements)
-
-    def verify_operands(self) -> None:
-        """In this process's memory: the check held the product against these, and so the device's copies too."""
-        verify_on_host(self._operands)
-
-    def chunks(self) -> Iterator[memoryview]:
-        yield memoryview(self._bytes)
-
-
 class ProductOnDevice(CudaProduct):
     """A product checked on the device and copied back piece by piece, so that this process never holds all of it. It is
-    created before the device multiplies; `prepare_check` is called while it does, and `computed` afterwards.
+    created before the device multiplies; `follow` is called while it does, and `computed` afterwards.
     """
 
     _check: DeviceProduct | GroupedOnDevice
@@ -157,6 +110,8 @@ class ProductOnDevice(CudaProduct):
         delivered = matrices[2] if after is None else after.d
         super().__init__(problem, operands, copies, delivered, offered, device_lock)
         self._after, self._staging, self._compiler, self._place = after, staging, compiler, place
+        self._problem, self._back = problem, StopWatch()
+        self._copy: CopyBack | None = None
         host_a: HostMatrix = _OperandOnHost(operands[0], problem.dtype, transposed=problem.transpose_a)
         host_b: HostMatrix = _OperandOnHost(operands[1], problem.dtype, transposed=problem.transpose_b)
         self._real: RealOperands | None = None
@@ -197,17 +152,30 @@ class ProductOnDevice(CudaProduct):
         self._digests = ProductDigests(self._compiler, matrices, self._staging, NO_DIGESTS)
         self.matrices = self._check = grouped_on_device(self._compiler, problem, hosts, matrices)
 
-    def prepare_check(self) -> None:
-        """Prepares the check as far as possible before the product is computed."""
+    def follow(self, accuracy: AccuracyName | None) -> Any:
+        """Puts what comes after the product behind it on the current stream, as far as possible, and gives up the cores
+        if all that needs them is there: the sketch for the check, in the class `accuracy` unless there is to be none,
+        and the copy back. The copy goes where no one looks before the check has passed. Returns the event that the
+        sketch ends with, or None. Called again if the product is launched again."""
+        self._digests.restart()
         if self._real is not None:
             self._real.arrange()
         for each in self._scaled:
             each.make()
         self._check.prepare()
+        if accuracy is None or self._digests.may_wait or not isinstance(self._check, DeviceProduct):
+            return None
+        self._digests.begin_others()
+        sketched = self._check.launch_ahead(self._problem, accuracy)
+        if sketched is not None:
+            self.device_lock.release()
+            if self._place is not None:
+                self._copy = self._begin_copy(self._place)
+        return sketched
 
-    def computed(self, times: Times) -> None:
+    def computed(self, kernel_ms: float, copying: StopWatch) -> None:
         """Called when the product has been computed."""
-        self._times = times
+        self._times = Times(kernel_ms, copying, self._back)
         self._digests.begin_others()
 
     @property
@@ -231,26 +199,14 @@ class ProductOnDevice(CudaProduct):
         if self._place is None:
             super().store(writer)
             return
-        address, size = self._place.memory.address, stored_bytes(self._c.layout)
         try:
-            if size <= DIGESTED_HERE_BYTES:
-                download(self._c, address, self._times.back)
-                self._times.back.wait()
-                lies_there = as_bytes(self._place.elements)
-                parts = part_digests(lies_there, part_count(size))
-            else:
-                back = ReadBack(self._compiler, address, size, self._staging.second_stream)
-                download(self._c, address, self._times.back, back.arrives)
-                parts = back.parts()
+            parts = (self._copy or self._begin_copy(self._place)).parts()
         finally:
-            for stream in (cupy.cuda.get_current_stream(), self._staging.second_stream):
-                stream.synchronize()  # nothing may still be written or read when the slot is given back
+            self._staging.synchronize()
         writer.fill(parts)
 
-
-def _as_product(data: bytearray, matrix: DeviceMatrix, problem: Problem) -> Array:
-    elements = np.frombuffer(data, STORAGE_DTYPES[matrix.layout.dtype])
-    return elements.reshape(problem.batch, problem.m, problem.n)
+    def _begin_copy(self, place: Place) -> CopyBack:
+        return CopyBack(self._compiler, self._c, place, self._back, self._staging.second_stream)
 
 
 class _OperandOnHost(HostMatrix):

@@ -18,21 +18,21 @@ class DeviceResults:
         self._memory = memory
         self._bytes = np.frombuffer(cupy.cuda.alloc_pinned_memory(max(end - begin, 1)), np.uint8, end - begin)
         self._source, self._to = memory.ptr + begin, self._bytes.ctypes.data
-        self._done = cupy.cuda.Event(disable_timing=True)
+        self.done = cupy.cuda.Event(disable_timing=True)
 
     def start(self) -> Self:
         """The copy, on the current stream."""
         runtime, stream = cupy.cuda.runtime, cupy.cuda.get_current_stream()
         if self._bytes.size:
             runtime.memcpyAsync(self._to, self._source, self._bytes.size, runtime.memcpyDeviceToHost, stream.ptr)
-        self._done.record(stream)
+        self.done.record(stream)
         return self
 
     def wait(self) -> Array:
         """The bytes, uint8."""
-        if not self._done.done:
+        if not self.done.done:
             with LongWait():
-                self._done.synchronize()
+                self.done.synchronize()
         self._memory = None
         return self._bytes
 

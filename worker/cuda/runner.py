@@ -10,8 +10,6 @@ from typing import Any
 
 import cupy
 
-from jobs.benchmarks.records import Ceiling
-from jobs.benchmarks.spec import DataSpec
 from jobs.fleet.workers import Telemetry
 from jobs.matrices.interface import Place
 from jobs.matrices.slot_memory import SlotMemory
@@ -21,16 +19,14 @@ from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice
-from worker.cuda.bench.bench import CudaBench
-from worker.cuda.bench.ceilings import CoreRoofs
-from worker.cuda.bench.environment import cuda_environment
-from worker.cuda.bench.library_ceilings import LibraryRoofs
+from worker.cuda.bench.benching import Benching
 from worker.cuda.bench.trial import try_ahead
 from worker.cuda.compile import Compiler
 from worker.cuda.composed import ComplexProducts
 from worker.cuda.device.admission import admit, bytes_needed, operand_types
+from worker.cuda.device.cores import CoresRequest, DeviceCores
 from worker.cuda.device.faults import device_faults
-from worker.cuda.device.kernel_clock import KernelClock
+from worker.cuda.device.kernel_clock import Meanwhile, ThreadClock
 from worker.cuda.device.telemetry import GpuTelemetry
 from worker.cuda.epilogue.fusable import Fusable
 from worker.cuda.epilogue.fused import FusedKernels
@@ -43,24 +39,24 @@ from worker.cuda.memory import DeviceMatrix, StopWatch, allocate, clear_padding
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
-from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times, operands_on_device
+from worker.cuda.product import ProductOnDevice, Times, operands_on_device
 from worker.cuda.programs import programs_of_choice
 from worker.cuda.scaled.on_device import ScalesOnDevice, scales_on_device
+from worker.cuda.small_product import ProductBroughtBack
 from worker.cuda.sources import Program
 from worker.cuda.streams import OfThread, stream_of_its_own
 from worker.cuda.tiles.gpus import Gpu, gang, gpu_indices
 from worker.cuda.tiles.tiler import Tiler
-from worker.device.bench import Bench
-from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
+from worker.device.cancellable_lock import go_on
 from worker.device.operands import HostOperand
 from worker.device.runner import Epilogue, Product
-from worker.device.tiles import TiledProduct, TiledTask, Tiling, TilingRunner
+from worker.device.tiles import TiledProduct, TiledTask, Tiling
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
 HOST_CHECK_ELEMENTS = 3 << 14
 
 
-class CudaRunner(TilingRunner):
+class CudaRunner(Benching):
     """The GPU that CUDA_VISIBLE_DEVICES leaves to this process."""
 
     jobs_under_way = 4  # one being copied to the device, one computed, two copied back
@@ -73,8 +69,8 @@ class CudaRunner(TilingRunner):
             self._prepared, self._cublas = PreparedKernels(self.compiler), Cublas(self.compiler)
             self._composed = ComplexProducts(self.compiler, self._prepared, self._cublas, self._traits)
             self._fusing = FusedKernels(self.compiler, self._prepared, self._traits)
-            self._clock, self._telemetry = KernelClock(self.compiler), GpuTelemetry(self.device.uuid)
-            self._device_lock, self._of_thread = CancellableLock(), OfThread()
+            self._clocks, self._telemetry = ThreadClock(self.compiler), GpuTelemetry(self.device.uuid)
+            self._device_lock, self._of_thread = DeviceCores(), OfThread()
             self._page_locks = PageLocks(cupy.cuda.runtime)
             self.max_bytes_under_way = (device_bytes := cupy.cuda.runtime.memGetInfo()[1]) // 8
             self.cache: OperandCache[DeviceMatrix] = OperandCache(int(settings.device_cache_share * device_bytes))
@@ -127,7 +123,10 @@ class CudaRunner(TilingRunner):
                 also = epilogue, place, device_lock, wanted
                 yield self.tiler.libraries.computed(problem, choice, (a, b), *also)
                 return
-            yield self._compute(problem, choice, (a, b), epilogue, place, device_lock, wiped=wiped)
+            try:
+                yield self._compute(problem, choice, (a, b), epilogue, place, device_lock, wiped=wiped)
+            finally:
+                self._of_thread.staging.synchronize()
 
     def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
         return self.tiler.tiling(problem, choice, has_epilogue=has_epilogue)
@@ -150,36 +149,6 @@ class CudaRunner(TilingRunner):
     def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
         self._offered.ended(matrix_id, awaited=awaited)
 
-    @contextmanager
-    def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> Iterator[Bench]:
-        with device_faults(), self._device_alone() if alone else stream_of_its_own():
-            bench = CudaBench(self.compiler, self._cublas, self.device, problem, data)
-            try:
-                yield bench
-            finally:
-                bench.close()
-
-    def environment(self) -> dict[str, Any]:
-        with device_faults():
-            return cuda_environment(self.device)
-
-    def ceilings(self) -> Iterator[Ceiling]:
-        with device_faults(), self._device_alone():
-            yield from CoreRoofs(self.compiler, self.device).all()
-            self._free_all()
-            yield from LibraryRoofs(self.compiler, self._cublas, self.device).all()
-
-    @contextmanager
-    def _device_alone(self) -> Iterator[None]:
-        """A stream of its own, and all memory: operands kept for products are dropped first."""
-        self._free_all()
-        try:
-            with stream_of_its_own():
-                yield
-        finally:
-            self._free_all()
-            cupy.get_default_pinned_memory_pool().free_all_blocks()
-
     def _compute(
         self,
         problem: Problem,
@@ -187,7 +156,7 @@ class CudaRunner(TilingRunner):
         operands: tuple[HostOperand, ...],
         epilogue: Epilogue | None,
         place: Place | None,
-        device_lock: LockRequest,
+        device_lock: CoresRequest,
         *,
         wiped: bool = False,
     ) -> Product:
@@ -208,16 +177,22 @@ class CudaRunner(TilingRunner):
         elements = problem.batch * problem.m * problem.n + sum(prod(each.shape) for each in operands)
         if elements <= HOST_CHECK_ELEMENTS:
             device_lock.acquire()
-            times = Times(self._multiplied_ms(problem, choice, matrices, after, scales=scales), copying)
+            kernel_ms = self._multiplied_ms(problem, choice, matrices, after, device_lock.acquire, scales=scales)
+            times = Times(kernel_ms, copying)
             more = self._offered, staging, times, device_lock
             return ProductBroughtBack(problem, operands, copies, matrices[2], after, *more)
         to = place if place is not None and self._page_locks.lock(place.memory) else None
         also = self._offered, staging, self.compiler, to, device_lock
         product = ProductOnDevice(problem, operands, copies, matrices, after, *also)
         copying.wait()  # others may have the cores until the operands are there
-        device_lock.acquire()
-        kernel_ms = self._multiplied_ms(problem, choice, matrices, after, product.prepare_check, scales)
-        product.computed(Times(kernel_ms, copying))
+        device_lock.acquire_in_order()
+
+        def meanwhile() -> Any:
+            return product.follow(None if wiped else choice.kernel.accuracy[problem.dtype])
+
+        again = device_lock.acquire_in_order
+        kernel_ms = self._multiplied_ms(problem, choice, matrices, after, again, meanwhile, scales)
+        product.computed(kernel_ms, copying)
         return product
 
     def _fused(
@@ -226,7 +201,7 @@ class CudaRunner(TilingRunner):
         choice: Choice,
         addends: tuple[HostOperand, ...],
         place: Place | None,
-        device_lock: LockRequest,
+        device_lock: CoresRequest,
         *,
         wiped: bool,
     ) -> Product:
@@ -244,9 +219,10 @@ class CudaRunner(TilingRunner):
         product = ProductOnDevice(problem, operands, copies, (fused.a, fused.b, fused.sums), fused, *also)
         product.made_by = asked.as_chosen(choice)
         copying.wait()
-        device_lock.acquire()
-        kernel_ms = self._clock.kernel_ms(fused.launch, is_loaded=True, meanwhile=product.prepare_check)
-        product.computed(Times(kernel_ms, copying))
+        accuracy = None if wiped else choice.kernel.accuracy[problem.dtype]
+        before, meanwhile = device_lock.acquire_in_order, partial(product.follow, accuracy)
+        kernel_ms = self._clocks.clock.kernel_ms(fused.launch, is_loaded=True, meanwhile=meanwhile, before=before)
+        product.computed(kernel_ms, copying)
         return product
 
     def _multiplied_ms(
@@ -255,10 +231,12 @@ class CudaRunner(TilingRunner):
         choice: Choice,
         matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
         epilogue: EpilogueOnDevice | None,
-        meanwhile: Callable[[], None] | None = None,
+        before: Callable[[], None],
+        meanwhile: Meanwhile | None = None,
         scales: ScalesOnDevice | None = None,
     ) -> float:
-        """How long the device took. The product is done when this returns; `meanwhile` is called while it is not."""
+        """How long the device took. The product is done when this returns. `before` and `meanwhile` are as in
+        `KernelClock.kernel_ms`."""
         kernel, is_loaded = choice.kernel, True
         if isinstance(kernel, ComposedKernel):
             multiply = self._composed.launcher(choice, problem, matrices)
@@ -277,12 +255,15 @@ class CudaRunner(TilingRunner):
             if epilogue is not None:
                 epilogue.launch()
 
-        kernel_ms = self._clock.kernel_ms(launch, is_loaded=is_loaded, meanwhile=meanwhile)
+        def followed() -> Any:
+            if not isinstance(kernel, CudaKernel):
+                clear_padding(matrices[2])  # the padding is uninitialised, and the product may be an operand later
+            return None if meanwhile is None else meanwhile()
+
+        kernel_ms = self._clocks.clock.kernel_ms(launch, is_loaded=is_loaded, meanwhile=followed, before=before)
         if self._composed.is_spoilt(kernel, matrices[2]):
             multiply = self._composed.launcher(choice, problem, matrices)
-            kernel_ms += self._clock.kernel_ms(launch, is_loaded=False)
-        if not isinstance(kernel, CudaKernel):
-            clear_padding(matrices[2])  # the padding is uninitialised, and the product may be an operand later
+            kernel_ms += self._clocks.clock.kernel_ms(launch, is_loaded=False, meanwhile=followed, before=before)
         return kernel_ms
 
     def _admit(
@@ -292,8 +273,3 @@ class CudaRunner(TilingRunner):
         of_kernel = self.kernel_bytes(choice, problem)
         need = partial(bytes_needed, problem, operands, self.cache, epilogue, of_kernel)
         admit(choice.kernel.name, need, self._free_all)
-
-    def _free_all(self) -> None:
-        self.cache.clear()
-        self._offered.clear()
-        cupy.get_default_memory_pool().free_all_blocks()

@@ -52,8 +52,8 @@ class CancellableLock:
     """For any threads."""
 
     def __init__(self) -> None:
-        self._lock = RLock()  # the thread that holds it may compute another product at the same time
+        self.lock = RLock()  # the thread that holds it may compute another product at the same time
 
     def request(self, wanted: Callable[[], None] = go_on) -> LockRequest:
         """Not acquired yet."""
-        return LockRequest(self._lock, wanted)
+        return LockRequest(self.lock, wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -95,8 +96,10 @@ class PlayedKernels:
 class PlayedClock:
     """In place of `KernelClock`."""
 
-    def kernel_ms(self, launch: Any, *, is_loaded: bool, meanwhile: Any = None) -> float:
+    def kernel_ms(self, launch: Any, *, is_loaded: bool, meanwhile: Any, before: Any) -> float:
+        before()
         launch()
+        meanwhile()
         return 1.0
 
 
@@ -106,10 +109,10 @@ def by_library(runner: Any, compiler: Any, problem: Problem, matrices: Any, call
     from worker.cuda.runner import CudaRunner
 
     library: Any = SpoilingLibrary(calls)
-    runner._cublas, runner._clock = library, PlayedClock()
+    runner._cublas, runner._clocks = library, SimpleNamespace(clock=PlayedClock())
     runner._composed = ComplexProducts(compiler, library, library, lambda: ARCHITECTURES["sm_90"].traits)
     choice = Choice(BY_NAME["cublas"], {}, "It was asked for.")
-    return CudaRunner._multiplied_ms(runner, problem, choice, matrices, None)
+    return CudaRunner._multiplied_ms(runner, problem, choice, matrices, None, lambda: None)
 
 
 def find_not_finite(part: str, arguments: Any) -> None:

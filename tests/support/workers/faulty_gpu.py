@@ -32,7 +32,6 @@ from tests.support.workers.gpu_faults import (
 )
 from tests.support.workers.simulated import H200
 from worker.cpu.blas import multiply
-from worker.device.cancellable_lock import CancellableLock
 from worker.device.runner import Runner
 from worker.process import start, tasks
 
@@ -128,6 +127,7 @@ class Untiled:
 def _runner(runtime: Any) -> Runner:
     from tests.support.played.driver import Compiler
     from worker.cuda import runner as cuda_runner
+    from worker.cuda.device.cores import DeviceCores
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
     from worker.cuda.streams import OfThread
@@ -141,7 +141,7 @@ def _runner(runtime: Any) -> Runner:
             self.device = H200
             self.max_bytes_under_way = 1 << 30
             self.compiler, self._of_thread = Compiler(), OfThread()  # type: ignore[assignment]  # as one
-            self._device_lock, self._page_locks = CancellableLock(), PageLocks(runtime)
+            self._device_lock, self._page_locks = DeviceCores(), PageLocks(runtime)
             self.cache = OperandCache(1 << 30)
             self._offered, self._fusing = OfferedProducts(self.cache), MagicMock(find=lambda *_: None)
 

@@ -31,7 +31,6 @@ from tests.support.played.driver import Compiler, calls, faults, install
 from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
 from worker.check.views.as_real import real_view
 from worker.cpu.blas import multiply
-from worker.device.cancellable_lock import CancellableLock
 from worker.device.operands import StoredOperand
 from worker.device.runner import Epilogue
 
@@ -126,7 +125,9 @@ class Way:
         store, shape = self._bench.store, problem.product_shape
         dtype = problem.product_dtype if epilogue is None else epilogue.output_of(problem)
         with store.place(dtype, shape) as place:
-            device_lock = CancellableLock().request()
+            from worker.cuda.device.cores import DeviceCores
+
+            device_lock = DeviceCores().request()
             product = self._runner._compute(problem, None, (a, b), epilogue, place, device_lock)
             if product.wrong_elements():
                 raise VerificationFailed
@@ -160,7 +161,6 @@ class Way:
 
 def main() -> None:
     runtime = install()
-    from worker.cuda import product
     from worker.cuda.check import read_back
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
@@ -199,7 +199,7 @@ def main() -> None:
     way = Way(make_bench("slots", url, prefix, Path(directory)), PlayedRunner())
     for line in sys.stdin:
         case = json.loads(line)
-        product.DIGESTED_HERE_BYTES = 1 << 20 if case.get("here") else 0  # what is large is smaller here
+        read_back.DIGESTED_HERE_BYTES = 1 << 20 if case.get("here") else 0  # what is large is smaller here
         faults.update(dict.fromkeys(case.get("faults", ()), True))
         try:
             problem = Problem(**case["problem"])

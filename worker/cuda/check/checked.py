@@ -5,22 +5,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from secrets import randbits
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.model.numerics import DTypeName
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from worker.check.elementwise import Operands
 from worker.check.host_matrix import OperandMatrix
 from worker.check.rounding import Rounding
 from worker.check.row_errors import AllWithin, RowErrors, row_errors
-from worker.check.verify import group_width
+from worker.check.verify import delivered_rounding, group_width, wraps
 from worker.cuda.check.direct import direct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.check.product_digests import ProductDigests
 from worker.cuda.check.sketch import NO_DIGESTS, Asked, Fused, SketchOnDevice
 from worker.cuda.check.sketch_plan import is_long
 from worker.cuda.compile import Compiler
+
+
+class _Launched(NamedTuple):
+    """A sketch of all columns that is on the stream already. `asked` is without its seed."""
+
+    sketch: SketchOnDevice
+    asked: Asked
 
 
 class DeviceProduct:
@@ -43,6 +52,7 @@ class DeviceProduct:
         self._host = host
         self._digests, self._fused, self._sketched = digests, fused, sketched
         self._prepared: SketchOnDevice | None = None
+        self._ahead: _Launched | None = None
 
     def prepare(self) -> None:
         """Prepares the check as far as possible before the product is computed."""
@@ -52,6 +62,22 @@ class DeviceProduct:
         is_integer = c.dtype == "int32"
         if prod(c.shape) and k and (is_integer or self._is_long(k)):
             self._prepared = self._sketch(c.shape[2] if is_integer else group_width(k), None)
+
+    def launch_ahead(self, problem: Problem, accuracy: AccuracyName) -> Any:
+        """Puts the sketch that the check of `problem` will ask for on the current stream, behind the product's kernel,
+        which knows nothing of the seed: it is drawn now. Returns the event that the sketch ends with, or None where
+        nothing was prepared."""
+        sketch, self._prepared = self._prepared, None
+        if sketch is None:
+            return None
+        real = problem.as_real
+        if real.product_dtype == "int32":
+            asked = Asked(wraps=wraps(real))
+        else:
+            asked = _asked_of(delivered_rounding(real, accuracy, self.after))
+        self._launch(sketch, asked._replace(seed=randbits(128)))
+        self._ahead = _Launched(sketch, asked)
+        return sketch.done
 
     @property
     def after(self) -> tuple[float, DTypeName] | None:
@@ -74,10 +100,7 @@ class DeviceProduct:
     def sketched(
         self, rounding: Rounding, *, width: int, excluded: Array | None, rng: np.random.Generator
     ) -> RowErrors | AllWithin:
-        sketch = self._sketch(width, excluded)
-        factors = rounding.tolerance_factors
-        floor, fused = rounding.floor**2, rounding.fused_factors
-        self._launch(sketch, Asked(_seed(rng), floor, rounding.normwise, tolerance=factors, fused=fused))
+        sketch = self._launched(_asked_of(rounding), width, excluded, rng)
         # Where errors are in proportion to the largest rows, the device knows no row's tolerance.
         if not rounding.normwise and (worst := sketch.worst()) <= 1.0:
             return AllWithin(worst)
@@ -85,11 +108,19 @@ class DeviceProduct:
 
     def wrong_rows(self, *, wraps: bool, rng: np.random.Generator) -> Array:
         batch, m, n = self._matrices[2].shape
-        sketch = self._sketch(n, None)
-        self._launch(sketch, Asked(_seed(rng), wraps=wraps))
+        sketch = self._launched(Asked(wraps=wraps), n, None, rng)
         if sketch.worst() == 0.0:
             return np.zeros((batch, m), np.bool_)
         return sketch.arrays()["bad_rows"].view(np.bool_).copy()
+
+    def _launched(self, asked: Asked, width: int, excluded: Array | None, rng: np.random.Generator) -> SketchOnDevice:
+        """The one that was launched ahead, where it is what is asked for now, and only once."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead.asked == asked and excluded is None:
+            return ahead.sketch
+        sketch = self._sketch(width, excluded)
+        self._launch(sketch, asked._replace(seed=_seed(rng)))
+        return sketch
 
     def _sketch(self, width: int, excluded: Array | None) -> SketchOnDevice:
         """The prepared one, unless digests have been taken otherwise since."""
@@ -109,6 +140,12 @@ class DeviceProduct:
     def _begin_digests(self) -> None:
         if self._digests is not None:
             self._digests.begin()
+
+
+def _asked_of(rounding: Rounding) -> Asked:
+    """What a sketch is asked for floats that round so, without a seed."""
+    factors, fused = rounding.tolerance_factors, rounding.fused_factors
+    return Asked(floor2=rounding.floor**2, common=rounding.normwise, tolerance=factors, fused=fused)
 
 
 def _seed(rng: np.random.Generator) -> int:

@@ -32,6 +32,11 @@ class PendingDigests:
     _places: Sequence[Place]
     _results: DeviceResults
 
+    @property
+    def done(self) -> Any:
+        """The event after the copy."""
+        return self._results.done
+
     def start(self) -> None:
         self._results.start()
 

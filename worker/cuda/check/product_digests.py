@@ -22,13 +22,23 @@ class ProductDigests:
     ) -> None:
         self._compiler, self._matrices, self._staging = compiler, matrices, staging
         self._left = left
+        self._others = [i for i in range(len(matrices)) if i >= len(left) or not left[i]]
         self._begun: set[int] = set()
         self._pending: list[tuple[list[int], PendingDigests]] = []
         self._known: dict[int, int] = {}
 
+    def restart(self) -> None:
+        """The product is computed once more."""
+        self._begun, self._pending, self._known = set(), [], {}
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether `begin_others` copies small matrices, and so waits for the device."""
+        return any(stored_bytes(self._matrices[i].layout) < MIN_DIGESTED_BYTES for i in self._others)
+
     def begin_others(self) -> None:
         """Starts the digests that no sketch can compute. Small matrices are copied to the host."""
-        self._begin([i for i in range(len(self._matrices)) if i >= len(self._left) or not self._left[i]])
+        self._begin(self._others)
 
     def begin(self) -> None:
         """Starts all remaining digests."""

@@ -9,14 +9,17 @@ from typing import Any
 
 import cupy
 
-from jobs.matrices.digest import PART, part_begin, part_of
+from jobs.matrices.digest import PART, as_bytes, part_begin, part_count, part_digests, part_of
+from jobs.matrices.interface import Place
 from worker.cuda.check.digest import PendingDigests, launch_digests
+from worker.cuda.check.digest_plan import stored_bytes
 from worker.cuda.compile import Compiler
-from worker.cuda.memory import DeviceMatrix
+from worker.cuda.memory import DeviceMatrix, StopWatch, download
 from worker.cuda.pitch import layout
 
 # Of 16 KiB: digested at a time. Each time, the digests may have to wait for another product's kernel to end.
 PARTS = 1 << 15
+DIGESTED_HERE_BYTES = 1 << 20  # of a product: the CPU digests it in less time than it takes to ask the device to
 
 
 def read_back_bytes(size: int) -> int:
@@ -62,3 +65,28 @@ class ReadBack:
         line = layout("int8", (1, end - self._digested), in_groups=False, dense=True)
         self._pending.append(launch_digests(self._compiler, [DeviceMatrix(line, self._memory)]))
         self._digested = end
+
+
+class CopyBack:
+    """The copy of a product on the device to its place in the store, which begins with this, and the digests of what
+    lies there then. Both use the current stream and `second_stream`, which must be done before the place is given back.
+    """
+
+    def __init__(
+        self, compiler: Compiler, matrix: DeviceMatrix, place: Place, watch: StopWatch, second_stream: Any
+    ) -> None:
+        address, size = place.memory.address, stored_bytes(matrix.layout)
+        self._place, self._size, self._watch = place, size, watch
+        self._read_back: ReadBack | None = None
+        if size > DIGESTED_HERE_BYTES:
+            self._read_back = ReadBack(compiler, address, size, second_stream)
+            download(matrix, address, watch, self._read_back.arrives)
+        else:
+            download(matrix, address, watch)
+
+    def parts(self) -> bytes:
+        """As `ReadBack.parts`. Waits for the copy."""
+        if self._read_back is not None:
+            return self._read_back.parts()
+        self._watch.wait()
+        return part_digests(as_bytes(self._place.elements), part_count(self._size))

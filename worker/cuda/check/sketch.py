@@ -43,7 +43,7 @@ Matrices = tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]  # A, B and C
 class Asked(NamedTuple):
     """The parameters of a sketch, besides its matrices. `seed` has 128 random bits."""
 
-    seed: int
+    seed: int = 0
     floor2: float = 0.0
     common: bool = False  # columns of B are scaled alike, by the largest; not for float64
     wraps: bool = False  # integers: sums may pass 32 bits, so projections are compared modulo 2³²
@@ -127,6 +127,11 @@ class SketchOnDevice:
         self._worst.start()
         if self.digests is not None:
             self.digests.start()
+
+    @property
+    def done(self) -> Any:
+        """The event after the last of what was launched."""
+        return (self.digests or self._worst).done
 
     def worst(self) -> float:
         """The largest ratio of a row's difference to its tolerance, infinite if anything is not finite; of integers,
