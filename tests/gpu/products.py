@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from jobs.models import Measured, Verification
 from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel
-from kernels.model.numerics import Problem
+from kernels.model.numerics import AccuracyName, Problem
 from kernels.selection.candidates import Choice
 from kernels.selection.choose import choose
 from worker.check.verify import check
@@ -23,6 +23,7 @@ from worker.device.operands import HostOperand
 from worker.device.runner import gathered
 
 if TYPE_CHECKING:
+    from worker.cuda.product import ProductOnDevice
     from worker.cuda.runner import CudaRunner
 
 
@@ -65,6 +66,19 @@ def multiply(
         measured = product.measured
     c = np.frombuffer(given, STORAGE_DTYPES[problem.product_dtype]).reshape(problem.product_shape)
     return c, verification, measured
+
+
+def before_check(monkeypatch: pytest.MonkeyPatch, damage: Callable[[ProductOnDevice], None]) -> None:
+    """Calls `damage` between a product's kernel and what follows it on the stream."""
+    from worker.cuda.product import ProductOnDevice
+
+    follow = ProductOnDevice.follow
+
+    def followed(self: ProductOnDevice, accuracy: AccuracyName | None) -> Any:
+        damage(self)
+        return follow(self, accuracy)
+
+    monkeypatch.setattr(ProductOnDevice, "follow", followed)
 
 
 def compile_all(runner: CudaRunner, wanted: Iterable[tuple[str, TileConfig, Problem]]) -> None:

@@ -75,8 +75,8 @@ class Steps:
         return created
 
     def of(self, run: Callable[[], Any]) -> dict[str, float]:
-        """Milliseconds. `check`: from the product on the device to its verdict; `store`: from there to the end, without
-        the copy from the device, which is in it but for small products: those come back before their check."""
+        """Milliseconds. `check`: from the product, and the sketch that is launched behind it, to the verdict; `store`:
+        from there to the end, without the copy from the device, which begins before."""
         self.open_s = 0.0
         measured = run().outcome.measured
         ended_at = time.perf_counter()
@@ -86,7 +86,7 @@ class Steps:
             "kernel_ms": measured.kernel_ms,
             "check_ms": 1e3 * (self._create_at - self._ready_at),
             "d2h_ms": measured.d2h_ms,
-            "store_ms": 1e3 * (ended_at - self._create_at) - measured.d2h_ms,
+            "store_ms": max(0.0, 1e3 * (ended_at - self._create_at) - measured.d2h_ms),
         }
 
 

@@ -10,7 +10,7 @@ import pytest
 from jobs.errors import OperandDamaged
 from jobs.matrices.digest import digest_of
 from kernels.model.numerics import OWN_ACCURACY, DTypeName, Problem
-from tests.gpu.products import choice
+from tests.gpu.products import before_check, choice
 from tests.gpu.test_damage import flip_on_device, sent
 from tests.gpu.test_device_sketch import all_on_device, expected_digests, random_seed
 from tests.support.kernels.products import operands
@@ -21,10 +21,21 @@ from worker.cpu import blas as cpu_blas
 from worker.device.runner import gathered
 
 if TYPE_CHECKING:
+    from worker.cuda.check.matrix import MatrixOnDevice
+    from worker.cuda.check.sketch import Asked
+    from worker.cuda.product import ProductOnDevice
     from worker.cuda.runner import CudaRunner
 
 IN_BLOCKS = Problem(700, 768, 1024, "float32")  # rows of whole blocks: digested as they are projected
 ROW_MAJOR: tuple[DTypeName, ...] = ("float32", "float64", "bfloat16", "float16")
+
+
+def lying(product: ProductOnDevice) -> tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]:
+    """A, B and the product on the device."""
+    from worker.cuda.check.checked import DeviceProduct
+
+    assert isinstance(check := product.matrices, DeviceProduct)
+    return check._matrices
 
 
 @pytest.mark.parametrize("dtype", OWN_ACCURACY)
@@ -92,13 +103,58 @@ def test_a_product_of_whole_blocks_that_changes_after_its_check_has_another_dige
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_damaged_copy_is_found_by_what_its_check_reads(
-    runner: CudaRunner, which: int, rng: np.random.Generator
+    runner: CudaRunner, which: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The product is right; its copy of an operand is dropped all the same."""
+
+    def flip(product: ProductOnDevice) -> None:
+        flip_on_device(lying(product)[which].matrix, 1000)  # of the lowest byte: far below the tolerance
+
+    before_check(monkeypatch, flip)
     a, b = operands(IN_BLOCKS, rng)
     with runner.compute(IN_BLOCKS, choice(runner, "naive", IN_BLOCKS), *sent(a, b)) as product:
-        copy = product.matrices._matrices[which].matrix  # type: ignore[union-attr]  # it lies on the device
-        flip_on_device(copy, 1000)  # of the lowest byte: far below the tolerance
         assert check(IN_BLOCKS, "fp32", product.matrices, rng).passed
         with pytest.raises(OperandDamaged):
             product.verify_operands()
+
+
+@pytest.mark.parametrize("dtype", OWN_ACCURACY)
+@pytest.mark.parametrize("where", ["element", "row", "operand"])
+def test_damage_between_the_kernel_and_its_check_is_found(
+    runner: CudaRunner, dtype: DTypeName, where: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check is on the stream already when the product is handed out, and it is launched once."""
+    from worker.cuda.check.sketch import SketchOnDevice
+
+    launched: list[object] = []
+    launch = SketchOnDevice.launch
+
+    def counted(self: SketchOnDevice, asked: Asked) -> None:
+        launched.append(asked)
+        launch(self, asked)
+
+    def damage(product: ProductOnDevice) -> None:
+        a, _, c = lying(product)
+        if where == "operand":
+            flip_on_device(a.matrix, 1000)
+        else:
+            row_bytes, itemsize = c.matrix.layout.row_bytes, c.matrix.layout.itemsize
+            start = c.matrix.memory + 7 * c.matrix.layout.pitch_bytes
+            start.memset_async(0x45, row_bytes if where == "row" else itemsize)
+
+    monkeypatch.setattr(SketchOnDevice, "launch", counted)
+    problem = Problem(700, 768, 1024, dtype)
+    a, b = operands(problem, rng)
+    naive = choice(runner, "naive", problem)
+    with runner.compute(problem, naive, *sent(a, b)) as product:
+        assert check(problem, OWN_ACCURACY[dtype], product.matrices, rng).passed
+        product.verify_operands()
+    assert len(launched) == 1
+    before_check(monkeypatch, damage)
+    with runner.compute(problem, naive, *sent(a, b)) as product:
+        passed = check(problem, OWN_ACCURACY[dtype], product.matrices, rng).passed
+        if where != "operand":
+            assert not passed
+        else:
+            with pytest.raises(OperandDamaged):
+                product.verify_operands()

@@ -118,7 +118,9 @@ def test_slots_are_registered_once_and_operands_opened_once(
     assert len(seen) == 1  # one slot, for ten products
 
 
+@pytest.mark.parametrize("problem", [LARGE, Problem(700, 768, 1024, "float32")], ids=["after its check", "behind it"])
 def test_a_product_that_is_damaged_on_its_way_is_noticed(
+    problem: Problem,
     runner: CudaRunner,
     registered: set[int],
     bench: StoreBench,
@@ -127,7 +129,7 @@ def test_a_product_that_is_damaged_on_its_way_is_noticed(
 ) -> None:
     import cupy
 
-    from worker.cuda import product as cuda_product
+    from worker.cuda.check import read_back
     from worker.cuda.memory import download
 
     places: list[Array] = []
@@ -140,19 +142,19 @@ def test_a_product_that_is_damaged_on_its_way_is_noticed(
 
         download(matrix, address, watch, changed)
 
-    monkeypatch.setattr(cuda_product, "download", damaged)
-    a, b = (stored(bench, bench.put(each)) for each in operands(LARGE, rng))
-    naive = choice(runner, "naive", LARGE)
-    with (
-        bench.store.place("float32", LARGE.product_shape) as place,
-        runner.compute(LARGE, naive, a, b, place) as product,
-    ):
+    monkeypatch.setattr(read_back, "download", damaged)
+    a, b = (stored(bench, bench.put(each)) for each in operands(problem, rng))
+    naive = choice(runner, "naive", problem)
+    with bench.store.place("float32", problem.product_shape) as place:
         assert place is not None
         places.append(place.elements)
         name = fresh_name()
-        with bench.store.create(
-            "float32", LARGE.product_shape, owner="ada", ttl_s=60, name=name, place=place
-        ) as writer:
+        with (
+            runner.compute(problem, naive, a, b, place) as product,
+            bench.store.create(
+                "float32", problem.product_shape, owner="ada", ttl_s=60, name=name, place=place
+            ) as writer,
+        ):
             product.store(writer)
             assert writer.digest != product.digest
 

@@ -1,0 +1,141 @@
+"""What is launched ahead of a product's check, and who has the device's cores, without a GPU.
+
+`python -m tests.support.played.ahead` prints what happened as JSON. CuPy is replaced, so this is for a process of its
+own.
+"""
+
+from __future__ import annotations
+
+import json
+from threading import Thread
+from typing import Any, ClassVar
+from unittest.mock import MagicMock
+
+import numpy as np
+
+from kernels.model.numerics import Problem
+from tests.support.played.driver import install
+from worker.check.rounding import rounding_of
+from worker.check.verify import group_width
+
+PROBLEM = Problem(700, 768, 1024, "float32")
+
+
+def cores() -> list[str]:
+    """Two threads, one after the other: the second is told to wait on its stream, and does not wait itself."""
+    import cupy
+
+    from worker.cuda.device.cores import DeviceCores
+
+    happened: list[str] = []
+    names = iter(["first", "second", "third"])
+
+    def stream() -> Any:
+        name = next(names)
+        event = MagicMock(synchronize=lambda: happened.append(f"the host waits for {name}"))
+        event.name = name
+        made = MagicMock(record=lambda: event)
+        made.wait_event = lambda until: happened.append(f"{name} waits on its stream for {until.name}")
+        return made
+
+    def work(device: DeviceCores, *, idle: bool) -> None:
+        cupy.cuda.get_current_stream.return_value = stream()
+        with device.request() as request:
+            (request.acquire if idle else request.acquire_in_order)()
+            if not idle:
+                request.acquire_in_order()
+            request.release()
+            happened.append("given up")
+
+    device = DeviceCores()
+    for idle in (False, False, True):
+        thread = Thread(target=work, args=(device,), kwargs={"idle": idle})
+        thread.start()
+        thread.join()
+    return happened
+
+
+def failing_cores() -> bool:
+    """Whether others may go on after a fault of the device in the moment of giving up."""
+    import cupy
+
+    from worker.cuda.device.cores import DeviceCores
+
+    device = DeviceCores()
+    cupy.cuda.get_current_stream.return_value = MagicMock(record=MagicMock(side_effect=ValueError))
+    try:
+        with device.request() as request:
+            request.acquire_in_order()
+    except ValueError:
+        pass
+    free: list[bool] = []
+    thread = Thread(target=lambda: free.append(device.lock.acquire(blocking=False)))
+    thread.start()
+    thread.join()
+    return free[0]
+
+
+class Sketch:
+    """In the place of `SketchOnDevice`."""
+
+    made: ClassVar[list[Sketch]] = []
+    digests = None
+
+    def __init__(self, _: Any, matrices: Any, width: int, digested: Any = None, excluded: Any = None, *__: Any) -> None:
+        self.digested, self.width, self.excluded, self.seeds = digested, width, excluded is not None, list[int]()
+        self.done = "done"
+        self.made.append(self)
+
+    def launch(self, asked: Any) -> None:
+        self.seeds.append(asked.seed)
+
+    def worst(self) -> float:
+        return 0.5
+
+
+def sketches() -> dict[str, Any]:
+    """How many are launched for a check, by what is asked for."""
+    from worker.cuda.check import checked
+
+    setattr(checked, "SketchOnDevice", Sketch)  # noqa: B010  # a name that it has imported
+    rng, rounding = np.random.default_rng(1), rounding_of(PROBLEM, "fp32")
+    width = group_width(PROBLEM.k)
+
+    def launched(ask: Any, accuracy: Any = "fp32", problem: Problem = PROBLEM, *, ahead: bool = True) -> list[int]:
+        Sketch.made.clear()
+        shapes = (1, problem.m, problem.k), (1, problem.k, problem.n), (1, problem.m, problem.n)
+        three: Any = tuple(MagicMock(shape=shape, dtype=problem.product_dtype) for shape in shapes)
+        product = checked.DeviceProduct(MagicMock(), three, MagicMock())
+        product.prepare()
+        if ahead:
+            assert product.launch_ahead(problem, accuracy) == "done"
+            assert product.launch_ahead(problem, accuracy) is None, "nothing is prepared any more"
+        ask(product)
+        seeds = [seed for each in Sketch.made for seed in each.seeds]
+        assert len(set(seeds)) == len(seeds) and all(seeds), "each has a seed of its own"
+        return [len(each.seeds) for each in Sketch.made]
+
+    def sketched(product: Any, excluded: Any = None) -> Any:
+        return product.sketched(rounding, width=width, excluded=excluded, rng=rng)
+
+    def twice(product: Any) -> None:
+        sketched(product)
+        sketched(product)
+
+    mask = np.zeros((1, PROBLEM.n), np.bool_)
+    return {
+        "as asked for": launched(sketched),
+        "not ahead": launched(sketched, ahead=False),
+        "asked for twice": launched(twice),
+        "columns left out": launched(lambda product: sketched(product, mask)),
+        "of another class": launched(sketched, accuracy="tf32"),
+    }
+
+
+def main() -> None:
+    install()
+    print(json.dumps({"cores": cores(), "free after a fault": failing_cores(), "sketches": sketches()}))
+
+
+if __name__ == "__main__":
+    main()
