@@ -34,8 +34,8 @@ def lying(product: ProductOnDevice) -> tuple[MatrixOnDevice, MatrixOnDevice, Mat
     """A, B and the product on the device."""
     from worker.cuda.check.checked import DeviceProduct
 
-    assert isinstance(check := product.matrices, DeviceProduct)
-    return check._matrices
+    assert isinstance(product.matrices, DeviceProduct)
+    return product.matrices._matrices
 
 
 @pytest.mark.parametrize("dtype", OWN_ACCURACY)

@@ -50,7 +50,7 @@ class KernelClock:
         before()
         return self._held_ms(launch, meanwhile)
 
-    def _held_ms(self, launch: Callable[[], None], meanwhile: Meanwhile | None) -> float:
+    def _held_ms(self, launch: Callable[[], None], meanwhile: Meanwhile | None = None) -> float:
         self._gate.close()
         try:
             self._start.record()
@@ -60,13 +60,13 @@ class KernelClock:
             self._gate.open()
         return self._ended_ms(meanwhile)
 
-    def _elapsed_ms(self, launch: Callable[[], None], meanwhile: Meanwhile | None) -> float:
+    def _elapsed_ms(self, launch: Callable[[], None], meanwhile: Meanwhile | None = None) -> float:
         self._start.record()
         launch()
         self._end.record()
         return self._ended_ms(meanwhile)
 
-    def _ended_ms(self, meanwhile: Meanwhile | None) -> float:
+    def _ended_ms(self, meanwhile: Meanwhile | None = None) -> float:
         later = None if meanwhile is None else meanwhile()
         with LongWait():
             (later or self._end).synchronize()
