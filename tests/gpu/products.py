@@ -74,9 +74,9 @@ def before_check(monkeypatch: pytest.MonkeyPatch, damage: Callable[[ProductOnDev
 
     follow = ProductOnDevice.follow
 
-    def followed(self: ProductOnDevice, accuracy: AccuracyName | None) -> Any:
+    def followed(self: ProductOnDevice, asked: Problem, accuracy: AccuracyName | None) -> Any:
         damage(self)
-        return follow(self, accuracy)
+        return follow(self, asked, accuracy)
 
     monkeypatch.setattr(ProductOnDevice, "follow", followed)
 

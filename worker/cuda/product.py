@@ -110,7 +110,7 @@ class ProductOnDevice(CudaProduct):
         delivered = matrices[2] if after is None else after.d
         super().__init__(problem, operands, copies, delivered, offered, device_lock)
         self._after, self._staging, self._compiler, self._place = after, staging, compiler, place
-        self._problem, self._back = problem, StopWatch()
+        self._back = StopWatch()
         self._copy: CopyBack | None = None
         host_a: HostMatrix = _OperandOnHost(operands[0], problem.dtype, transposed=problem.transpose_a)
         host_b: HostMatrix = _OperandOnHost(operands[1], problem.dtype, transposed=problem.transpose_b)
@@ -152,10 +152,10 @@ class ProductOnDevice(CudaProduct):
         self._digests = ProductDigests(self._compiler, matrices, self._staging, NO_DIGESTS)
         self.matrices = self._check = grouped_on_device(self._compiler, problem, hosts, matrices)
 
-    def follow(self, accuracy: AccuracyName | None) -> Any:
+    def follow(self, asked: Problem, accuracy: AccuracyName | None) -> Any:
         """Puts what comes after the product behind it on the current stream, as far as possible, and gives up the cores
-        if all that needs them is there: the sketch for the check, in the class `accuracy` unless there is to be none,
-        and the copy back. The copy goes where no one looks before the check has passed. Returns the event that the
+        if all that needs them is there: the sketch for the check of `asked`, in the class `accuracy` unless there is
+        to be none, and the copy back. The copy goes where no one looks before the check has passed. Returns the event that the
         sketch ends with, or None. Called again if the product is launched again."""
         self._digests.restart()
         if self._real is not None:
@@ -166,7 +166,7 @@ class ProductOnDevice(CudaProduct):
         if accuracy is None or self._digests.may_wait or not isinstance(self._check, DeviceProduct):
             return None
         self._digests.begin_others()
-        sketched = self._check.launch_ahead(self._problem, accuracy)
+        sketched = self._check.launch_ahead(asked, accuracy)
         if sketched is not None:
             self.device_lock.release()
             if self._place is not None:

@@ -165,7 +165,7 @@ class CudaRunner(Benching):
         self._offered.next_product(operands)
         self._admit(problem, choice, operands, epilogue)
         if (asked := self._fusing.find(problem, choice, operands, epilogue)) is not None:
-            return self._fused(asked, choice, operands[2:], place, device_lock, wiped=wiped)
+            return self._fused(asked, problem, choice, operands[2:], place, device_lock, wiped=wiped)
         copying = StopWatch()
         on_device = operands_on_device(self.cache, self._page_locks, operand_types(problem), operands, copying)
         matrices = on_device[0], on_device[1], allocate(product_layout(problem))
@@ -188,7 +188,7 @@ class CudaRunner(Benching):
         device_lock.acquire_in_order()
 
         def meanwhile() -> Any:
-            return product.follow(None if wiped else choice.kernel.accuracy[problem.dtype])
+            return product.follow(problem, None if wiped else choice.kernel.accuracy[problem.dtype])
 
         again = device_lock.acquire_in_order
         kernel_ms = self._multiplied_ms(problem, choice, matrices, after, again, meanwhile, scales)
@@ -198,6 +198,7 @@ class CudaRunner(Benching):
     def _fused(
         self,
         asked: Fusable,
+        requested: Problem,
         choice: Choice,
         addends: tuple[HostOperand, ...],
         place: Place | None,
@@ -219,8 +220,8 @@ class CudaRunner(Benching):
         product = ProductOnDevice(problem, operands, copies, (fused.a, fused.b, fused.sums), fused, *also)
         product.made_by = asked.as_chosen(choice)
         copying.wait()
-        accuracy = None if wiped else choice.kernel.accuracy[problem.dtype]
-        before, meanwhile = device_lock.acquire_in_order, partial(product.follow, accuracy)
+        accuracy = None if wiped else choice.kernel.accuracy[requested.dtype]
+        before, meanwhile = device_lock.acquire_in_order, partial(product.follow, requested, accuracy)
         kernel_ms = self._clocks.clock.kernel_ms(fused.launch, is_loaded=True, meanwhile=meanwhile, before=before)
         product.computed(kernel_ms, copying)
         return product
