@@ -14,7 +14,7 @@ from jobs.models import Measured, Verification
 from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel
-from kernels.model.numerics import AccuracyName, Problem
+from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice
 from kernels.selection.choose import choose
 from worker.check.verify import check
@@ -23,7 +23,7 @@ from worker.device.operands import HostOperand
 from worker.device.runner import gathered
 
 if TYPE_CHECKING:
-    from worker.cuda.product import ProductOnDevice
+    from worker.cuda.product import CheckAsked, ProductOnDevice
     from worker.cuda.runner import CudaRunner
 
 
@@ -74,9 +74,9 @@ def before_check(monkeypatch: pytest.MonkeyPatch, damage: Callable[[ProductOnDev
 
     follow = ProductOnDevice.follow
 
-    def followed(self: ProductOnDevice, asked: Problem, accuracy: AccuracyName | None) -> Any:
+    def followed(self: ProductOnDevice, asked: CheckAsked | None) -> Any:
         damage(self)
-        return follow(self, asked, accuracy)
+        return follow(self, asked)
 
     monkeypatch.setattr(ProductOnDevice, "follow", followed)
 

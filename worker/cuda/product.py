@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jobs.errors import OperandDamaged
 from jobs.formats.elements import Array
@@ -85,6 +85,13 @@ class CudaProduct(Product):
         return self._times.measured()
 
 
+class CheckAsked(NamedTuple):
+    """What a product is going to be checked as."""
+
+    problem: Problem
+    accuracy: AccuracyName
+
+
 class ProductOnDevice(CudaProduct):
     """A product checked on the device and copied back piece by piece, so that this process never holds all of it. It is
     created before the device multiplies; `follow` is called while it does, and `computed` afterwards.
@@ -152,21 +159,21 @@ class ProductOnDevice(CudaProduct):
         self._digests = ProductDigests(self._compiler, matrices, self._staging, NO_DIGESTS)
         self.matrices = self._check = grouped_on_device(self._compiler, problem, hosts, matrices)
 
-    def follow(self, asked: Problem, accuracy: AccuracyName | None) -> Any:
+    def follow(self, asked: CheckAsked | None) -> Any:
         """Puts what comes after the product behind it on the current stream, as far as possible, and gives up the cores
-        if all that needs them is there: the sketch for the check of `asked`, in the class `accuracy` unless there is
-        to be none, and the copy back. The copy goes where no one looks before the check has passed. Returns the event that the
-        sketch ends with, or None. Called again if the product is launched again."""
+        if all that needs them is there: the sketch for the check, unless there is to be none, and the copy back. The
+        copy goes where no one looks before the check has passed. Returns the event that the sketch ends with, or None.
+        Called again if the product is launched again."""
         self._digests.restart()
         if self._real is not None:
             self._real.arrange()
         for each in self._scaled:
             each.make()
         self._check.prepare()
-        if accuracy is None or self._digests.may_wait or not isinstance(self._check, DeviceProduct):
+        if asked is None or self._digests.may_wait or not isinstance(self._check, DeviceProduct):
             return None
         self._digests.begin_others()
-        sketched = self._check.launch_ahead(asked, accuracy)
+        sketched = self._check.launch_ahead(asked.problem, asked.accuracy)
         if sketched is not None:
             self.device_lock.release()
             if self._place is not None:

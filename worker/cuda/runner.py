@@ -39,7 +39,7 @@ from worker.cuda.memory import DeviceMatrix, StopWatch, allocate, clear_padding
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
-from worker.cuda.product import ProductOnDevice, Times, operands_on_device
+from worker.cuda.product import CheckAsked, ProductOnDevice, Times, operands_on_device
 from worker.cuda.programs import programs_of_choice
 from worker.cuda.scaled.on_device import ScalesOnDevice, scales_on_device
 from worker.cuda.small_product import ProductBroughtBack
@@ -160,12 +160,13 @@ class CudaRunner(Benching):
         *,
         wiped: bool = False,
     ) -> Product:
+        checked = None if wiped else CheckAsked(problem, choice.kernel.accuracy[problem.dtype])
         if epilogue is not None:
             operands = (*operands, *epilogue.operands)
         self._offered.next_product(operands)
         self._admit(problem, choice, operands, epilogue)
         if (asked := self._fusing.find(problem, choice, operands, epilogue)) is not None:
-            return self._fused(asked, problem, choice, operands[2:], place, device_lock, wiped=wiped)
+            return self._fused(asked, choice, operands[2:], place, device_lock, checked)
         copying = StopWatch()
         on_device = operands_on_device(self.cache, self._page_locks, operand_types(problem), operands, copying)
         matrices = on_device[0], on_device[1], allocate(product_layout(problem))
@@ -186,25 +187,19 @@ class CudaRunner(Benching):
         product = ProductOnDevice(problem, operands, copies, matrices, after, *also)
         copying.wait()  # others may have the cores until the operands are there
         device_lock.acquire_in_order()
-
-        def meanwhile() -> Any:
-            return product.follow(problem, None if wiped else choice.kernel.accuracy[problem.dtype])
-
-        again = device_lock.acquire_in_order
-        kernel_ms = self._multiplied_ms(problem, choice, matrices, after, again, meanwhile, scales)
+        before, meanwhile = device_lock.acquire_in_order, partial(product.follow, checked)
+        kernel_ms = self._multiplied_ms(problem, choice, matrices, after, before, meanwhile, scales)
         product.computed(kernel_ms, copying)
         return product
 
     def _fused(
         self,
         asked: Fusable,
-        requested: Problem,
         choice: Choice,
         addends: tuple[HostOperand, ...],
         place: Place | None,
         device_lock: CoresRequest,
-        *,
-        wiped: bool,
+        checked: CheckAsked | None,
     ) -> Product:
         """A product whose kernel does its epilogue."""
         copying, problem, operands = StopWatch(), asked.problem, (*asked.operands, *addends)
@@ -212,7 +207,7 @@ class CudaRunner(Benching):
         d = allocate(operand_layout(asked.fused.output, problem.product_shape))
         scales = scales_on_device(problem, operands, asked.kernel)
         fused = self._fusing.on_device(asked, on_device, d, scales)
-        for written in (d, fused.sums) if wiped else ():
+        for written in (d, fused.sums) if checked is None else ():
             written.memory.memset_async(0, written.layout.bytes)
         to = place if place is not None and self._page_locks.lock(place.memory) else None
         also = self._offered, self._of_thread.staging, self.compiler, to, device_lock
@@ -220,8 +215,7 @@ class CudaRunner(Benching):
         product = ProductOnDevice(problem, operands, copies, (fused.a, fused.b, fused.sums), fused, *also)
         product.made_by = asked.as_chosen(choice)
         copying.wait()
-        accuracy = None if wiped else choice.kernel.accuracy[requested.dtype]
-        before, meanwhile = device_lock.acquire_in_order, partial(product.follow, requested, accuracy)
+        before, meanwhile = device_lock.acquire_in_order, partial(product.follow, checked)
         kernel_ms = self._clocks.clock.kernel_ms(fused.launch, is_loaded=True, meanwhile=meanwhile, before=before)
         product.computed(kernel_ms, copying)
         return product

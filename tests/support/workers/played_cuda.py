@@ -21,7 +21,9 @@ import structlog
 from jobs.errors import MatmulError, VerificationFailed
 from jobs.formats.elements import Array
 from jobs.matrices.interface import MatrixInfo, StoredMatrix
+from kernels.catalog import CATALOG
 from kernels.model.numerics import DTYPES, Problem
+from kernels.selection.candidates import Choice
 from tests.support.kernels.played_complex import (
     by_library,
     multiply_complex,
@@ -128,7 +130,10 @@ class Way:
             from worker.cuda.device.cores import DeviceCores
 
             device_lock = DeviceCores().request()
-            product = self._runner._compute(problem, None, (a, b), epilogue, place, device_lock)
+            kernel = next(each for each in CATALOG if problem.dtype in each.accuracy)
+            product = self._runner._compute(
+                problem, Choice(kernel, {}, "It was asked for."), (a, b), epilogue, place, device_lock
+            )
             if product.wrong_elements():
                 raise VerificationFailed
             product.verify_operands()
