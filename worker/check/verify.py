@@ -5,7 +5,7 @@ Freivalds' test (R. Freivalds, "Probabilistic machines can use less running time
 random vector x: O(n²) beside the product's O(n³). The classical x of ±1 is blind to equal and opposite errors half of
 the time, and rounding noise hides whatever is smaller than the largest column makes it. So here:
 
-**Vectors.** Column j has the exponent eⱼ of ‖bⱼ‖. Eight vectors are drawn after the product was made, by
+**Vectors.** Column j has the exponent eⱼ of ‖bⱼ‖. Eight vectors are drawn after the kernel was launched, by
 xⱼ = ±(1 + r)·2^-eⱼ with r uniform in [0, 1); wⱼ = 7/3·4^-eⱼ is the mean of xⱼ². All columns weigh alike, whatever their
 units. Columns are taken in groups of at most k, so that the noise of a long row does not grow over what one element
 may be off by. In each group and row, with Y = B·x, P = A·Y and S = C·x, the residual is |S − P|.

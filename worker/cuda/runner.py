@@ -27,6 +27,7 @@ from worker.cuda.device.admission import admit, bytes_needed, operand_types
 from worker.cuda.device.cores import CoresRequest, DeviceCores
 from worker.cuda.device.faults import device_faults
 from worker.cuda.device.kernel_clock import Meanwhile, ThreadClock
+from worker.cuda.device.streams import OfThread, stream_of_its_own
 from worker.cuda.device.telemetry import GpuTelemetry
 from worker.cuda.epilogue.fusable import Fusable
 from worker.cuda.epilogue.fused import FusedKernels
@@ -44,7 +45,6 @@ from worker.cuda.programs import programs_of_choice
 from worker.cuda.scaled.on_device import ScalesOnDevice, scales_on_device
 from worker.cuda.small_product import ProductBroughtBack
 from worker.cuda.sources import Program
-from worker.cuda.streams import OfThread, stream_of_its_own
 from worker.cuda.tiles.gpus import Gpu, gang, gpu_indices
 from worker.cuda.tiles.tiler import Tiler
 from worker.device.cancellable_lock import go_on

@@ -128,9 +128,9 @@ def _runner(runtime: Any) -> Runner:
     from tests.support.played.driver import Compiler
     from worker.cuda import runner as cuda_runner
     from worker.cuda.device.cores import DeviceCores
+    from worker.cuda.device.streams import OfThread
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
-    from worker.cuda.streams import OfThread
 
     cuda_runner.HOST_CHECK_ELEMENTS = 1 << 40  # the kernels of the device's own check are not played
 
@@ -138,8 +138,7 @@ def _runner(runtime: Any) -> Runner:
         kernels = OFFERED
 
         def __init__(self) -> None:
-            self.device = H200
-            self.max_bytes_under_way = 1 << 30
+            self.device, self.max_bytes_under_way = H200, 1 << 30
             self.compiler, self._of_thread = Compiler(), OfThread()  # type: ignore[assignment]  # as one
             self._device_lock, self._page_locks = DeviceCores(), PageLocks(runtime)
             self.cache = OperandCache(1 << 30)

@@ -167,10 +167,10 @@ class Way:
 def main() -> None:
     runtime = install()
     from worker.cuda.check import read_back
+    from worker.cuda.device.streams import OfThread
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
     from worker.cuda.runner import CudaRunner
-    from worker.cuda.streams import OfThread
 
     class PlayedRunner(CudaRunner):
         def __init__(self) -> None:
