@@ -137,7 +137,8 @@ def test_the_last_bit_of_16_is_found_and_few_units_of_float32(
     rng: np.random.Generator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One bit of every element of a row is flipped. Nearly all are found: for a few the bound reaches the next number."""
+    """One bit of every element of a row is flipped. Nearly all are found; for a few the bound reaches the next
+    number."""
     spoil(monkeypatch, "bits of a row of d", bit=6 if dtype == "float32" else 0)
     size = SIZES[0]
     problem = problem_of(size, dtype)
