@@ -11,6 +11,7 @@ from math import ceil, sqrt
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
+from analysis.plots.compact import compact
 from analysis.plots.description import MIN_LOG_SPAN, number
 from analysis.plots.looks import Look
 from analysis.roofline import RoofKind
@@ -43,6 +44,7 @@ _SETTINGS: Any = {
     "axes.titlesize": 10.5,
     "figure.facecolor": "white",
     "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # matplotlib brings it; SVG names this list at each text
     "font.size": 9.5,
     "grid.color": GRID,
     "grid.linewidth": 0.7,
@@ -77,7 +79,7 @@ def rendered(draw: Callable[[], Figure], form: Form) -> bytes:
         figure = draw()
         (FigureCanvasSVG if form == "svg" else FigureCanvasAgg)(figure)
         figure.savefig(held, format=form, metadata=_NO_METADATA[form])
-    return held.getvalue()
+    return compact(held.getvalue()) if form == "svg" else held.getvalue()
 
 
 def panels(
