@@ -126,6 +126,7 @@ constraints: env-dev ## lock the newest versions that pyproject.toml and client/
 	$(LOCK) --extra cuda12 --group build -c constraints/run.txt -o constraints/cuda12.txt
 	$(COMPILE) --group fuzz -o constraints/fuzz.txt
 	$(LOCK_CLIENT) --extra cli -c constraints/dev.txt -o constraints/client.txt
+	$(BIN)/python -m tools.lock_hashes constraints/*.txt
 
 audit: env-dev ## known vulnerabilities in what is locked; without a network it says so and fails nothing, but where MATMUL_REQUIRE_AUDIT=1
 	$(BIN)/python -m tools.audit

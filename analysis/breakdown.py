@@ -1,4 +1,4 @@
-"""Copies and kernel: the share of the time that each takes, and the size from which the kernel takes longer."""
+"""Copies and kernel: the share of the time that each takes, and the size above which the kernel takes longer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from analysis.measurement import Measurement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakdown:
-    """The times of one product: copied to the device, multiplied, copied back, one after the other."""
+    """The times of one product: copied to the device, multiplied, copied back, without overlap."""
 
     measurement: Measurement
     h2d_ms: float
@@ -44,7 +44,7 @@ class Breakdown:
 
 @dataclass(frozen=True, slots=True)
 class BreakEven:
-    """The size from which the kernel takes longer than the copies: at `size`, or below or above all measured sizes."""
+    """The size above which the kernel takes longer than the copies: at `size`, or below or above all measured sizes."""
 
     where: Literal["at", "below", "above"]
     size: float
@@ -52,7 +52,7 @@ class BreakEven:
 
 
 def breakdown(measurement: Measurement) -> Breakdown | None:
-    """None if a time is not known or the kernel time is 0."""
+    """None if a time is unknown or the kernel time is 0."""
     h2d_ms, kernel_ms, d2h_ms = measurement.h2d_ms, measurement.kernel_ms, measurement.d2h_ms
     if measurement.status != "ok" or h2d_ms is None or d2h_ms is None or not kernel_ms:
         return None
@@ -68,13 +68,14 @@ def breakdown(measurement: Measurement) -> Breakdown | None:
 
 
 def breakdowns(measurements: Iterable[Measurement]) -> tuple[Breakdown, ...]:
-    """Those of the measurements whose times are known."""
+    """The breakdowns of all measurements with known times."""
     return tuple(known for measurement in measurements if (known := breakdown(measurement)) is not None)
 
 
 def break_even(curve: Curve) -> BreakEven | None:
     """The smallest size from which the kernel takes longer than the copies at every measured size. Between two sizes
-    the ratio is interpolated as a power of N, as operations (N³) over bytes (N²) are one. None if no copies are known.
+    the ratio is interpolated as a power of N, because operations (N³) over bytes (N²) are such a power. None if no
+    copies are known.
     """
     known = ((split.measurement.size, split.kernel_over_copies) for split in breakdowns(curve.points))
     ratios = [(size, ratio) for size, ratio in known if ratio is not None]

@@ -1,12 +1,10 @@
-"""In what condition a case was measured: the one place that decides whether its figures may carry a conclusion.
+"""The condition in which a case was measured. This module alone decides whether its figures can support a conclusion.
 
     from analysis.condition import condition
 
-    found = condition(result)        # of a CaseRecord or CaseResult; a Measurement has it as `.condition`
-    found.is_clean                   # False: a hollow point, "not comparable", never "faster", never a headline
-    found.kind                       # "clean", "contended", "throttled", "not converged", "no figure"
-    found.sentence                   # why, for a reader; empty for "clean"
-    found.label                      # "ok", "ok, contended", or the status where there is no figure
+A case with several problems has the kind that comes first in `KINDS`, and its sentence names all of them. If sampling
+ended at its limit, the case has converged if the 95 % interval of its median lies within ±2 %. This is narrower than
+any difference that is called a dip; `comparison/compare.py` also looks at the samples' own intervals.
 
 A case that is several of these has the kind that comes first in `KINDS`, and its sentence says all of them. A case
 whose samples ended at their limit has converged if the 95 % interval of its median lies within ±2 %: less than any
@@ -21,7 +19,7 @@ from dataclasses import dataclass
 from jobs.benchmarks.records import CaseRecord
 from kernels.published_records import ConditionKind, Status
 
-CONVERGED = 0.02  # of the median: half of the widest interval that still tells where it is
+CONVERGED = 0.02  # of the median: half the width of the widest interval of a converged case
 HELD_DOWN = {"sw_thermal": "heat", "hw_thermal": "heat", "power_brake": "the power brake"}  # NVML's reasons in words
 SENTENCES: dict[ConditionKind, str] = {
     "contended": "Another process used the device while it was measured.",
@@ -32,7 +30,7 @@ SENTENCES: dict[ConditionKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a case's figures are worth."""
+    """Whether a case's figures can support a conclusion, and if not, why."""
 
     kind: ConditionKind
     sentence: str = ""
@@ -44,7 +42,7 @@ class Condition:
 
     @property
     def label(self) -> str:
-        """For the column of a table."""
+        """The text of a table cell."""
         return self.status if self.kind in ("clean", "no figure") else f"{self.status}, {self.kind}"
 
 
@@ -52,7 +50,7 @@ CLEAN = Condition("clean")
 
 
 def condition(record: CaseRecord) -> Condition:
-    """Of one round, or of a case whose rounds were pooled."""
+    """The condition of one round, or of a case with pooled rounds."""
     if record.status != "ok":
         return Condition("no figure", record.reason or f"It has no figure: {record.status}.", record.status)
     found = list(_disturbances(record))
@@ -60,7 +58,7 @@ def condition(record: CaseRecord) -> Condition:
 
 
 def of_kind(kind: ConditionKind, status: Status = "ok") -> Condition:
-    """Where no more than the kind was kept, as of published results."""
+    """The condition if only its kind was kept, as in published results."""
     if status != "ok":
         return Condition("no figure", f"It has no figure: {status}.", status)
     return Condition(kind, SENTENCES.get(kind, ""))
@@ -87,7 +85,7 @@ def _throttled(record: CaseRecord) -> str:
 
 
 def _unconverged(record: CaseRecord) -> str | None:
-    """A sentence where sampling ended at a limit and the median is not known well."""
+    """A sentence if sampling ended at a limit before the median was known precisely."""
     if record.stop_reason in (None, "precise") or not record.kernel_ms:
         return None
     lo_us, hi_us = record.ci95_lo_us, record.ci95_hi_us

@@ -1,4 +1,4 @@
-"""The fastest config of each kernel at each shape, and what sets it apart from the next."""
+"""The fastest config of each kernel at each shape, and why it is faster than the next."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from analysis.measurement import Measurement
 from analysis.roofline import moved_bytes
 from analysis.tiling import Tiling, tiling
 
-NOTABLE = 1.01  # least ratio that is worth a sentence
+NOTABLE = 1.01  # smaller ratios get no sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Best:
-    """The winner among a kernel's configs for a product, the second, and sentences of what the winner has over it."""
+    """A kernel's fastest config for a product, the second fastest, and sentences on what the first does better."""
 
     measurement: Measurement
-    second: Measurement | None  # None where one config was measured alone
+    second: Measurement | None  # None if only one config was measured
     ratio: float | None  # speed over the second's
-    reasons: tuple[str, ...]  # empty where nothing that is known speaks for it
+    reasons: tuple[str, ...]  # empty if nothing that is known explains it
 
 
 def best_configs(measurements: Iterable[Measurement]) -> tuple[Best, ...]:
-    """In order of first appearance of each kernel and product; a config's own best figure counts."""
+    """In order of first appearance of each kernel and product. A config measured several times counts with its best
+    figure."""
     groups: dict[Hashable, dict[Hashable, Measurement]] = {}
     for measurement in filter(usable, measurements):
         by_config = groups.setdefault((measurement.kernel or measurement.label, case_key(measurement)), {})
@@ -46,7 +47,7 @@ def _best(ordered: list[Measurement]) -> Best:
 
 
 def why_better(first: Measurement, second: Measurement) -> list[str]:
-    """What speaks for the first, each a sentence with both numbers: spills, tiles, waves, bytes, occupancy."""
+    """Advantages of the first, each a sentence with both numbers: spills, tiles, waves, bytes, occupancy."""
     return [*_registers(first, second), *_tiles(first, second), *_bytes(first, second), *_occupancy(first, second)]
 
 
@@ -69,7 +70,8 @@ def _padding(cut: Tiling) -> str:
 
 
 def _busy(mine: Tiling, other: Tiling) -> Iterable[str]:
-    """How evenly the multiprocessors are used, by waves, or by turns where blocks that run at once are not known."""
+    """How evenly the multiprocessors are loaded, by waves, or by tiles per multiprocessor if the number of resident
+    blocks is unknown."""
     if mine.resident is None or other.resident is None:
         mine, other = mine.by_waves, other.by_waves
     if mine.filled and other.filled and mine.filled > NOTABLE * other.filled:

@@ -1,4 +1,4 @@
-"""Speed by size, speed-up over a kernel, fraction of the baseline of the same precision."""
+"""Speed by size, speed-up over a kernel, fraction of the speed of the baseline of the same precision."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import LibraryKernel
 from kernels.model.numerics import DTypeName
 
-MAX_FORMS = 6  # of products, that have curves of their own
+MAX_FORMS = 6  # aspect ratios of products that get curves of their own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """GFLOPS by size, sizes rising, one point each: the fastest that there is."""
+    """GFLOPS by size, sizes rising, one point each: the fastest measurement there."""
 
     label: str
     dtype: DTypeName
@@ -34,22 +34,22 @@ def is_library(kernel: str | None) -> bool:
 
 
 def usable(measurement: Measurement) -> bool:
-    """Right, and with a speed."""
+    """Correct, and with a speed."""
     return measurement.status == "ok" and bool(measurement.gflops)
 
 
 def speed(measurement: Measurement) -> float:
-    """GFLOPS; 0 where it is not usable."""
+    """GFLOPS; 0 if it is not usable."""
     return measurement.gflops or 0.0 if measurement.status == "ok" else 0.0
 
 
 def rank(measurement: Measurement) -> tuple[bool, float]:
-    """The greatest is the fastest of those that were measured undisturbed; of others only where there is none."""
+    """A sort key: the greatest is the fastest clean measurement, or the fastest disturbed one if none is clean."""
     return measurement.condition.is_clean, speed(measurement)
 
 
 def case_key(measurement: Measurement) -> Hashable:
-    """What is multiplied, and where: speeds of equal keys may be held against each other."""
+    """What is multiplied, and on which device: speeds with equal keys may be compared."""
     return (measurement.device.key, measurement.dtype, measurement.m, measurement.n, measurement.k, measurement.batch)
 
 
@@ -60,10 +60,11 @@ def config_key(config: TileConfig) -> tuple[tuple[str, int], ...]:
 def curves(
     measurements: Iterable[Measurement], *, each_config: bool = False, by_form: bool = False
 ) -> tuple[Curve, ...]:
-    """In order of first appearance: one for each label, element type, batch and device, and config if asked so.
+    """Curves in order of first appearance: one for each label, element type, batch and device, and for each config if
+    wanted.
 
-    `by_form`: where products of several forms have the same size, one for each form, as for lines of a plot: a line
-    joins what differs in size alone.
+    `by_form`: if products of the same size have different aspect ratios, each gets a curve of its own, because a line
+    of a plot should join points that differ in size alone.
     """
     groups: dict[Hashable, dict[Hashable, Measurement]] = {}
     for measurement in filter(usable, measurements):
@@ -77,7 +78,7 @@ def curves(
 
 
 def _by_form(points: list[Measurement]) -> dict[str, list[Measurement]]:
-    """By what is added to the label: nothing where sizes differ, or forms are too many."""
+    """What is added to the label: nothing if all sizes differ, or if there are too many aspect ratios."""
     forms: dict[str, list[Measurement]] = {}
     for point in points:
         forms.setdefault(f", {form(point)}", []).append(point)
@@ -93,7 +94,7 @@ def _curve(name: str, points: Sequence[Measurement], each_config: bool) -> Curve
 
 
 def form(measurement: Measurement) -> str:
-    """As in 16×N×N: m, n and k, the largest of them as N."""
+    """The aspect ratio as text, such as 16×N×N: m, n and k, with N for the largest."""
     extents = measurement.m, measurement.n, measurement.k
     return "×".join("N" if extent == max(extents) else str(extent) for extent in extents)
 
@@ -101,8 +102,9 @@ def form(measurement: Measurement) -> str:
 def speed_ups(
     measurements: Sequence[Measurement], over: str, config: TileConfig | None = None
 ) -> tuple[float | None, ...]:
-    """Speed of each over the kernel `over` at the same shape, element type and device; at its fastest config there, or
-    at those that hold what `config` asks. None where either has no figure."""
+    """Speed of each measurement over that of the kernel `over` at the same shape, element type and device. `over`
+    counts with its fastest config there, or with the fastest that has the values of `config`. None if either has no
+    figure."""
     wanted = (config or {}).items()
     references = (
         measurement
@@ -115,7 +117,7 @@ def speed_ups(
 
 
 def _slowest_first(measurements: Iterable[Measurement]) -> list[Measurement]:
-    """So that the fastest of each key stays in a mapping."""
+    """So that a mapping built in this order keeps the fastest of each key."""
     return sorted(filter(usable, measurements), key=speed)
 
 
@@ -128,5 +130,5 @@ def _ratio(measurement: Measurement, reference: float | None) -> float | None:
 
 
 def peak_fraction(measurement: Measurement, peak_gflops: float | None) -> float | None:
-    """Of a theoretical or measured peak."""
+    """The fraction of a theoretical or measured peak."""
     return speed(measurement) / peak_gflops if usable(measurement) and peak_gflops else None

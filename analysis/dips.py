@@ -1,4 +1,4 @@
-"""Dips, peaks and falls of a curve, found by a rule and not by eye.
+"""Dips, peaks and falls of a curve, found by a rule instead of by eye.
 
 The rule, on log GFLOPS over log N. A point is a **dip** if it lies 5 % or more below the line between its neighbours
 and is level (within 5 %) neither with the one after, which would be a fall, nor with the one before, unless that is
@@ -9,8 +9,8 @@ neighbour, and curves that flatten, which lie above such lines everywhere, have 
 course; where it drops by 5 % or more from a size to the next and no later size comes back, that is a **fall**.
 Where a point's interval is known, the end of it that is nearer to the neighbours counts, so noise is no dip.
 
-A point that was disturbed (`analysis/condition.py`) is set aside before all others, so that no neighbour is held
-against it. It is a dip or a peak, too, where it lies off the line; `explain` then begins with the disturbance.
+A disturbed point (`analysis/condition.py`) is set aside before all others, so that no neighbour is compared with it. It
+can still be a dip or a peak, if it lies off the line; `explain` then begins with the disturbance.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ NEAR = log(1.10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """A point off the curve's course, the point it is held against, and GFLOPS over what was to be expected."""
+    """A point off the curve's course, the point that it is compared with, and its GFLOPS over the expected ones."""
 
     kind: FeatureKind
     point: Measurement
     reference: Measurement  # the size nearest to it that lies on the course; the one before, for a fall
-    ratio: float  # by the end of its interval that is nearer to the course: it is off by this much at least
+    ratio: float  # a lower bound of the deviation: from the end of the interval that is nearer to the course
     median_ratio: float
 
 
 def features(curve: Curve) -> tuple[Feature, ...]:
-    """By size. Sizes must rise, as `curves` leaves them."""
+    """Features in order of size. `curve` must have rising sizes, as `curves` returns them."""
     course, found = _without_disturbed(curve.points)
     kinds: tuple[tuple[FeatureKind, Judge], ...] = (("dip", _drop), ("peak", _rise))
     for kind, judge in kinds:
@@ -55,7 +55,7 @@ def features(curve: Curve) -> tuple[Feature, ...]:
 def _without_disturbed(
     points: Sequence[Measurement],
 ) -> tuple[list[Measurement], list[tuple[FeatureKind, Measurement, float]]]:
-    """The clean points, and of the others those that lie off the line between clean ones."""
+    """The clean points, and the disturbed ones that lie off the line between clean ones."""
     course = [point for point in points if point.condition.is_clean]
     found: list[tuple[FeatureKind, Measurement, float]] = []
     for point in points:
@@ -84,7 +84,7 @@ def _feature(kind: FeatureKind, point: Measurement, course: Sequence[Measurement
 
 
 def _worst(points: Sequence[Measurement], judge: Judge) -> tuple[int, float] | None:
-    """Place of the point farthest off, and how far in log GFLOPS."""
+    """Index of the point farthest off, and its distance in log GFLOPS."""
     around = zip((None, *points), points, (*points[1:], None), strict=False)
     judged = [(place, judge(before, point, after)) for place, (before, point, after) in enumerate(around)]
     off = [(place, log_ratio) for place, log_ratio in judged if log_ratio is not None]
@@ -92,7 +92,7 @@ def _worst(points: Sequence[Measurement], judge: Judge) -> tuple[int, float] | N
 
 
 def _drop(before: Measurement | None, point: Measurement, after: Measurement | None) -> float | None:
-    """How far below the line between its neighbours; None where that is no dip."""
+    """How far it lies below the line between its neighbours; None if it is not a dip."""
     if before and after:
         if any(abs(_y(point) - _y(other)) < STEP for other in _level_with(before, point, after)):
             return None
@@ -105,20 +105,20 @@ def _drop(before: Measurement | None, point: Measurement, after: Measurement | N
 
 
 def _level_with(before: Measurement, point: Measurement, after: Measurement) -> list[Measurement]:
-    """Neighbours that take a point out of a dip if it is level with them: a fall stays down, a rise begins low."""
+    """Neighbours at whose level a point is no dip: after a fall the curve stays low, before a rise it begins low."""
     far = _x(point) - _x(before) > 2 * (_x(after) - _x(point))
     return [after] if far else [before, after]
 
 
 def _rise(before: Measurement | None, point: Measurement, after: Measurement | None) -> float | None:
-    """How far above both neighbours; None where that is no peak."""
+    """How far it lies above both neighbours; None if it is not a peak."""
     if before is None or after is None:
         return None
     return rise if (rise := _bottom(point) - max(_y(before), _y(after))) >= STEP else None
 
 
 def _line(before: Measurement, point: Measurement, after: Measurement) -> float:
-    """At the point's size. Shapes of as many operations have one size."""
+    """The value of the line at the point's size. Shapes with equal numbers of operations have equal sizes."""
     span = _x(after) - _x(before)
     share = (_x(point) - _x(before)) / span if span else 0.5
     return _y(before) + share * (_y(after) - _y(before))

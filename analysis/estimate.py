@@ -1,8 +1,9 @@
-"""How much a benchmark is before it runs: cases, operations, and a guess at the time.
+"""The extent of a benchmark before it runs: cases, operations, and an estimate of the time.
 
-A guess, for the pace is not known before. A GPU's kernels are taken to run as they did in results that ship with the
-package: on that very model where there are such results, at the nearest size; else as on the model that this project's
-own results are of, scaled by the roofs of the two. A CPU is taken to do 30 GFLOPS a core in float32.
+It is only an estimate, because the speed is not known in advance. A GPU's kernels are assumed to run as in the results
+that ship with the package: those of the same model at the nearest size, if there are any; else those of the model that
+this project's own results come from, scaled by the roofs of the two. A CPU is assumed to reach 30 GFLOPS per core in
+float32.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kernels.model.kernel import DeviceClass
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.published import PUBLISHED
 
-REFERENCE = "NVIDIA H200"  # what this project's own results were recorded on
+REFERENCE = "NVIDIA H200"  # the model of this project's own results
 Points = Sequence[tuple[float, float]]  # operations of a product, GFLOPS
 
 # ---- assumed, none of it measured ----
@@ -49,12 +50,12 @@ CEILINGS_S: Mapping[DeviceClass, float] = {"gpu": 60.0, "cpu": 15.0}
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkPlan:
-    """What a benchmark comes to on a device."""
+    """The extent of a benchmark on a device."""
 
     cases: int  # in all; for `kind: tune` kernels times problems
-    measurements: int  # cases times rounds; for `kind: tune` about so many with those that choose the configs
+    measurements: int  # cases times rounds; for `kind: tune` an estimate that includes the search for configs
     skipped: int  # cases that cannot run there
-    flops: float  # at the least number of samples
+    flops: float  # at the minimum number of samples
     estimate_s: float
 
 
@@ -80,7 +81,8 @@ def plan(spec: BenchmarkSpec, device: DeviceInfo, *, max_cases: int | None = Non
 
 
 def _halving_rounds(case: Case, spec: BenchmarkSpec) -> int:
-    """How many short measurements choose the config of a kernel that is tuned: each config's, and the better ones'."""
+    """The number of short measurements that choose the config of a tuned kernel: one for each config, then more for the
+    better ones."""
     count = _config_count(case.kernel)
     return 2 * min(spec.tune.budget, count) if spec.kind == "tune" and count > 1 else 0
 
@@ -91,7 +93,7 @@ def _config_count(kernel: str) -> int:
 
 
 def case_s(case: Case, spec: BenchmarkSpec, device: DeviceInfo) -> float:
-    """Seconds that one measurement of it may take."""
+    """Seconds that one measurement of the case may take."""
     kind, problem = device.device_class, case.problem
     launch_s = problem.flops / (gflops(case.kernel, problem, device) * 1e9)
     seconds = BESIDE_S[kind] + _sampling_s(launch_s, spec.timing, kind)
@@ -122,7 +124,7 @@ def _copies_s(problem: Problem, spec: BenchmarkSpec) -> float:
 
 # ---- how fast a kernel may be ----
 def gflops(kernel: str, problem: Problem, device: DeviceInfo) -> float:
-    """A guess, never 0."""
+    """An estimate, never 0."""
     if device.device_class == "cpu":
         return CPU_GFLOPS_PER_CORE * (device.cores or 1) * CPU_SPEED[problem.dtype]
     if (published := _published(device.name).get((kernel, problem.dtype))) is not None:
@@ -132,13 +134,13 @@ def gflops(kernel: str, problem: Problem, device: DeviceInfo) -> float:
 
 
 def _nearest(points: Points, problem: Problem) -> float:
-    """Of the product nearest in size, counted in doublings."""
+    """The speed of the product nearest in size, measured in doublings."""
     return min(points, key=lambda point: abs(log(point[0] / problem.flops)))[1]
 
 
 @cache
 def _published(device: str) -> Mapping[tuple[str, DTypeName], Points]:
-    """What ships with the package of that model."""
+    """The results of that model that ship with the package."""
     found: dict[tuple[str, DTypeName], list[tuple[float, float]]] = {}
     for publication in PUBLISHED.values():
         if publication.device.name != device:
@@ -151,7 +153,8 @@ def _published(device: str) -> Mapping[tuple[str, DTypeName], Points]:
 
 
 def _reference_points(kernel: str, dtype: DTypeName) -> tuple[DTypeName, Points]:
-    """Of that element type, or of the one that was measured instead; of a kernel that was not, the plainest one's."""
+    """Speeds of the kernel in that element type, or in the type that was measured instead. For a kernel that was not
+    measured, those of the simplest one."""
     recorded = _published(REFERENCE)
     name = kernel if any(name == kernel for name, _ in recorded) else "naive"
     known = dtype if (name, dtype) in recorded else next(known for other, known in recorded if other == name)
@@ -159,8 +162,9 @@ def _reference_points(kernel: str, dtype: DTypeName) -> tuple[DTypeName, Points]
 
 
 def _scale(device: DeviceInfo, measured: DTypeName, asked: DTypeName) -> float:
-    """From the recorded device and element type to those that are asked for, by roofs, of complex types that of their
-    parts; else by multiprocessors. A type of which no roof is known is taken for as fast as the one measured."""
+    """The factor from the recorded device and element type to the requested ones: the ratio of roofs (of a complex
+    type, those of its parts), else of multiprocessors. A type without a known roof counts as equally fast as the
+    measured one."""
     reference = next(one.device for one in PUBLISHED.values() if one.device.name == REFERENCE)
     recorded, multiprocessors = reference.peak_gflops, reference.multiprocessors
     asked, measured = DTYPES[asked].real, DTYPES[measured].real

@@ -1,10 +1,10 @@
-"""Why a size is off the curve: what tiles, waves, alignment and cache differ in from the size it is held against.
+"""Why a size is off the curve: differences in tiles, waves, alignment and cache from the size that it is compared with.
 
-Each explanation is a sentence with its numbers. It is given only where the factor differs in the direction seen. A
-disturbance of the measurement comes first: it may account for all that is seen. Then factors are ranked by the share
-that they can account for: the logarithm of the ratio that a factor alone would make, over that of the ratio seen. What
-makes no ratio of its own, as alignment and the L2 cache, comes last, as possible. A factor that accounts for less than
-a quarter is no explanation, and where no other is found `why` says that nothing is large enough.
+Each explanation is a sentence with its numbers. It is given only if the factor differs in the observed direction. A
+disturbance of the measurement comes first, since it may explain everything. The other factors are ranked by the share
+that they can explain: the logarithm of the ratio that the factor alone would cause, over that of the observed ratio.
+Factors without a computable ratio, such as alignment and the L2 cache, come last, as possible causes. A factor that
+explains less than a quarter is left out, and if no other is found, `why` says that nothing is large enough.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from kernels.model.kernel import LibraryKernel
 from kernels.model.numerics import DTYPES
 
 Factor = Literal["disturbance", "partial_tiles", "waves", "alignment", "l2"]
-NOTABLE = 0.01  # least change of a ratio that is worth a sentence
-NOTABLE_PARTIAL = 0.05  # and of the part of tiles that are partial
-LARGE_ENOUGH = 0.25  # of what is seen, to be an explanation of it
+NOTABLE = 0.01  # smaller changes of a ratio get no sentence
+NOTABLE_PARTIAL = 0.05  # the same for the fraction of partial tiles
+LARGE_ENOUGH = 0.25  # the smallest share of the observed ratio that counts as an explanation
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One factor, the sentence, and GFLOPS at the point over the reference if it alone counted (None: not known)."""
+    """One factor, its sentence, and GFLOPS at the point over the reference if only this factor counted
+    (None: unknown)."""
 
     factor: Factor
     sentence: str
     expected_ratio: float | None
-    share: float | None = None  # of what is seen, 0 to 1, that it can account for; None: not known
+    share: float | None = None  # of the observed ratio that it can explain, 0 to 1; None: unknown
 
 
 def why(feature: Feature) -> str:
-    """The explanations as one text, each with its share; or that none is large enough."""
+    """The explanations as one text, each with its share; or the statement that none is large enough."""
     found = explain(feature)
     large = [one for one in found if one.share is None or one.share >= LARGE_ENOUGH]
     if large:
@@ -51,8 +52,8 @@ def why(feature: Feature) -> str:
 
 
 def explain(feature: Feature) -> tuple[Explanation, ...]:
-    """A disturbance, then those factors that are worse at the point than at its reference (better, for a peak), by the
-    share that they can account for."""
+    """A disturbance, then the factors that are worse at the point than at its reference (better, for a peak), ranked by
+    the share that they can explain."""
     worse = (feature.reference, feature.point) if feature.kind == "peak" else (feature.point, feature.reference)
     found = (factor(*worse, feature) for factor in _FACTORS)
     shared = [replace(one, share=_share(one, feature)) for one in found if one is not None]
@@ -94,8 +95,8 @@ def _partial_tiles(worse: Measurement, better: Measurement, feature: Feature) ->
 
 
 def _waves(worse: Measurement, better: Measurement, feature: Feature) -> Explanation | None:
-    """By waves of the blocks that run at once; where those do not differ, by the turns of the busiest multiprocessor:
-    what runs there at once shares its units."""
+    """Compares waves of resident blocks. If these do not differ, compares the number of blocks on the busiest
+    multiprocessor, because resident blocks share its units."""
     if worse.device.key != better.device.key:
         return None
     for by_waves in (False, True):
@@ -113,7 +114,8 @@ def _filled(measurement: Measurement, by_waves: bool) -> float | None:
 
 
 def _alignment(worse: Measurement, better: Measurement, feature: Feature) -> Explanation | None:
-    """Of rows as they lie; for a library, also of their length, which it takes into account however they are padded."""
+    """Compares the alignment of rows in memory. For a library it also compares their length, because a library's choice
+    of kernel depends on it whatever the padding."""
     if worse.device.device_class != "gpu":
         return None
     measures = ("begin at multiples of", _row_starts), ("have lengths that are multiples of", _row_lengths)
@@ -179,7 +181,7 @@ def _tiles_told(measurement: Measurement, cut: Tiling) -> str:
 
 
 def _waves_told(measurement: Measurement, by_waves: bool) -> str:
-    """Blocks in waves, or in turns of a multiprocessor where that is meant or no more is known."""
+    """Waves of blocks in words, or blocks per multiprocessor if only these are known or meant."""
     cut = tiling(measurement)
     assert cut is not None
     cut = cut.by_waves if by_waves else cut

@@ -1,8 +1,8 @@
-"""The library at its best, as a run has measured it.
+"""The best result of the library that a run has measured.
 
-Of its kernels of the same accuracy the fastest counts, tuned ones too. Where the run has it at the next multiples of 64
-as well, so does the same product of operands padded with zeros: its time there, for the useful operations alone. Copies
-for the padding are not in that time.
+Of the library's kernels of the same accuracy, the fastest counts, tuned ones included. If the run also measured it at
+the next multiples of 64, the same product on operands padded with zeros counts as well: its time there, for the useful
+operations alone. The copies that padding needs are not part of that time.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from analysis.curves import case_key, is_library, rank, speed, usable
 from analysis.measurement import Measurement, size_of
 
 ALIGNED = 64  # elements: libraries are fast at multiples of it
-# By the library's kernel: the same that times what the library proposes, on padded sizes too.
+# For each kernel of the library, the one that times all algorithms the library proposes, also on padded sizes.
 TUNED: Mapping[str, str] = {"cublas": "cublas_tuned", "cublas_tf32": "cublas_tf32_tuned"}
 Extents = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryLine:
-    """What a product is held against. `measured`: the case as it was run; `same`: as it counts for the product."""
+    """The library result that a product is compared with. `measured`: the case as it was run; `same`: the case as it
+    counts for the product."""
 
     measured: Measurement
     same: Measurement
@@ -46,7 +47,7 @@ class LibraryLine:
 
 
 class Library:
-    """All library lines among some measurements, by what they may be held against."""
+    """All results of the library among some measurements, by the products that may be compared with them."""
 
     def __init__(self, measurements: Iterable[Measurement]) -> None:
         self._fastest: dict[Hashable, Measurement] = {}
@@ -58,7 +59,7 @@ class Library:
                 self._fastest[key] = each
 
     def best(self, one: Measurement) -> LibraryLine | None:
-        """The fastest that nothing disturbed; a disturbed one only where there is no other."""
+        """The fastest clean result; a disturbed one only if there is no other."""
         found = [line for line in (self._as_it_lies(one), self._padded(one)) if line]
         return max(found, key=lambda line: rank(line.same), default=None)
 
@@ -75,27 +76,27 @@ class Library:
 
 
 def padded_extents(one: Measurement) -> Extents | None:
-    """The next multiples of 64; None where it has them."""
+    """The next multiples of 64; None if the extents are multiples already."""
     m, n, k = (-(-extent // ALIGNED) * ALIGNED for extent in (one.m, one.n, one.k))
     return (m, n, k) if (m, n, k) != (one.m, one.n, one.k) else None
 
 
 def as_part_of(padded: Measurement, one: Measurement) -> Measurement:
-    """The padded product's time as the smaller one's: its speed counts useful operations alone."""
+    """The padded product's time as the time of the smaller one: its speed counts useful operations alone."""
     same = replace(padded, m=one.m, n=one.n, k=one.k)
     return replace(same, gflops=same.problem.flops / padded.problem.flops * speed(padded))
 
 
 def baseline_fractions(measurements: Sequence[Measurement]) -> tuple[float | None, ...]:
-    """Speed of each over the library at its best at the same shape, element type and accuracy class on the same device.
-    None where there is no such line: a faster class of arithmetic is no yardstick for a slower one."""
+    """Speed of each measurement over the library's best at the same shape, element type and accuracy class on the same
+    device. None if there is no such result: a faster class of arithmetic is not comparable with a slower one."""
     library = Library(measurements)
     return tuple(_fraction(each, library.best(each)) for each in measurements)
 
 
 def lines_at_their_best(measurements: Sequence[Measurement]) -> Mapping[str, LibraryLine]:
-    """By the size of a product that a hand-written kernel computed: the library's line there, where it is not the
-    library's own choice on the operands as they lie."""
+    """For each size of a product that a hand-written kernel computed, the library's best result, if that is not the
+    library's own choice on unpadded operands."""
     library = Library(measurements)
     return {_size(each): line for each, line in _held(measurements, library) if line.is_padded or _is_tuned(line)}
 

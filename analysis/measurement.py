@@ -1,4 +1,4 @@
-"""One measurement as every function here takes it.
+"""One measurement, in the form that all functions of this package take.
 
 What a source does not say is None, never guessed.
 """
@@ -16,11 +16,11 @@ from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.published_records import Status
 
 Cache = Literal["cold", "warm"]
-WIDEST_ACCESS_BYTES = 16  # of one load or store: rows that begin at multiples of it are as well aligned as can be
+WIDEST_ACCESS_BYTES = 16  # of one load or store: rows that begin at multiples of it are fully aligned
 
 
 class Interval(NamedTuple):
-    """From the lower to the higher end."""
+    """From the lower to the upper end."""
 
     lo: float
     hi: float
@@ -28,8 +28,8 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """What is known of the device that a measurement was taken on: the same of a worker's own description and of a
-    publication's, which `analysis/sources.py` reads."""
+    """What is known about the device of a measurement. A worker's description and a publication give the same fields,
+    which `analysis/sources.py` reads."""
 
     name: str | None = None
     uuid: str | None = None
@@ -41,19 +41,19 @@ class Device:
     memory_bus_bits: int | None = None
     memory_clock_mhz: float | None = None
     l2_bytes: int | None = None
-    threads_per_multiprocessor: int | None = None  # the most that are resident
+    threads_per_multiprocessor: int | None = None  # the maximum of resident threads
     theoretical: Ceilings = field(default_factory=Ceilings)  # as the source states them
     measured: Ceilings = field(default_factory=Ceilings)
 
     @property
     def key(self) -> tuple[DeviceClass, str | None]:
-        """Equal for measurements that may be held against each other."""
+        """Equal for measurements that may be compared."""
         return self.device_class, self.uuid or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """A kernel at a config and a shape, and what is known of that run. Times are of the median sample."""
+    """A kernel with a config at a shape, and what is known about that run. Times are those of the median sample."""
 
     label: str  # name in curves: the source's, or the kernel's
     kernel: str | None  # in the catalogue
@@ -83,12 +83,12 @@ class Measurement:
     resident_blocks: int | None = None  # on one multiprocessor at once
     sm_clock_mhz: float | None = None  # mean while it was timed
     error_vs_float64: float | None = None  # relative, in the Frobenius norm
-    worst_row_error: float | None = None  # the same of the row that is off the most
+    worst_row_error: float | None = None  # the same, for the row with the largest error
     dram_bytes: float | None = None  # that counters saw
     row_alignment_bytes: int | None = None  # largest power of two, up to 16, that rows begin at multiples of
     cache: Cache | None = None  # L2 before each sample
-    residual: float | None = None  # that the check found
-    residual_limit: float | None = None  # that rounding explains
+    residual: float | None = None  # as found by the check
+    residual_limit: float | None = None  # the largest one that rounding explains
 
     @property
     def problem(self) -> Problem:
@@ -96,7 +96,7 @@ class Measurement:
 
     @property
     def size(self) -> float:
-        """N of a square product; of others the N with as many operations."""
+        """N of a square product; for other shapes the N with as many operations."""
         return float(self.n) if self.is_square else float(self.m * self.n * self.k) ** (1 / 3)
 
     @property
@@ -105,7 +105,7 @@ class Measurement:
 
     @property
     def interval_ms(self) -> Interval | None:
-        """Fastest sample to third quartile; to the slowest sample where the quartile was not kept."""
+        """Fastest sample to third quartile; to the slowest sample if the quartile was not kept."""
         hi = self.q3_ms if self.q3_ms is not None else self.slowest_ms
         return Interval(self.fastest_ms, hi) if self.fastest_ms is not None and hi is not None else None
 
@@ -117,7 +117,7 @@ class Measurement:
 
 
 def row_alignment(row_bytes: int) -> int:
-    """Of rows that follow each other at this distance."""
+    """The alignment of rows at this distance from each other."""
     return min(row_bytes & -row_bytes, WIDEST_ACCESS_BYTES) if row_bytes else WIDEST_ACCESS_BYTES
 
 

@@ -10,7 +10,7 @@ from jobs.benchmarks.records import CaseRecord, Checked, CopyFigures, DeviceStat
 from jobs.benchmarks.statistics import ci95, summarize
 from kernels.published_records import Status
 
-# From the worst for a kernel to the best.
+# From the worst to the best.
 WORST_FIRST: tuple[Status, ...] = (
     "incorrect",
     "implausible",
@@ -26,7 +26,7 @@ STOPS: tuple[StopReason, ...] = get_args(StopReason)  # from the best to the wor
 
 
 def pooled(rounds: Sequence[CaseRecord], samples: Mapping[tuple[int, str], Samples]) -> dict[str, Any]:
-    """Fields of the one record that stands for all rounds, at least one; times only if every round was right."""
+    """Fields of the record that stands for all rounds (at least one); times only if every round was correct."""
     last = rounds[-1]
     worst = min(rounds, key=lambda record: WORST_FIRST.index(record.status))
     counted = [record for record in rounds if record.kernel_ms] if worst.status in WITH_FIGURES else []
@@ -56,13 +56,14 @@ def pooled(rounds: Sequence[CaseRecord], samples: Mapping[tuple[int, str], Sampl
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Of those that are known."""
+    """The mean of the known values."""
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
 
 
 def _times(flops: int, counted: Sequence[CaseRecord], kept: Mapping[tuple[int, str], Samples]) -> dict[str, Any]:
-    """From all samples. If a round's were not kept, the round with the most samples represents the case."""
+    """Times from all samples. If a round's samples were not kept, the round with the most samples represents
+    the case."""
     names = ("kernel_ms", "gflops", "time_us", "rel_iqr", "ci95_lo_us", "ci95_hi_us")
     if not counted:
         return dict.fromkeys(names)
@@ -119,7 +120,7 @@ def _extreme(choose: Callable[[list[float]], float], values: Iterable[float | No
 
 
 def _copies(copies: Sequence[CopyFigures]) -> CopyFigures | None:
-    """Mean times, and the bytes of all over the time of all."""
+    """Mean times, and total bytes over total time."""
     if not copies:
         return None
     h2d_ms, d2h_ms = fmean(each.h2d_ms for each in copies), fmean(each.d2h_ms for each in copies)

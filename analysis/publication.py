@@ -1,4 +1,4 @@
-"""A benchmark's results as a file of `kernels/published/`, so that GET /v1/published serves them from the package."""
+"""A benchmark's results as a file of `kernels/published/`, which GET /v1/published serves from the package."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ DIGITS, FEW_DIGITS, ERROR_DIGITS = 8, 5, 3  # significant ones
 
 
 def publish(results: Results, name: str | None = None, *, title: str | None = None) -> dict[str, Any]:
-    """Of the schema in `kernels/published_records.py`; `name` is that of the file, by default device and title.
+    """A document of the schema in `kernels/published_records.py`; `name` is the file's, by default made from device and
+    title.
 
-    Batches are left out: a published record is of one product. So are the candidates of a search for configs that were
-    thrown out before their median was known.
+    Batches are left out, because a published record describes one product. So are candidates of a search for configs
+    that were discarded before their median was known.
     """
     title = title or results.job.title or f"Benchmark {results.job.id}"
     finished = results.job.finished_at
@@ -47,7 +48,7 @@ def _is_shown(case: CaseResult, results: Results) -> bool:
 
 
 def _source(results: Results) -> str:
-    """How it came about, and what repeats it."""
+    """Where the results come from, and fields that are equal in all records."""
     preset = f"preset {results.spec.preset}" if results.spec.preset else "a spec of its own"
     return f"Measured by this project's own benchmark, {preset}: {results.job.id}."
 
@@ -123,7 +124,7 @@ def _record(case: CaseResult, cublas: Container[str | None]) -> dict[str, Any]:
 
 
 def _rooflines(results: Results) -> list[dict[str, Any]]:
-    """Of every element type that was measured, theoretical and measured where both roofs are known."""
+    """Roofs of every element type that was measured, theoretical and measured, if both roofs are known."""
     found = measurements(results)
     return [
         {

@@ -1,4 +1,4 @@
-"""A benchmark's results as one document: what was asked, on what, and each case with its rounds pooled."""
+"""A benchmark's results as one document: the request, the device, and each case with its rounds pooled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernels.published_records import Status
 
 
 class JobHead(Strict):
-    """The job that measured."""
+    """The job that took the measurements."""
 
     id: str = Field(description="The job's id.", examples=["job_0123456789abcdef0123456789abcdef"])
     state: JobState = Field(description="queued → running → succeeded | failed | cancelled.")
@@ -28,7 +28,7 @@ class JobHead(Strict):
 
 
 class Ratio(Strict):
-    """A ratio of speeds with the interval that the samples leave open."""
+    """A ratio of speeds with its interval."""
 
     value: float = Field(description="Median of the ratios of the rounds.", examples=[0.92])
     lo: float = Field(description="Lower end, by the 95 % intervals of the medians in every round.")
@@ -36,7 +36,7 @@ class Ratio(Strict):
 
 
 class RoundFigures(Strict):
-    """What one round alone found of a case."""
+    """The figures of one round of a case."""
 
     round: int = Field(description="From 0.")
     attempt: int = Field(description="Attempt of the job that measured it.")
@@ -47,7 +47,7 @@ class RoundFigures(Strict):
 
 
 class CaseResult(CaseRecord):
-    """One case: the samples of its rounds taken together, and what follows from them. The worst status counts."""
+    """One case: the samples of its rounds pooled, and what follows from them. The worst status counts."""
 
     round: int = Field(description="Last round that is in it, from 0.")
     attempt: int = Field(description="Last attempt that measured it.")

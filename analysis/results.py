@@ -1,4 +1,4 @@
-"""From what a benchmark's attempts have found to its results: rounds pooled, ratios paired, roofs beside the speeds."""
+"""From the findings of a benchmark's attempts to its results: rounds pooled, ratios paired, roofs beside the speeds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["CaseResult", "Results", "collect", "from_json", "measurements", "to_
 
 
 def collect(record: JobRecord, findings: Mapping[str, bytes]) -> Results:
-    """Of a benchmark's job in any state; `findings` as the ledger keeps them."""
+    """Results of a benchmark's job in any state; `findings` as the ledger keeps them."""
     assert isinstance(record.request, BenchmarkSpec)
     known = read_findings(findings)
     last = known.attempts[-1] if known.attempts else None
@@ -54,12 +54,12 @@ def to_json(results: Results) -> bytes:
 
 
 def from_json(text: str | bytes) -> Results:
-    """Raises pydantic.ValidationError for what is no such document."""
+    """Raises pydantic.ValidationError if it is not such a document."""
     return Results.model_validate_json(text)
 
 
 def measurements(results: Results) -> tuple[Measurement, ...]:
-    """The cases as every other function here takes them."""
+    """The cases in the form that all other functions here take."""
     device = device_with_ceilings(recorded_device(results.device), results.ceilings)
     return tuple(_measurement(result, device) for result in results.records)
 
@@ -76,7 +76,7 @@ def _head(record: JobRecord, spec: BenchmarkSpec) -> JobHead:
 
 
 def _missing(record: JobRecord, findings: Findings) -> str | None:
-    """Why the results are not whole; None where they are."""
+    """Why the results are incomplete; None if they are complete."""
     if record.state is not JobState.SUCCEEDED:
         done = f"after {record.progress.done} of {record.progress.total} steps"
         why = f": {record.error.detail}" if record.error else "."
@@ -102,13 +102,14 @@ def _pooled_cases(spec: BenchmarkSpec, findings: Findings) -> tuple[CaseResult, 
 
 
 def _final(rounds: Sequence[CaseRecord], spec: BenchmarkSpec) -> Sequence[CaseRecord]:
-    """Without the few samples by which a search for configs chose, where those that it chose were timed afterwards."""
+    """The records without the few samples of a search for configs, if the configs that it chose were timed
+    afterwards."""
     final = [record for record in rounds if record.round < spec.timing.rounds]
     return final or rounds[-1:]
 
 
 def _order(spec: BenchmarkSpec) -> Any:
-    """Problems as the spec names them, kernels in the catalogue's order, configs by their values."""
+    """A sort key: problems in the order of the spec, kernels in the catalogue's order, configs by their values."""
     place = {(p.dtype, p.m, p.n, p.k): number for number, p in enumerate(problems(spec))}
     kernel = {name: number for number, name in enumerate(KERNEL_NAMES)}
 
@@ -140,7 +141,7 @@ def _pooled_case(
 
 
 def _ratio(record: CaseRecord, baseline: CaseRecord | None) -> Ratio | None:
-    """Of two cases in the same round."""
+    """The ratio of two cases in the same round."""
     if baseline is None or {record.status, baseline.status} != {"ok"} or not (record.kernel_ms and baseline.kernel_ms):
         return None
     lo, hi = _ends_ms(record)
@@ -151,7 +152,7 @@ def _ratio(record: CaseRecord, baseline: CaseRecord | None) -> Ratio | None:
 
 
 def _ends_ms(record: CaseRecord) -> tuple[float, float]:
-    """95 % interval of the median; the median itself where no interval is known."""
+    """95 % interval of the median; the median itself if no interval is known."""
     median_us = (record.kernel_ms or 0.0) * 1e3
     lo_us, hi_us = record.ci95_lo_us or median_us, record.ci95_hi_us or median_us
     return lo_us / 1e3, hi_us / 1e3
@@ -176,7 +177,7 @@ def _round(record: CaseRecord, ratio: Ratio | None) -> RoundFigures:
 
 
 def _judged(results: Results) -> tuple[CaseResult, ...]:
-    """With what follows from other cases and from the device."""
+    """The result with everything that follows from other cases and from the device."""
     measured = measurements(results)
     over_naive = speed_ups(measured, "naive")
     together = zip(results.records, measured, over_naive, strict=True)
@@ -189,7 +190,7 @@ def _derived(result: CaseResult, at: Measurement, over_naive: float | None) -> I
     least = moved_bytes(at, "compulsory")
     yield "speedup_vs_naive", over_naive
     yield "ai_min", result.flops / least if least else None
-    if not result.gflops:  # a config that cannot run may have no tiles to speak of
+    if not result.gflops:  # a config that cannot run may have no tiles
         return
     tiles = moved_bytes(at, "tile")
     yield "ai_tile", result.flops / tiles if tiles else None
@@ -205,7 +206,7 @@ def _derived(result: CaseResult, at: Measurement, over_naive: float | None) -> I
 
 
 def roofs_of(measurement: Measurement) -> Roofs:
-    """Measured roofs where the device has both, else theoretical ones."""
+    """Measured roofs if the device has both, else theoretical ones."""
     units = units_of(measurement)
     measured = measured_roofs(measurement.device, units)
     return measured if measured.ridge else theoretical_roofs(measurement.device, units)
@@ -252,7 +253,7 @@ def _measurement(result: CaseResult, device: Device) -> Measurement:
 
 
 def _row_alignment(result: CaseResult) -> int | None:
-    """Padded rows have a pitch of their own."""
+    """Padded rows have their own pitch."""
     if result.device_class != "gpu":
         return None
     itemsize = DTYPES[result.dtype].itemsize

@@ -1,7 +1,7 @@
-"""Roofline: how fast a kernel of a given intensity can be on a device, and where measurements stand below that.
+"""Roofline: how fast a kernel of a given intensity can be on a device, and how far measurements lie below that.
 
-Which bytes an intensity counts is always said: `compulsory`, each matrix moved once; `tile`, what a kernel's tiles read
-from beyond the block, and the product; `measured`, what counters saw of device memory.
+It is always stated which bytes an intensity counts: `compulsory`, each matrix moved once; `tile`, what a kernel's tiles
+read from outside the block, and the product; `measured`, device memory traffic from counters.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ ByteModel = Literal["compulsory", "tile", "measured"]
 RoofKind = Literal["theoretical", "measured"]
 Limit = Literal["compute", "memory"]
 Bound = Literal["compute", "memory", "tile traffic", "neither roof"]
-NEAR_ROOF = 0.5  # of a roof: a kernel below is held back by something else
+NEAR_ROOF = 0.5  # of a roof: a kernel below it is limited by something else
 
-# A figure this many times a roof is a mistake. A measured roof is itself a sample, so it gets more room.
+# A figure this many times a roof is an error. A measured roof is itself a sample, so its limit is higher.
 TOLERANCE: dict[RoofKind, float] = {"theoretical": 1.02, "measured": 1.10}
 # Arithmetic of an accuracy class on float32 operands, by the element type whose units do it; TF32 has no such type.
 _UNITS: dict[AccuracyName, DTypeName | None] = {
@@ -34,7 +34,7 @@ _UNITS: dict[AccuracyName, DTypeName | None] = {
 
 @dataclass(frozen=True, slots=True)
 class Roofs:
-    """GFLOPS and 10⁹ bytes a second; None where unknown."""
+    """GFLOPS and 10⁹ bytes a second; None if unknown."""
 
     kind: RoofKind
     gflops: float | None
@@ -42,15 +42,15 @@ class Roofs:
 
     @property
     def ridge(self) -> float | None:
-        """FLOP per byte from which compute is the limit."""
+        """FLOP per byte above which compute is the limit."""
         return self.gflops / self.memory_gb_s if self.gflops and self.memory_gb_s else None
 
     def ops_per_word(self, dtype: DTypeName = "float32") -> float | None:
-        """The ridge in operations for each word of that type: the q that the reports use."""
+        """The ridge in operations for each word of that type: the q of the reports."""
         return None if self.ridge is None else self.ridge * DTYPES[dtype].itemsize
 
     def attainable(self, intensity: float) -> float | None:
-        """GFLOPS at this many FLOP per byte."""
+        """GFLOPS at this intensity in FLOP per byte."""
         if self.gflops is None or self.memory_gb_s is None:
             return None
         return min(self.gflops, intensity * self.memory_gb_s)
@@ -71,8 +71,8 @@ class Point:
     intensity: float  # FLOP per byte
     attainable: float | None  # GFLOPS
     limit: Limit | None
-    fraction: float | None  # of what is attainable
-    implausible: str | None  # a sentence, where it stands above a roof that it cannot be above
+    fraction: float | None  # of the attainable speed
+    implausible: str | None  # a sentence, if it lies above a roof that it cannot exceed
 
 
 def theoretical_gflops(cores: int | None, clock_mhz: float | None) -> float | None:
@@ -86,7 +86,8 @@ def theoretical_gb_s(bus_bits: int | None, memory_clock_mhz: float | None) -> fl
 
 
 def theoretical_roofs(device: Device, units: DTypeName | None = "float32") -> Roofs:
-    """As the source states them, else from cores, bus and clocks. `units`: the type whose units do the arithmetic."""
+    """As the source states them, else from cores, bus and clocks. `units`: the element type whose units do the
+    arithmetic."""
     stated = device.theoretical.gflops.get(units) if units else None
     counted = theoretical_gflops(device.cores, device.clock_mhz) if _counts_cores(device, units) else None
     memory = device.theoretical.memory_gb_s or theoretical_gb_s(device.memory_bus_bits, device.memory_clock_mhz)
@@ -98,13 +99,13 @@ def measured_roofs(device: Device, units: DTypeName | None = "float32") -> Roofs
 
 
 def _counts_cores(device: Device, units: DTypeName | None) -> bool:
-    """A CPU core does many operations a clock, and GPUs' cores are float32 units."""
+    """False for a CPU, whose cores do many operations a clock; a GPU's cores are float32 units."""
     return device.device_class == "gpu" and units == "float32"
 
 
 def units_of(measurement: Measurement) -> DTypeName | None:
-    """Element type whose peak bounds it; None where that is not among the types, or the class is unknown, or where each
-    product is several of another type."""
+    """The element type whose peak limits it. None if that type is not listed, the accuracy class is unknown, or each
+    product is made of several products of another type."""
     kernel = BY_NAME.get(measurement.kernel or "")
     if kernel is not None and kernel.emulated_with is not None:
         return None
@@ -121,7 +122,7 @@ def moved_bytes(measurement: Measurement, model: ByteModel) -> float | None:
 
 
 def _tile_bytes(measurement: Measurement) -> float | None:
-    """A is read once for each column of tiles, B once for each row of them."""
+    """A is read once for each column of tiles, B once for each row of tiles."""
     if (cut := tiling(measurement)) is None or (served := served_tile(cut.tile)) is None:
         return None
     rows, columns = served
@@ -132,15 +133,15 @@ def _tile_bytes(measurement: Measurement) -> float | None:
 
 
 def served_tile(tile: Tile) -> tuple[int, int] | None:
-    """Rows and columns of the product that one read of an operand serves: the block's tile if it passes through shared
-    memory, else the elements of one thread, which are of a row."""
+    """Rows and columns of the product that one read of an operand serves: the block's tile if the operand passes
+    through shared memory, else the elements of one thread, which lie in one row."""
     if tile.shared:
         return tile.rows, tile.columns
     return (1, tile.rows * tile.columns // tile.threads) if tile.threads else None
 
 
 def point(measurement: Measurement, roofs: Roofs, model: ByteModel = "compulsory") -> Point | None:
-    """None where speed or bytes are unknown."""
+    """None if speed or bytes are unknown."""
     moved = moved_bytes(measurement, model)
     if measurement.gflops is None or not moved:
         return None
@@ -159,9 +160,10 @@ def point(measurement: Measurement, roofs: Roofs, model: ByteModel = "compulsory
 
 
 def bound(measurement: Measurement, roofs: Roofs) -> Bound | None:
-    """What holds a kernel back, as far as roofs tell. Below half of its roof it is neither of them, but latency, access
-    pattern or the instructions themselves. Near it, it is the side of the ridge on which it lies; compute only if that
-    holds for the bytes that its tiles read too, for those may be more than caches and memory deliver."""
+    """What limits a kernel, as far as roofs show it. Below half of its roof it is neither compute nor memory, but
+    latency, access pattern or the instructions themselves. Near the roof it depends on the side of the ridge. Compute
+    counts only if the bytes that its tiles read are also beyond the ridge, because caches and memory may be unable to
+    deliver those."""
     moved_once, by_tiles = point(measurement, roofs, "compulsory"), point(measurement, roofs, "tile")
     if moved_once is None or moved_once.fraction is None:
         return None
@@ -173,8 +175,9 @@ def bound(measurement: Measurement, roofs: Roofs) -> Bound | None:
 
 
 def _implausible(measurement: Measurement, roofs: Roofs, model: ByteModel, intensity: float) -> str | None:
-    """A speed no device of these roofs has. The roof of memory holds for bytes that must pass through it: counted
-    ones, and compulsory ones if the cache was cold. Tiles are read again from caches, faster than memory is."""
+    """A speed that no device with these roofs has. The memory roof applies to bytes that must pass through memory:
+    counted ones, and compulsory ones if the cache was cold. Tiles are read again from caches, which are faster than
+    memory."""
     gflops, most = measurement.gflops, TOLERANCE[roofs.kind]
     if gflops is None:
         return None

@@ -1,4 +1,4 @@
-"""Measurements from published tables, and devices as results describe them."""
+"""Measurements from published tables, and devices in the form that results describe them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNKNOWN_CPU = Device(device_class="cpu")
 
 
 def accuracy_of(kernel: str | None, dtype: DTypeName) -> AccuracyName | None:
-    """By the catalogue."""
+    """The accuracy class according to the catalogue."""
     entry = BY_NAME.get(kernel or "")
     return entry.accuracy.get(dtype) if entry else None
 
@@ -44,7 +44,7 @@ def published_device(device: PublishedDevice) -> Device:
 
 
 def from_publication(publication: Publication) -> tuple[Measurement, ...]:
-    """Its records in order, without repetitions, and without those whose size or element type it does not say."""
+    """Its records in order, without duplicates, and without those whose size or element type is not stated."""
     gpu = published_device(publication.device)
     of_class = {gpu.device_class: gpu}
     return tuple(
@@ -56,7 +56,7 @@ def from_publication(publication: Publication) -> tuple[Measurement, ...]:
 
 
 def measured(publication: Publication) -> list[Measurement]:
-    """The same, on its device with the roofs that it says were measured there."""
+    """The same records, on their device with the roofs that were measured there."""
     peaks: dict[DTypeName, float] = {
         roof.dtype: roof.peak_gflops for roof in publication.rooflines if roof.label == f"{roof.dtype}, measured"
     }
@@ -97,14 +97,14 @@ def _published(record: PublishedRecord, device: Device) -> Measurement | None:
         q3_ms=record.interval_ms[1] if record.interval_ms else None,
         error_vs_float64=record.error_vs_float64,
         worst_row_error=record.worst_row_error,
-        # The reports' programs keep rows one after the other: of k elements in A, of n in B.
+        # The reports' programs store rows without padding: k elements in A, n in B.
         row_alignment_bytes=row_alignment((record.n | record.k) * DTYPES[record.dtype].itemsize),
     )
 
 
 def recorded_device(device: Mapping[str, Any]) -> Device:
-    """Of a device as workers describe theirs, in a record of any age or an imported file: what is not of its kind is
-    not known."""
+    """The device in a record of any age or an imported file, in the form that workers use. Fields of the wrong type
+    count as unknown."""
     multiprocessors, cores, bus_bits, l2_bytes = (
         None if (count := _number(device.get(name))) is None else int(count)
         for name in ("multiprocessors", "cores", "memory_bus_bits", "l2_bytes")
@@ -126,7 +126,7 @@ def recorded_device(device: Mapping[str, Any]) -> Device:
 
 
 def _ceilings(recorded: Any) -> Ceilings:
-    """Not validated: a worker of another version may have written more."""
+    """Not validated: a worker of another version may have written additional fields."""
     found = recorded if isinstance(recorded, Mapping) else {}
     speeds = found.get("gflops")
     gflops = {name: speed for name, speed in speeds.items() if _number(speed)} if isinstance(speeds, Mapping) else {}
@@ -149,5 +149,5 @@ def _capability(value: Any) -> tuple[int, int] | None:
 
 
 def device_with_ceilings(device: Device, ceilings: Iterable[Ceiling]) -> Device:
-    """The device with the roofs that a benchmark measured."""
+    """The device with the roofs that a benchmark measured on it."""
     return replace(device, measured=measured_roofs(ceilings, device.measured))

@@ -30,7 +30,7 @@ def _plain(kind: Kind, *names: str) -> dict[str, Column]:
 
 
 def _inner(kind: Kind, part: str, names: Mapping[str, str]) -> dict[str, Column]:
-    """Columns that are fields of a part of the case, empty where it has no such part."""
+    """Columns that are fields of a part of the case; empty if the case has no such part."""
     return {
         column: (kind, lambda one, name=name: getattr(getattr(one, part), name, None))  # type: ignore[misc]
         for column, name in names.items()
@@ -91,7 +91,7 @@ def _verified(*checks: Checked | None) -> bool | None:
 
 
 def rows(results: Results) -> list[dict[str, Value]]:
-    """Shares of the library are of its best line in the run."""
+    """Shares of the library are relative to its best result in the run."""
     shares = baseline_fractions(measurements(results))
     return [
         {name: value(one) for name, (_, value) in COLUMNS.items()}
@@ -101,7 +101,7 @@ def rows(results: Results) -> list[dict[str, Value]]:
 
 
 def to_csv(results: Results) -> str:
-    """RFC 4180 with a heading; what is unknown is empty, what is true or false says so in small letters."""
+    """RFC 4180 with a header; unknown values are empty, booleans are `true` and `false`."""
     held = io.StringIO(newline="")
     writer = csv.writer(held)
     writer.writerow(COLUMNS)
@@ -111,7 +111,7 @@ def to_csv(results: Results) -> str:
 
 
 def to_parquet(results: Results) -> bytes:
-    """The same columns, typed, however few of them are known. Raises ExtraMissing without pyarrow."""
+    """The same columns, typed, even if all their values are unknown. Raises ExtraMissing without pyarrow."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq

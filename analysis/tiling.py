@@ -1,4 +1,4 @@
-"""How a launch cuts a product: tiles, partial tiles, waves. By the catalogue's own launch arithmetic."""
+"""How a launch divides a product: tiles, partial tiles, waves. Uses the catalogue's own launch arithmetic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 
-SPAN = 2**14 * 3**2 * 5 * 7  # a side that every tile in use divides
+SPAN = 2**14 * 3**2 * 5 * 7  # a side length that every tile's sides divide
 
 T = TypeVar("T")
 ARCHITECTURE_OF = {architecture.compute_capability: architecture for architecture in ARCHITECTURES.values()}
@@ -23,7 +23,7 @@ ARCHITECTURE_OF = {architecture.compute_capability: architecture for architectur
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """What one thread block computes, whatever the product's size."""
+    """What one thread block computes, independent of the product's size."""
 
     rows: int
     columns: int
@@ -39,7 +39,7 @@ class Tiling:
     tile: Tile
     down: int
     across: int
-    partial: int  # tiles of the product that its edge cuts
+    partial: int  # tiles that the product's edge cuts
     useful: float  # elements of the product over those of all tiles, 0 to 1
     blocks: int  # of the launch: tiles, splits, batch
     multiprocessors: int | None
@@ -51,13 +51,12 @@ class Tiling:
 
     @property
     def waves(self) -> float | None:
-        """Blocks over those that run at once. Where it is not known how many find room, one a multiprocessor counts:
-        the turns that each takes."""
+        """Blocks over the number of resident blocks. If that is unknown, one block per multiprocessor is assumed."""
         return self.blocks / (self.multiprocessors * (self.resident or 1)) if self.multiprocessors else None
 
     @property
     def by_waves(self) -> Tiling:
-        """The same with one block at a time on a multiprocessor."""
+        """The same tiling with one block at a time on a multiprocessor."""
         return replace(self, resident=None)
 
     @property
@@ -66,12 +65,12 @@ class Tiling:
 
     @property
     def filled(self) -> float | None:
-        """Part of the passes' places that blocks take, 0 to 1: low where the last pass is nearly empty."""
+        """The fraction of all waves' slots that blocks take, 0 to 1: low if the last wave is nearly empty."""
         return None if self.waves is None else self.waves / ceil(self.waves)
 
 
 def tiling(measurement: Measurement) -> Tiling | None:
-    """None for a library's kernel, and where the config leaves the tile open."""
+    """None for a library's kernel, and if the config does not determine the tile."""
     kernel = BY_NAME.get(measurement.kernel or "")
     if not isinstance(kernel, CudaKernel):
         return None
@@ -93,7 +92,7 @@ def tiling(measurement: Measurement) -> Tiling | None:
 
 
 def tile_of(kernel: CudaKernel, config: TileConfig, dtype: DTypeName) -> Tile | None:
-    """Found by asking the launch arithmetic, so that it needs no parameter's name."""
+    """Determined by evaluating the launch arithmetic, so that no parameter's name is needed."""
 
     def grid(config: TileConfig, m: int, n: int) -> int:
         return kernel.plan(Problem(m, n, 1, dtype), config).main.grid[0]
@@ -116,13 +115,14 @@ def tile_of(kernel: CudaKernel, config: TileConfig, dtype: DTypeName) -> Tile | 
 
 
 def _agreed(kernel: CudaKernel, config: TileConfig, ask: Callable[[TileConfig], T]) -> T | None:
-    """The answer that holds whatever the parameters are that the config leaves out; None where it depends on them."""
+    """The result that is the same for all values of the parameters that the config leaves out; None if it depends on
+    them."""
     answers = {ask(completed) for completed in _completions(kernel, config)}
     return answers.pop() if len(answers) == 1 else None
 
 
 def _completions(kernel: CudaKernel, config: TileConfig) -> Iterator[TileConfig]:
-    """Each parameter left out takes each of its values in turn, the others their defaults."""
+    """Each missing parameter takes each of its values, while the others have their defaults."""
     whole = {parameter.name: config.get(parameter.name, parameter.default) for parameter in kernel.parameters}
     yield whole
     for parameter in kernel.parameters:
@@ -131,7 +131,7 @@ def _completions(kernel: CudaKernel, config: TileConfig) -> Iterator[TileConfig]
 
 
 def _resident(measurement: Measurement, threads: int | None) -> int | None:
-    """As recorded, or from the occupancy, or from what a block takes of the architecture's means."""
+    """As recorded, or from the occupancy, or from the resources of a block and of the architecture."""
     if measurement.resident_blocks is not None or threads is None:
         return measurement.resident_blocks
     if measurement.occupancy is not None and (most := max_threads(measurement.device)):
@@ -143,6 +143,6 @@ def _resident(measurement: Measurement, threads: int | None) -> int | None:
 
 
 def max_threads(device: Device) -> int | None:
-    """Resident on one multiprocessor."""
+    """Resident threads on one multiprocessor."""
     architecture = ARCHITECTURE_OF.get(device.compute_capability or (0, 0))
     return device.threads_per_multiprocessor or (architecture.threads if architecture else None)

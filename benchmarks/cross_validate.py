@@ -2,9 +2,9 @@
 
     python -m benchmarks.cross_validate [--samples]
 
-What `auto` takes for a shape from the rest of the table is held against what was measured there; and what a worker
-would take that probes its contenders. Each shape is left out in turn, or with --samples all shapes of each recorded
-sample of random products at once. Where the library at its best was measured, speeds over that are shown by class.
+What `auto` takes for a shape, given the rest of the table, is compared with what was measured there; so is what a
+worker would take that probes its contenders. Each shape is left out in turn, or with --samples all shapes of a recorded
+sample of random products at once. If the library's best was measured, speeds relative to it are shown by class.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ NOT_MUCH_LESS = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A shape that was left out, and what was taken for it."""
+    """A shape that was left out, and what `auto` took for it."""
 
     entry: Entry
     kernel: str
     why: str
-    of_best: float  # its speed over that of the fastest there
-    of_library: float | None  # and over the library's
-    of_best_library: float | None  # over the library's at its best, where that was measured
-    best_of_library: float | None  # the same of the fastest
-    is_as_exact: bool  # as the library
-    probed: float  # of the fastest's speed, if the contenders were measured first
+    of_best: float  # its speed over the fastest kernel's
+    of_library: float | None  # its speed over the library's
+    of_best_library: float | None  # its speed over the library's best, if that was measured
+    best_of_library: float | None  # the fastest kernel's speed over the library's best
+    is_as_exact: bool  # whether it is as exact as the library
+    probed: float  # speed over the fastest's, if the contenders are measured first
 
 
 def validated(table: TunedTable, every: int = 1) -> Iterator[Held]:
-    """Each shape left out in turn; one in `every` of them."""
+    """Each shape left out in turn; only every `every`-th of them."""
     for entry in table.entries[::every]:
         yield from held_out([entry], table)
 
 
 def samples(table: TunedTable) -> Iterator[tuple[str, tuple[Held, ...]]]:
-    """Each recorded sample of random products of that device, by its file, left out whole."""
+    """Each recorded sample of random products of that device, by its file, left out as a whole."""
     for path in files(RESULTS, "*_auto/*"):
         for sample in tables(documents([path])):
             if sample.device == table.device:
@@ -58,7 +58,7 @@ def samples(table: TunedTable) -> Iterator[tuple[str, tuple[Held, ...]]]:
 
 
 def held_out(entries: Collection[Entry], table: TunedTable) -> Iterator[Held]:
-    """Shapes where several kernels were measured, and among them the one that is taken without any of these shapes."""
+    """Shapes at which several kernels were measured, among them the one that is taken without any of these shapes."""
     shapes = {entry.shape for entry in entries}
     rest = replace(table, entries=tuple(one for one in table.entries if one.shape not in shapes))
     for entry in entries:
@@ -83,21 +83,21 @@ def held_out(entries: Collection[Entry], table: TunedTable) -> Iterator[Held]:
 
 
 def _library_at_its_best(entry: Entry) -> float | None:
-    """None where only its default choice was measured."""
+    """None if only its default choice was measured."""
     kernels = ((BY_NAME[row.kernel], row.gflops) for row in entry.ranking)
     libraries = [(kernel, gflops) for kernel, gflops in kernels if isinstance(kernel, LibraryKernel)]
     return max(gflops for _, gflops in libraries) if any(kernel.is_tuned for kernel, _ in libraries) else None
 
 
 def _probed(entry: Entry, taken: RankedRow, likely: Iterable[Forecast]) -> float:
-    """`taken` is what tables alone say."""
+    """`taken` is what the tables alone give."""
     rows = [row for one in likely if (row := _measured(entry, one.point)) is not None]
     rows += [taken, *(row for row in entry.ranking if row.kernel == entry.baseline)]
     return min(max(row.gflops for row in rows if _is_as_exact(row)) / _best_gflops(entry), 1.0)
 
 
 def _best_gflops(entry: Entry) -> float:
-    """Of kernels that `auto` would take if it knew their speeds."""
+    """The best speed of the kernels that `auto` could take if it knew their speeds."""
     worth = {row.kernel: worth_of(BY_NAME[row.kernel]) for row in entry.ranking}
     steady = max(row.gflops for row in entry.ranking if worth[row.kernel] is None)
     return max(row.gflops for row in entry.ranking if row.gflops >= (worth[row.kernel] or 0.0) * steady)
@@ -108,8 +108,8 @@ def _is_as_exact(row: RankedRow) -> bool:
 
 
 def _measured(entry: Entry, taken: Choice | SpeedPoint) -> RankedRow | None:
-    """The kernel's best config; of one that is tried in each the very config, which may be less exact than the library
-    and so not ranked."""
+    """The kernel's fastest config. For a kernel whose configs are ranked one by one, exactly the given config, which
+    may be less exact than the library and therefore not ranked."""
     if taken.kernel.emulated_with is None:
         return next((row for row in entry.ranking if row.kernel == taken.kernel.name), None)
     alike = (row for row in entry.trials if row.kernel == taken.kernel.name)
@@ -117,7 +117,7 @@ def _measured(entry: Entry, taken: Choice | SpeedPoint) -> RankedRow | None:
 
 
 def by_class(held: Iterable[Held]) -> Iterator[str]:
-    """What is taken over the library at its best, and what could be."""
+    """The speed of what is taken over the library's best, and the best possible one."""
     together: dict[tuple[str, str], list[Held]] = defaultdict(list)
     for one in held:
         if one.of_best_library is not None:

@@ -1,4 +1,4 @@
-"""Whether a measured case may be held for its library's equal."""
+"""Whether a measured case is accurate enough to compare with the library's."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kernels.selection.ranking import error_ratio
 
 
 def over_library(case: CaseResult, errors: Mapping[str, float | None]) -> float | None:
-    """Its error over the baseline's, where it makes float32 products of another type's; None for all others, and where
-    either is unknown. `errors`: of all cases of its benchmark."""
+    """Its error over the baseline's, if it makes float32 products from another type's; None for all others, and if
+    either error is unknown. `errors`: the errors of all cases of its benchmark."""
     return error_ratio(case.error_vs_float64, errors.get(case.baseline or "")) if _is_tried(case) else None
 
 
 def is_as_exact(case: CaseResult, errors: Mapping[str, float | None]) -> bool:
-    """Of kernels, and configs of one, of which some are less exact than the library, those that are not; and all where
-    the library's error is not known."""
+    """False only for a kernel, or a config, that makes float32 products from another type's and has a larger error than
+    the library. True if the library's error is unknown."""
     if not _is_tried(case) or errors.get(case.baseline or "") is None:
         return True
     ratio = over_library(case, errors)

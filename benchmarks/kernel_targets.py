@@ -1,4 +1,4 @@
-"""What the fast kernels are to reach: speed over the library's kernel of the same class, in the same run. Data."""
+"""Targets for the fast kernels: speed over the library's kernel of the same class, in the same run. Data."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kernels.selection.distance import whole_runs
 
 Bounds = tuple[float, float]  # what a ratio must reach, and what it aims at
 PADDED_TO = 64
-AUTO = "auto"  # in a kernel's place: what `auto` takes
+AUTO = "auto"  # in place of a kernel: what `auto` takes
 
 
 class TargetShape(NamedTuple):
-    """A product, or a batch of them in one launch: m×k times k×n."""
+    """A product, or a batch of products in one launch: m×k times k×n."""
 
     m: int
     n: int
@@ -26,25 +26,25 @@ class TargetShape(NamedTuple):
     batch: int = 1
 
     def __str__(self) -> str:
-        """As in 64×64×64 in batches of 1024; a square by its N."""
+        """For example 64×64×64 in batches of 1024; N alone for a square."""
         extents = str(self.n) if self.m == self.n == self.k else f"{self.m}×{self.n}×{self.k}"
         return extents if self.batch == 1 else f"{self.batch} of {extents}"
 
     @property
     def padded(self) -> TargetShape:
-        """With m, n and k at the next multiples of PADDED_TO."""
+        """The shape with m, n and k at the next multiples of PADDED_TO."""
         m, n, k = (-(-size // PADDED_TO) * PADDED_TO for size in self[:3])
         return TargetShape(m, n, k, self.batch)
 
     @property
     def spec_fields(self) -> dict[str, int]:
-        """As a benchmark's spec has it."""
+        """The fields of a benchmark's spec."""
         return {name: size for name, size in self._asdict().items() if name != "batch" or size > 1}
 
 
 Size = int | TargetShape  # an int is the N of a square product
 
-# Many short rounds: at the power limit the clock of one and the same kernel differs by a tenth from round to round.
+# Many short rounds: at the power limit a kernel's clock varies by a tenth from round to round.
 CAREFUL: Mapping[str, float] = {
     "rounds": 6,
     "warmup_ms": 40.0,
@@ -63,7 +63,7 @@ QUICK: Mapping[str, float] = {
 }
 ENERGY_S = 0.5  # of a steady loop
 
-# Over the library at its best, which pads odd sizes and takes the fastest of its own proposals.
+# Speeds over the library's best, which pads odd sizes and takes the fastest of its own proposals.
 SIXTEEN_BITS: Mapping[Size, Bounds | None] = dict.fromkeys(
     (2047, 2049, 3072, 4096, 4097, 5120, 8192, 8193, 16_384), (1.0, 1.05)
 )
@@ -81,29 +81,27 @@ FLOAT32: Mapping[Size, Bounds | None] = {
 FLOAT8: Mapping[Size, Bounds | None] = dict.fromkeys((4096, 8192), (1.0, 1.25))
 STRASSEN: Mapping[Size, Bounds | None] = dict.fromkeys((8192, 16384), (1.05, 1.1))
 
-PADDED = "_padded"  # how names of benchmarks of a library at padded sizes end
+PADDED = "_padded"  # suffix of names of benchmarks of a library at padded sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A kernel of one element type, and what it is to reach."""
+    """A kernel of one element type, and the speeds that it must reach."""
 
     kernel: str  # or AUTO
     dtype: DTypeName
-    bounds: Mapping[Size, Bounds | None]  # None: only the mean over all sizes has some
-    mean: Bounds | None = None  # of the geometric mean over all sizes
-    products: str = ""  # which these are, where a kernel has several targets
-    config: Mapping[str, int] = field(default_factory=dict)  # what is asked of the kernel
-    baseline: str = "auto"  # what it is held against: the library, or a kernel by its name
+    bounds: Mapping[Size, Bounds | None]  # None: only the mean over all sizes has a bound
+    mean: Bounds | None = None  # for the geometric mean over all sizes
+    products: str = ""  # which products these are, if a kernel has several targets
+    config: Mapping[str, int] = field(default_factory=dict)  # requested config of the kernel
+    baseline: str = "auto"  # what it is compared with: the library, or a kernel by its name
     others: Sequence[Mapping[str, int]] = ()  # further configs measured beside it, for the tables that `auto` reads
-    beside: Sequence[
-        str
-    ] = ()  # further kernels in the same rounds: the library tuned, and what `auto` weighs it against
+    beside: Sequence[str] = ()  # further kernels in the same rounds: the tuned library, and other candidates of `auto`
     timing: Mapping[str, float] = field(default_factory=lambda: CAREFUL)
 
     @property
     def name(self) -> str:
-        """By which its benchmark's results are kept; every target's own."""
+        """The unique name under which its benchmark's results are kept."""
         return "_".join(filter(None, (self.kernel, self.products)))
 
     @property
@@ -114,15 +112,15 @@ class Target:
 
     @property
     def dense_name(self) -> str:
-        """The same of the benchmark on dense rows."""
+        """The name of its benchmark on dense rows."""
         return f"{self.name}_dense"
 
     @property
     def specs(self) -> Mapping[str, dict[str, Any]]:
-        """The benchmarks that measure it, by name: on padded rows, and then on dense ones where that is another thing.
+        """The benchmarks that measure it, by name: on padded rows, then on dense rows if these differ.
 
-        Each has its baseline in every round. Of shapes that a caller might pad for the library, the library
-        alone is measured at the padded ones too, where it is not tuned beside the kernel: then it pads them itself.
+        Each has its baseline in every round. If a caller might pad a shape for the library, the library alone is also
+        measured at the padded shape, unless it is tuned together with the kernel: then it pads by itself.
         """
         pitched, dense = list(self.by_shape), [shape for shape in self.by_shape if self._is_ragged(shape)]
         found = {self.name: self._spec(self.name, "padded", pitched)}
@@ -140,8 +138,8 @@ class Target:
 
     @property
     def padded_shapes(self) -> Mapping[TargetShape, TargetShape]:
-        """Shapes that a caller might pad with zeros for the library, as wide loads do not fit their rows; and what they
-        are padded to."""
+        """Shapes that a caller might pad with zeros for the library, because their rows are not aligned for wide loads;
+        with the padded shapes."""
         if self.baseline != "auto":
             return {}
         return {shape: shape.padded for shape in self.by_shape if self._is_ragged(shape)}
@@ -154,12 +152,12 @@ class Target:
 
     @property
     def tuned_library(self) -> str | None:
-        """The library tuned, on sizes as they are or zero-padded, where it is measured beside the kernel."""
+        """The tuned library, on sizes as they are or zero-padded, if it is measured together with the kernel."""
         tuned = f"{self.library}_tuned"
         return tuned if tuned in self.beside else None
 
     def _is_ragged(self, shape: TargetShape) -> bool:
-        """Whether rows that lie dense begin where wide loads do not."""
+        """Whether dense rows begin at addresses that are not aligned for wide loads."""
         return not whole_runs(Problem(*shape[:3], self.dtype))
 
     def _spec(self, name: str, layout: str, shapes: Sequence[TargetShape]) -> dict[str, Any]:
@@ -187,11 +185,11 @@ TARGETS = (
     Target(kernel="tensor_fp64", dtype="float64", bounds=FLOAT64, beside=("cublas_tuned",)),
     Target(kernel="hopper_int8", dtype="int8", bounds=INT8, beside=("cublas_tuned",)),
     Target(kernel="hopper_tf32", dtype="float32", bounds=TF32, beside=("cublas_tf32_tuned",)),
-    # Beside `cublas`, and unpromoted beside `cublas_fp8_fast`.
+    # Compared with `cublas`, and without promotion with `cublas_fp8_fast`.
     Target(kernel="hopper_fp8", dtype="float8_e4m3", bounds=FLOAT8),
     Target(kernel="hopper_fp8", dtype="float8_e4m3", bounds=FLOAT8, products="fast", config={"promote": 0}),
     Target(kernel="hopper_fp32", dtype="float32", bounds=FLOAT32, beside=("cublas_tuned",)),
-    # Over the kernel that makes its products, where it has to pay; and over the library, whose class is stricter.
+    # Over the kernel that computes its products, which it must outperform; over the library, whose class is stricter.
     Target(kernel="strassen", dtype="float32", bounds=STRASSEN, products="over_pipelined", baseline="pipelined"),
     Target(kernel="strassen", dtype="float32", bounds=STRASSEN),
     Target(
@@ -234,7 +232,7 @@ TARGETS = (
     ),
 )
 
-# What the plot shows besides: sizes whose rows are whole runs, and those that follow them.
+# Further sizes of the plot: aligned ones, and those that follow them.
 ALIGNED = (1024, 1536, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384)
 # Configs that are measured besides the default: with more products a kernel is as exact as the library at more sizes,
 # and `emulated` makes complex128 products of real ones that are more exact than the library's. Those of complex64 are
@@ -247,13 +245,13 @@ MAX_OF_WIDE = 8192  # of types of four bytes and more: at 16,384 a sample of the
 
 
 def plotted(dtype: DTypeName) -> tuple[int, ...]:
-    """Every N of the plot, rising."""
+    """Every N of the plot, in rising order."""
     sizes = [n for n in ALIGNED if DTYPES[dtype].itemsize <= 2 or n <= MAX_OF_WIDE]
     return tuple(sorted(chain(sizes, (n + 1 for n in sizes))))
 
 
 def _curve(target: Target) -> Target:
-    """The sizes of the plot that the target itself does not have."""
+    """The sizes of the plot that are not sizes of the target."""
     sizes = [n for n in plotted(target.dtype) if _shape(n) not in target.by_shape]
     return Target(
         kernel=target.kernel,

@@ -31,7 +31,7 @@ def _uniform(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
 
 def _spread(binades: int) -> Kind:
     def binades_apart(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
-        """Magnitudes spread evenly over so many binades, everywhere."""
+        """Magnitudes spread evenly over this many binades, everywhere."""
         a, b = _normal(m, n, k, rng)
         for each in (a, b):
             each *= np.exp2((rng.random(each.shape, np.float32) - np.float32(0.5)) * binades)
@@ -41,7 +41,7 @@ def _spread(binades: int) -> Kind:
 
 
 def _cancelling(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
-    """The second half of k subtracts what the first has added, up to a thousandth."""
+    """The second half of k cancels what the first has added, except for a thousandth."""
     a, b = _normal(m, n, k, rng)
     half = k // 2
     a[:, half : 2 * half], a[:, 2 * half :] = a[:, :half], 0.0
@@ -50,7 +50,8 @@ def _cancelling(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
 
 
 def _far(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
-    """A's columns grow as B's rows shrink, so every term matters, and none is near the largest of both its lines."""
+    """A's columns grow as B's rows shrink, so every term matters, and none is close to the largest element of both its
+    row and column."""
     a, b = _normal(m, n, k, rng)
     scales = np.exp2(np.linspace(-15, 15, k)).astype(np.float32)
     return a * scales, b / scales[:, np.newaxis]
@@ -69,7 +70,7 @@ def _few(count: int, rng: np.random.Generator) -> Array:
 
 
 def _units(count: int, rng: np.random.Generator) -> Array:
-    """Powers of two, each within OTHER_UNITS binades, up or down, and at least half as many."""
+    """Powers of two, each at most OTHER_UNITS binades up or down, and at least half as many."""
     binades = rng.integers(OTHER_UNITS // 2, OTHER_UNITS, count, endpoint=True) * rng.choice((-1, 1), count)
     units: Array = np.exp2(binades).astype(np.float32)
     return units
@@ -83,7 +84,7 @@ def _scales_along_k(k: int, rng: np.random.Generator) -> Array:
 
 
 def _units_of_rows(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
-    """A few rows of A in other units than the others."""
+    """A few rows of A in units other than the rest."""
     a, b = _normal(m, n, k, rng)
     rows = _few(m, rng)
     a[rows] *= _units(len(rows), rng)[:, np.newaxis]
@@ -91,13 +92,13 @@ def _units_of_rows(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
 
 
 def _units_of_columns(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
-    """A few columns of B in other units than the others."""
+    """A few columns of B in units other than the rest."""
     b, a = _units_of_rows(n, m, k, rng)
     return np.ascontiguousarray(a.T), np.ascontiguousarray(b.T)
 
 
 def _units_of_features(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
-    """A few columns of A in other units, and B's rows as if they were not."""
+    """A few columns of A in other units, while B's rows are unscaled."""
     a, b = _normal(m, n, k, rng)
     columns = _few(k, rng)
     a[:, columns] *= _units(len(columns), rng)
@@ -120,7 +121,7 @@ def _units_along_k_in_few_rows(m: int, n: int, k: int, rng: np.random.Generator)
 
 
 def _graded(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
-    """Magnitudes fall geometrically down the rows and along the columns, by 2⁻³⁰ each, of both operands."""
+    """Magnitudes fall geometrically along the rows and the columns of both operands, by 2⁻³⁰ each."""
     a, b = _normal(m, n, k, rng)
     down_a, along, along_b = (np.exp2(-np.linspace(0, 30, size)).astype(np.float32) for size in (m, k, n))
     return a * down_a[:, np.newaxis] * along, b * along[:, np.newaxis] * along_b
@@ -138,7 +139,7 @@ def _log_normal(sigma: float) -> Kind:
 
 
 def _sparse(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
-    """One element in a hundred is not zero."""
+    """One element in a hundred is nonzero."""
     a, b = _normal(m, n, k, rng)
     for each in (a, b):
         each[rng.random(each.shape, np.float32) >= 0.01] = 0.0
@@ -177,8 +178,8 @@ def _time_stamp(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
 
 def _hidden(scale: float, *, columns: int = 0) -> Kind:
     def hidden(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
-        """One row of A is small beside its first element, which meets a row of B that is `scale` times normal, and
-        normal in its first `columns`."""
+        """One row of A is small compared with its first element. That element meets a row of B that is `scale` times
+        normal, and normal in its first `columns`."""
         a, b = _normal(m, n, k, rng)
         a[:1, 1:] *= np.float32(2.0**-16)
         a[:1, :1] = 1.0

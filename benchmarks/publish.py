@@ -1,5 +1,6 @@
-"""Writes what the package serves at /v1/published of this project's own runs: a file in `kernels/published/` for each
-benchmark recorded in a folder of `benchmarks/results/` in which no case is missing, named by folder and preset.
+"""Writes the results of this project's own runs that the package serves at /v1/published: a file in
+`kernels/published/` for each benchmark recorded in a folder of `benchmarks/results/` without missing cases, named by
+folder and preset.
 
 python -m benchmarks.publish [--check]
 """
@@ -31,7 +32,7 @@ PADDED_TOO = (
     "At odd sizes the library has the operands as they are. At the next multiple of 64 it was measured too: that is "
     "what it does with operands padded with zeros."
 )
-# By the titles that runs were given, which promise kernels that they left out.
+# By the runs' original titles, which name kernels that the runs left out.
 TRUE_TITLES = {
     "Every kernel at six sizes, three of them no power of two": PRESETS["grade"].summary,
     "Every kernel at 4096 and 4097": "Every rung of the ladder at 4096 and 4097",
@@ -45,7 +46,7 @@ def publications() -> Iterator[tuple[str, str]]:
     titles: Counter[str] = Counter()
     for path in sorted(files(RESULTS, "*/*"), key=_place):
         if not is_results(document := read(path)):
-            continue  # another program's record, or a study of many shapes
+            continue  # the record of another program, or a study of many shapes
         results = without_misfits(Results.model_validate(document))
         if results.records and (results.complete or has_every_case(results)):
             name = f"{path.parent.name}_{name_of(path).replace('-', '_')}"
@@ -56,8 +57,9 @@ def publications() -> Iterator[tuple[str, str]]:
 
 
 def without_misfits(results: Results) -> Results:
-    """A group of kernels once had those of other element types in it, each case skipped. A library's tells that there
-    is nothing to hold the others against."""
+    """Without records of kernels that do not support the record's element type: a group of kernels once included such
+    kernels, and their cases were skipped. A library's record is kept, because it shows that there is nothing to compare
+    with."""
     kept = tuple(
         case for case in results.records if case.dtype in BY_NAME[case.kernel].accuracy or is_library(case.kernel)
     )
@@ -65,13 +67,13 @@ def without_misfits(results: Results) -> Results:
 
 
 def _place(path: Path) -> tuple[bool, Path]:
-    """The H200's first, which all others are held against."""
+    """The H200's come first, because all others are compared with them."""
     return path.parent.name != "h200", path
 
 
 def _title(results: Results, given: Counter[str]) -> str:
-    """No two in a list have the same: where it was given before it says on what device, and which run there.
-    `given`: how often each was given before."""
+    """A title that is unique in its list: if it occurred before, it includes the device and the number of the run
+    there. `given`: how often each title occurred before."""
     title = truly_titled(results).job.title or results.job.id
     device = f"{title}, on an {results.device['name']}"
     given.update((title, device))
@@ -81,15 +83,15 @@ def _title(results: Results, given: Counter[str]) -> str:
 
 
 def truly_titled(results: Results) -> Results:
-    """Under a title that promises no more than the run has."""
+    """The same results under a title that names only kernels in the run."""
     title = TRUE_TITLES.get(results.job.title or "", results.job.title)
     job, spec = (part.model_copy(update={"title": title}) for part in (results.job, results.spec))
     return results.model_copy(update={"job": job, "spec": spec})
 
 
 def beside_cublas(document: Mapping[str, Any]) -> Results:
-    """Kernels and library in turn, one benchmark for each kernel, as one: at rows of a padded pitch. Of a case that
-    several have the first's counts, which has the most rounds."""
+    """Kernels and library measured alternately, one benchmark for each kernel, merged into one: with rows of a padded
+    pitch. If several benchmarks have a case, that of the first counts, which has the most rounds."""
     found = [Results.model_validate(one) for one in document.values() if is_results(one)]
     runs = [one for one in found if one.spec.data.layout == "padded" and any(is_library(r.kernel) for r in one.records)]
     records = {(one.kernel, one.case): one for run in reversed(runs) for one in reversed(run.records)}
@@ -110,14 +112,14 @@ def text(document: Mapping[str, Any]) -> str:
 
 
 def _rows(records: Sequence[Mapping[str, Any]]) -> str:
-    """What is as where nothing is said is left out."""
+    """Values that equal the default are left out."""
     defaults = {field.name: field.default for field in fields(PublishedRecord)}
     said = ({name: value for name, value in record.items() if value != defaults[name]} for record in records)
     return "[\n" + ",\n".join(map(compact, said)) + "\n]"
 
 
 def has_every_case(results: Results) -> bool:
-    """As after a benchmark that was called off in its last round; what it publishes says so."""
+    """True also for a benchmark that was cancelled in its last round; what it publishes says so."""
     cases = expand(results.spec, DeviceInfo.model_validate(results.device))
     return {case.id for case in cases} == {one.case for one in results.records}
 

@@ -1,10 +1,11 @@
 """Recorded benchmarks as compact rows: one line for each measured case.
 
 A file (`.jsonl`) has a section for each benchmark. A section begins with a line that is a JSON object: the benchmark's
-name, what GET /v1/benchmarks/{id}/results says besides its records, the `columns` of the rows, and what is the `same`
-in all of them. Each line after it is an array, one case. A dotted column is a field within a field; rounds are lists,
-or one value where it is the same in all of them. Null is left out. Times and speeds keep twelve significant digits,
-other numbers nine, and in a brief record all six. A large study may be packed by gzip (`.jsonl.gz`).
+name, the content of GET /v1/benchmarks/{id}/results without its records, the `columns` of the rows, and the fields that
+are the `same` in all of them. Each line after it is an array, one case. A dotted column is a field within a field;
+rounds are lists, or one value if it is the same in all of them. Null is left out. Times and speeds keep twelve
+significant digits, other numbers nine, and in a brief record all six. A large study may be compressed by gzip
+(`.jsonl.gz`).
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from typing import Any
 from kernels.model.numerics import Problem
 
 SUFFIX, GZIP = ".jsonl", ".gz"
-EXACT = frozenset({"kernel_ms", "gflops"})  # from which other figures are worked out anew
+EXACT = frozenset({"kernel_ms", "gflops"})  # other figures are computed from these
 EXACT_DIGITS, DIGITS = 12, 9
-BRIEF_DIGITS = 6  # of all numbers of a brief record: far below what two runs differ by
-WHOLE = frozenset({"config"})  # fields whose own fields are not columns
+BRIEF_DIGITS = 6  # of all numbers of a brief record: far finer than the difference between two runs
+WHOLE = frozenset({"config"})  # fields that are not divided into columns
 ROUNDS = "rounds"
-# What a study of many shapes keeps of a case: what it is, its time round by round, its error, and what spoils it.
+# What a study of many shapes keeps of a case: its identity, its time in each round, its error, and disturbances.
 BRIEF = frozenset(
     [
         "case",
@@ -55,20 +56,21 @@ BRIEF_ROUND = frozenset({"round", "attempt", "status", "kernel_ms"})
 
 
 def is_results(document: Any) -> bool:
-    """Whether it is a benchmark's."""
+    """Whether the document is a benchmark's results."""
     return isinstance(document, dict) and {"spec", "device", "records"} <= document.keys()
 
 
 def read(path: Path) -> Any:
-    """The document: of a `.jsonl` file a benchmark's results, or several by their names; else what JSON says."""
+    """The document in the file: for a `.jsonl` file a benchmark's results, or several by their names; else its JSON."""
     content = gzip.decompress(path.read_bytes()) if path.suffix == GZIP else path.read_bytes()
     return unpacked(content.decode().splitlines()) if SUFFIX in path.suffixes else json.loads(content)
 
 
 def write(path: Path, document: Mapping[str, Any], *, brief: bool = False) -> None:
-    """As rows for `.jsonl`, else as JSON. `brief`: a study of so many shapes that only BRIEF is kept of a case.
+    """Writes rows to a `.jsonl` file, else JSON. `brief`: for a study of so many shapes that only BRIEF is kept of a
+    case.
 
-    The file is whole at any moment."""
+    The file is complete at any moment."""
     lines = packed(document, brief=brief) if SUFFIX in path.suffixes else (compact(document),)
     content = "".join(f"{line}\n" for line in lines).encode()
     partial = path.with_name(f"{path.name}.partial")
@@ -77,12 +79,12 @@ def write(path: Path, document: Mapping[str, Any], *, brief: bool = False) -> No
 
 
 def files(folder: Path, pattern: str = "*") -> list[Path]:
-    """Records in a folder, by name."""
+    """Records in a folder, sorted by name."""
     return sorted(path for suffix in (".json", SUFFIX, SUFFIX + GZIP) for path in folder.glob(pattern + suffix))
 
 
 def name_of(path: Path) -> str:
-    """Of a record, without what its file is packed by."""
+    """The name of a record, without the suffixes of its file."""
     return path.name.removesuffix(GZIP).rpartition(".")[0]
 
 
@@ -137,7 +139,7 @@ def _section(name: str | None, document: Mapping[str, Any], *, brief: bool) -> I
 
 
 def _brief(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Ids of cases are their numbers here."""
+    """Cases are numbered, and their numbers replace their ids."""
     numbers = {record["case"]: str(number) for number, record in enumerate(records)}
     return [
         {field: value for field, value in record.items() if field in BRIEF}
@@ -156,7 +158,8 @@ def _columns(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def _by_field(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A list of each field; of those that are the same in all rounds, but for the rounds' numbers, that value."""
+    """A list of each field's values by round; a single value if it is the same in all rounds, except for the round
+    numbers."""
     values = {field: [one.get(field) for one in rounds] for field in dict.fromkeys(chain.from_iterable(rounds))}
     alike = {field: given[0] for field, given in values.items() if given.count(given[0]) == len(given)}
     return values | {field: value for field, value in alike.items() if field != "round"}
@@ -197,7 +200,7 @@ def _rounded(value: Any, exact_digits: int = EXACT_DIGITS, digits: int = DIGITS,
 
 
 def write_rows(path: Path, about: Mapping[str, Any], rows: Iterable[Any]) -> None:
-    """A JSON object of `about`, and of `rows` a line each. The file is whole at any moment."""
+    """Writes a JSON object with the fields of `about` and a line for each row. The file is complete at any moment."""
     lines = ",\n".join(compact(row) for row in rows)
     partial = path.with_name(f"{path.name}.partial")
     partial.write_text(f'{compact(about)[:-1]},"rows":[\n{lines}\n]}}\n', "utf-8")
@@ -205,7 +208,7 @@ def write_rows(path: Path, about: Mapping[str, Any], rows: Iterable[Any]) -> Non
 
 
 def record_rows(path: Path, about: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> None:
-    """Prints the rows as they come, and writes them anew with each: a run that is cut off leaves what it has."""
+    """Prints the rows as they arrive, and rewrites the file with each: an interrupted run leaves what it has."""
     rows: list[Mapping[str, Any]] = []
     for row in measured:
         rows.append(row)

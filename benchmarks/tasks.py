@@ -1,10 +1,10 @@
-"""Five tasks that people come with, each done in Chromium in the fewest steps that are known, and counted.
+"""Five tasks of typical users, each done in Chromium in as few steps as possible, and counted.
 
     python -m benchmarks.tasks --url http://127.0.0.1:8000 --name after [--out benchmarks/results/tasks.json]
 
-The service at `url` must be an open one with a CPU worker. A step is a click, a choice, or a file that is chosen; each
-task begins on the first page. Of the ways that are known, the shortest that leads to the answer counts, so the same
-program counts an older version of the pages too. With `--out` the counts go into the record under `name`.
+The service at `url` must be open (without keys) and have a CPU worker. A step is a click, a choice, or a chosen file;
+each task begins on the first page. Of the known ways, the shortest that leads to the answer counts, so the same program
+can count an older version of the pages. With `--out` the counts are added to the record under `name`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from playwright.sync_api import Browser, Error, Page, expect
 from tools.browser import chromium
 from tools.played.api import ended, http_client
 
-WAIT_MS = 60_000  # for what may not be there; for a job, or a report
+WAIT_MS = 60_000  # for a job or a report
 BUSY = [2500, 2500]
 QUICK = {"preset": "quick"}
 
 
 @dataclass(slots=True)
 class Prepared:
-    """What the tasks are about."""
+    """The jobs and files that the tasks are about."""
 
     benchmark: str
     failed: str
@@ -44,7 +44,7 @@ class Prepared:
 
 @dataclass(slots=True)
 class Reader:
-    """Uses a page and remembers each step."""
+    """Uses a page and records each step."""
 
     page: Page
     steps: list[str] = field(default_factory=list)
@@ -80,14 +80,14 @@ def _fastest_on_the_board(reader: Reader, _: Prepared) -> None:
 
 
 def _fastest_on_the_kernels_page(reader: Reader, _: Prepared) -> None:
-    """Its best results are there, without the library's beside them."""
+    """It shows the best results, without the library's."""
     reader.click("Kernels")
     reader.go('a[href^="/ui/kernels/hopper_bf16"]', "hopper_bf16")
     reader.sees(re.compile(r"bfloat16[^A-Za-z]+4096"))
 
 
 def _to_results(reader: Reader, prepared: Prepared) -> None:
-    """By the list of jobs on the first page, straight or by the job's own page."""
+    """From the list of jobs on the first page, directly or through the job's own page."""
     try:
         reader.go(f'a[href^="/ui/benchmarks/{prepared.benchmark}"]', "the benchmark")
     except Error:
@@ -99,11 +99,11 @@ def _compare_by_its_link(reader: Reader, prepared: Prepared) -> None:
     _to_results(reader, prepared)
     reader.click("Compare with the H200's run")
     reader.page.wait_for_url("**/ui/compare?**", timeout=WAIT_MS)
-    reader.sees("NVIDIA H200", WAIT_MS)  # a table of the fastest, or why a run on a busy machine is not comparable
+    reader.sees("NVIDIA H200", WAIT_MS)  # a table of the fastest, or why a disturbed run is not comparable
 
 
 def _compare_by_overlay(reader: Reader, prepared: Prepared) -> None:
-    """Curves on one another; no figure says how far apart they are."""
+    """Overlaid curves; no figure says how far apart they are."""
     _to_results(reader, prepared)
     reader.page.locator("summary", has_text="verlay").first.click(timeout=WAIT_MS)
     reader.steps.append("open the overlays")
@@ -126,13 +126,13 @@ def _report_as_pdf(reader: Reader, prepared: Prepared) -> None:
     link = reader.page.locator('a[href*="format=pdf"]').first
     expect(link).to_be_visible(timeout=WAIT_MS)
     with reader.page.expect_download(timeout=WAIT_MS) as download:
-        link.click(timeout=WAIT_MS)  # it takes until the report is made
+        link.click(timeout=WAIT_MS)  # waits until the report is made
     reader.steps.append("click “Report as PDF”")
     assert download.value.path().read_bytes().startswith(b"%PDF")
 
 
 def _report_by_the_printer(reader: Reader, prepared: Prepared) -> None:
-    """Printed by the browser, in a dialog of two clicks that a script does not see; wide tables are cut."""
+    """Printed by the browser, in a dialog of two clicks that a script does not see; wide tables are cut off."""
     _to_results(reader, prepared)
     reader.go('a[href*="/report?format=html"]', "the report")
     reader.steps.extend(["print", "save as PDF"])
@@ -168,7 +168,7 @@ def _multiplied(reader: Reader) -> None:
     reader.sees("succeeded", WAIT_MS)
 
 
-# The question, and the ways to its answer, the shortest first.
+# Each question, and the ways to its answer, shortest first.
 TASKS: Sequence[tuple[str, Sequence[Way]]] = (
     (
         "find the fastest kernel for 4096 bf16 on an H200",
@@ -201,7 +201,7 @@ def prepare(http: httpx.Client, directory: Path) -> Prepared:
 
 
 def counted(page: Page, url: str, ways: Sequence[Way], prepared: Prepared) -> dict[str, Any]:
-    """Steps of the first way that leads to the answer; null where none does."""
+    """Steps of the first way that leads to the answer; null if none does."""
     for way in ways:
         reader = Reader(page)
         page.goto(url)

@@ -2,10 +2,10 @@
 
     python -m benchmarks.tuned_table [--check] [RESULTS…]
 
-RESULTS are documents of GET /v1/benchmarks/{id}/results; by default all of them in `benchmarks/results/`. What was
-measured with a warm L2, beside other processes, or on a throttled device is left out, and a shape where that is all
-there is of the library. Of a kernel that several measured at a shape the best result counts; but of a config of one
-that makes its products of another type's the newest result alone, since it may have become more exact, or less.
+RESULTS are documents of GET /v1/benchmarks/{id}/results; by default all of them in `benchmarks/results/`. Cases
+measured with a warm L2, while other processes ran, or on a throttled device are left out, and so is a shape at which
+the library has only such cases. If several documents measured a kernel at a shape, its best result counts. For a config
+that makes its products from another type's, only the newest result counts, since it may have become more or less exact.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A case that was measured in full."""
+    """A case that was measured completely."""
 
     kernel: str
     config: Mapping[str, int]
     problem: Problem
     round_ms: Mapping[int, float]  # kernel time by round
-    error_of_baseline: float | None  # over the baseline's in the same run
+    error_of_baseline: float | None  # its error over the baseline's in the same run
 
     @property
     def accuracy(self) -> AccuracyName:
@@ -51,8 +51,8 @@ class Timed:
 
 
 def documents(paths: Iterable[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Results by file, or by file and name where it holds several; other recorded runs are passed over. So is a library
-    on padded operands, a baseline of other shapes: of its own nothing is known that might beat it."""
+    """Results by file, or by file and name if the file holds several; other recorded runs are skipped. So are
+    benchmarks of a library on padded operands, because they contain no rivals."""
     for path in sorted(paths):
         document = read(path)
         name = (path.relative_to(RESULTS) if path.is_relative_to(RESULTS) else Path(path.name)).as_posix()
@@ -64,8 +64,8 @@ def documents(paths: Iterable[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def timed(document: Mapping[str, Any]) -> Iterator[Timed]:
-    """What counts of a document. Zeros draw less power than other data, and so run faster than products do; operands
-    of products never lie dense on a GPU."""
+    """The cases of a document that count. Zeros draw less power than other data, so they run faster than real products
+    do; and operands of products are never dense on a GPU."""
     data = document["spec"]["data"]
     if data["distribution"] == "zeros" or data.get("layout") == "dense":
         return
@@ -75,7 +75,7 @@ def timed(document: Mapping[str, Any]) -> Iterator[Timed]:
         clean = record["cache"] == "cold" and not (record["contended"] or record["throttled"])
         if clean and record["status"] == "ok" and record["kernel"] in BY_NAME:
             problem = Problem(record["m"], record["n"], record["k"], record["dtype"], record["batch"])
-            # Later rounds are a tuner's successive halving: a few samples each, of many configs.
+            # Later rounds belong to a tuner's successive halving: a few samples each, of many configs.
             taken = [(one["round"], one["kernel_ms"]) for one in record["rounds"]]
             if round_ms := {number: ms for number, ms in taken if number < rounds and ms}:
                 over = error_ratio(record.get("error_vs_float64"), errors.get(record.get("baseline")))
@@ -83,14 +83,14 @@ def timed(document: Mapping[str, Any]) -> Iterator[Timed]:
 
 
 def library_for(dtype: DTypeName, accuracy: AccuracyName, device_class: DeviceClass) -> str | None:
-    """The baseline of a class; None where the library does not multiply that type."""
+    """The baseline of a class; None if the library does not multiply that type."""
     reduced = LIBRARY_OF_ACCURACY.get(accuracy) if dtype == "float32" else None
     name = "cpu_blas" if device_class == "cpu" else reduced or "cublas"
     return name if BY_NAME[name].accuracy.get(dtype) == accuracy else None
 
 
 def entries(cases: Iterable[Timed], device_class: DeviceClass) -> Iterator[Entry]:
-    """One for each shape, element type and class, of one document."""
+    """One entry for each shape, element type and class, from one document."""
     alike: dict[tuple[Problem, AccuracyName], list[Timed]] = defaultdict(list)
     for case in cases:
         alike[case.problem, case.accuracy].append(case)
@@ -123,7 +123,7 @@ def _trial(case: Timed, baseline: Timed | None) -> Trial:
 
 
 def merged(found: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Entries of several documents, the oldest first, in order of their shapes."""
+    """Entries of several documents, the oldest first, sorted by shape."""
     by_key: dict[tuple[Any, ...], Entry] = {}
     for entry in found:
         key = (DTYPE_NAMES.index(entry.dtype), entry.accuracy, entry.problem.flops, *entry.shape)
@@ -135,7 +135,7 @@ def merged(found: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def tables(found: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[TunedTable]:
-    """One for each model of device."""
+    """A table for each device model."""
     by_device: dict[str, list[tuple[str, Mapping[str, Any]]]] = defaultdict(list)
     for name, document in found:
         by_device[document["device"]["name"]].append((name, document))
@@ -162,13 +162,13 @@ def tables(found: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[TunedTabl
 
 
 def with_library(found: Iterable[Entry], device_class: DeviceClass) -> tuple[Entry, ...]:
-    """Without shapes where the library takes the type, but what was measured of it does not count."""
+    """Without shapes at which the library supports the type, but has no valid measurement."""
     return tuple(one for one in found if one.baseline or library_for(one.dtype, one.accuracy, device_class) is None)
 
 
 def with_choice(found: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Without shapes at which a kernel that may fall back was measured beside the library alone, and is not worth it:
-    there the library would be taken whatever others do, of which shapes near them know more."""
+    """Without shapes at which only the library and a kernel that may fall back were measured, and that kernel is not
+    worth it: such an entry would always choose the library, while nearby shapes know more rivals."""
     return tuple(one for one in found if not _leaves_no_choice(one))
 
 
@@ -191,7 +191,7 @@ def _date(document: Mapping[str, Any]) -> str:
 
 
 def text(table: TunedTable) -> str:
-    """One row a line. Each config is written once, and rows have its number."""
+    """One row per line. Each config is written once, and rows refer to it by number."""
     given = asdict(table)
     configs: dict[str, int] = {}
     parts = [_entry(entry, configs) for entry in given.pop("entries")]

@@ -1,10 +1,11 @@
-"""What a run answers, for each element type and accuracy that it measured: the fastest kernel, how it stands beside the
-library and the device's peak, how far to trust that, and what to try next.
+"""The answer of a run, for each element type and accuracy that it measured: the fastest kernel, how it compares with
+the library and the device's peak, how reliable that is, and what to try next.
 
-The library stands with its best line of the run (`analysis/library.py`): tuned, or on operands padded with zeros.
+The library is represented by its best result of the run (`analysis/library.py`): tuned, or on operands padded with
+zeros.
 
-A measurement that something disturbed is never the answer while there is a clean one. A library's line that was
-disturbed is no yardstick: the ratio is then left out, and the answer says why.
+A disturbed measurement is the answer only if there is no clean one. A disturbed library result is not compared with:
+the answer then has no ratio, and says why.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ AS_THEY_LIE = (
     " {} took the operands as they lie: at a size that is no multiple of 64 it may be faster tuned, or on zero-padded "
     "operands, which this run did not measure."
 )
-TERA_FROM = 1000.0  # GFLOPS from which speeds are told in TFLOP/s
+TERA_FROM = 1000.0  # GFLOPS from which speeds are given in TFLOP/s
 
 
 class Answer(Strict):
@@ -75,7 +76,7 @@ class Answer(Strict):
 
 
 def answers(measurements: Sequence[Measurement]) -> tuple[Answer, ...]:
-    """What was measured most comes first; none where nothing has a figure."""
+    """All answers, the one with most measurements first. Empty if no case has a figure."""
     groups: dict[Hashable, list[Measurement]] = {}
     for each in measurements:
         groups.setdefault((each.device.key, each.dtype, each.accuracy), []).append(each)
@@ -85,7 +86,8 @@ def answers(measurements: Sequence[Measurement]) -> tuple[Answer, ...]:
 
 
 def fastest(measurements: Sequence[Measurement]) -> Measurement | None:
-    """The fastest of those that nothing disturbed, else of all; a library's only where there is no other."""
+    """The fastest clean measurement, or the fastest of all if none is clean. A library's is returned only if there is
+    no other."""
     known = [each for each in measurements if usable(each)]
     own = [each for each in known if not is_library(each.kernel)]
     return max(own or known, key=lambda each: (each.condition.is_clean, speed(each)), default=None)
@@ -144,7 +146,7 @@ def _peak(best: Measurement) -> tuple[float | None, RoofKind | None]:
 
 
 def _trust(group: Sequence[Measurement], best: Measurement, line: LibraryLine | None) -> str:
-    """The gravest first."""
+    """The most serious problem comes first."""
     library = line.same if line else None
     if not best.condition.is_clean:
         return f"{best.condition.sentence} No case of this type was measured undisturbed, so nothing is ranked."

@@ -1,4 +1,4 @@
-"""What to try after a run: the one step that is most likely to teach something."""
+"""What to try after a run: the one step that is likely to teach the most."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from analysis.measurement import Device, Measurement
 from kernels.catalog import CATALOG
 from kernels.model.kernel import CudaKernel, DeviceTraits
 
-ABREAST = 0.95  # of the library's speed: from there on tile configs are worth little
+ABREAST = 0.95  # of the library's speed: above it other tile configs gain little
 AGAIN = "Measure again while nothing else uses the device."
 STEPS = {
     "contended": AGAIN,
@@ -20,7 +20,8 @@ STEPS = {
 
 
 def next_step(group: Sequence[Measurement], best: Measurement, line: LibraryLine | None) -> str:
-    """`group`: all of one element type and accuracy; `line`: the library's best where `best` was measured."""
+    """`group` has all cases of one element type and accuracy. `line` is the library's best result at the shape of
+    `best`."""
     library = line.same if line else None
     if not best.condition.is_clean:
         return STEPS.get(best.condition.kind, AGAIN)
@@ -54,7 +55,7 @@ def _faster(group: Sequence[Measurement], best: Measurement, share: float) -> st
 
 
 def _untried(group: Sequence[Measurement], best: Measurement) -> list[str]:
-    """Kernels later in the catalogue than the best that would multiply the same on the same device: one or two."""
+    """One or two kernels that come after the best in the catalogue and compute the same product on the same device."""
     names = [kernel.name for kernel in CATALOG]
     measured = {each.kernel for each in group}
     device = _traits(best.device)

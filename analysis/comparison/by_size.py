@@ -1,4 +1,4 @@
-"""Two runs by size, whatever kernels they have: the fastest of each, for runs without a common case."""
+"""Compares two runs by size when they have no common case: the fastest kernel of each run at each size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.measurement import Measurement, size_of
 
 @dataclass(frozen=True, slots=True)
 class SizeComparison:
-    """The fastest of each run at one product. The ratio is None where something disturbed either."""
+    """The fastest kernel of each run for one product. The ratio is None if either was disturbed."""
 
     before: Measurement
     after: Measurement
@@ -24,13 +24,13 @@ class SizeComparison:
 
     @property
     def why_not(self) -> str:
-        """Why they are not comparable; empty where they are."""
+        """Why the two are not comparable; empty if they are."""
         sides = (("Before", self.before.condition), ("After", self.after.condition))
         return " ".join(f"{name}: {condition.sentence}" for name, condition in sides if not condition.is_clean)
 
 
 def by_size(before: Iterable[Measurement], after: Iterable[Measurement]) -> list[SizeComparison]:
-    """Of every product and element type that both have, in the order of the first."""
+    """Compares every product and element type that both runs have, in the order of the first run."""
     old, new = _groups(before), _groups(after)
     pairs = ((fastest(group), fastest(new[key])) for key, group in old.items() if key in new)
     return [_compared(one, other) for one, other in pairs if one is not None and other is not None]

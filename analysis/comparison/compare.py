@@ -46,7 +46,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseComparison:
-    """The verdict on one case. Ratios are speeds, after over before: above 1 is faster."""
+    """The verdict on one case. Ratios are speeds, after over before: above 1 means faster."""
 
     before: Measurement
     after: Measurement
@@ -83,19 +83,19 @@ def run_of(results: Results) -> Run:
 
 
 def run_of_publication(publication: Publication) -> Run:
-    """Published results as one of two runs. What they do not say of their environment is left out."""
+    """Published results as one of two runs. What they do not say about their environment is left out."""
     device = {"name": publication.device.name, "versions": dict(publication.device.versions)}
     return Run(name=publication.title, measurements=from_publication(publication), environment={"device": device})
 
 
 def case_of(measurement: Measurement) -> Hashable:
-    """Equal for the same case of two runs, whatever device they ran on."""
+    """A key that is equal for the same case in two runs, whatever device they ran on."""
     shape = (measurement.m, measurement.n, measurement.k, measurement.batch)
     return measurement.label, measurement.kernel, config_key(measurement.config), measurement.dtype, shape
 
 
 def compare(before: Run, after: Run) -> Comparison:
-    """If a run has a case more than once, the first counts."""
+    """If a run has a case more than once, its first result counts."""
     old, new = _by_case(before), _by_case(after)
     return Comparison(
         cases=tuple(compare_case(measurement, new[case]) for case, measurement in old.items() if case in new),
@@ -139,7 +139,7 @@ def _missing(before: Measurement, after: Measurement) -> str | None:
 
 
 def _disturbed(before: Measurement, after: Measurement) -> str | None:
-    """What spoilt a run for it, named by the run."""
+    """What disturbed the case, and in which run."""
     sentences = (
         f"{run} run: {measurement.condition.sentence}"
         for run, measurement in (("First", before), ("Second", after))

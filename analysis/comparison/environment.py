@@ -1,4 +1,4 @@
-"""What two runs were taken in, and what of it is not alike."""
+"""The environments of two runs, and their differences."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# What is other every time and tells nothing.
+# Fields that differ in every run and say nothing.
 VOLATILE = frozenset({"recorded_at"})
-# The project itself: a history follows it across versions.
+# The project's own version: a history follows a case across versions.
 OWN = frozenset({"project"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Something that is not alike; None where a run does not say."""
+    """A field that differs; None stands for a run that does not have it."""
 
     name: str  # dotted, as in `versions.cupy`
     before: Any
@@ -22,7 +22,7 @@ class Difference:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Difference, ...]:
-    """By name."""
+    """The differences, sorted by name."""
     old, new = dict(flat(before)), dict(flat(after))
     names = sorted(old.keys() | new.keys())
     pairs = ((name, old.get(name), new.get(name)) for name in names)
@@ -30,12 +30,12 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Di
 
 
 def fingerprint(environment: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Equal for runs in the same surroundings, whatever version of this project they ran."""
+    """A key that is equal for runs in the same environment, whatever version of this project they ran."""
     return tuple(sorted((name, repr(value)) for name, value in flat(environment) if name not in OWN))
 
 
 def flat(environment: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted names and their values, without what is other every time."""
+    """Dotted names and their values, without the fields that differ in every run."""
     for name, value in environment.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{name}.")

@@ -1,10 +1,10 @@
-"""One case over many runs, with marks where it became slower or faster for good measure.
+"""One case over many runs, with marks where it became significantly slower or faster.
 
-A run is held against the runs before it on the same device in the same surroundings, at least eight of them. It is a
-**regression** if its median time lies above their third quartile by more than three interquartile ranges, and above it
-by 0.5 % at least; an **improvement** if it lies below their first quartile in the same way. Where all clocks are known
-the same must hold in cycles, so that a clock alone makes no mark. A disturbed run (`analysis/condition.py`) gets no
-mark, and no later run is held against it.
+A run is compared with at least eight earlier runs on the same device in the same environment. It is a **regression** if
+its median time is above their third quartile by more than three interquartile ranges, and by 0.5 % or more; an
+**improvement** if it is below their first quartile in the same way. If all clocks are known, the same must be true of
+cycles, so that a change of clock alone is not marked. A disturbed run (`analysis/condition.py`) is not marked, and no
+later run is compared with it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FENCE = 3.0  # interquartile ranges
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPoint:
-    """A case in one run, and how many earlier runs it was held against."""
+    """A case in one run, and the number of earlier runs that it was compared with."""
 
     run: str
     measurement: Measurement
@@ -34,7 +34,7 @@ class HistoryPoint:
 
 
 def history(runs: Sequence[Run], case: Measurement) -> tuple[HistoryPoint, ...]:
-    """Runs in order of time; those without a right figure for the case are left out."""
+    """Runs in order of time, without those that have no valid figure for the case."""
     wanted, points = case_of(case), []
     earlier: dict[Hashable, list[Measurement]] = {}
     for run in runs:

@@ -1,9 +1,9 @@
 """Kernels ranked against each other, by device, element type, accuracy and size, from recorded runs.
 
-A kernel stands with its fastest config. Only measurements that nothing disturbed and whose noise was recorded count.
-Kernels share a rank where the comparison of two runs would not call the later one slower than the first of that rank
-(`analysis/comparison/compare.py`). The library stands among them with its fastest line, and shares are of that. Where
-it was measured at the next multiple of 64 as well, the same product of operands padded with zeros is a line of its own.
+A kernel is ranked by its fastest config. Only clean measurements with known noise count. A kernel shares the rank of
+the one before it unless the comparison of two runs would call it slower than the first of that rank
+(`analysis/comparison/compare.py`). The library is ranked with its fastest result, and shares are relative to that. If
+it was also measured at the next multiple of 64, the same product on operands padded with zeros has a row of its own.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LeaderboardRow(Strict):
 
 
 class Board(Strict):
-    """Kernels that did the same on the same device, the fastest first."""
+    """Kernels that computed the same product on the same device, fastest first."""
 
     device: str = Field(description="Model name.", examples=["NVIDIA H200"])
     dtype: DTypeName = Field(description="Element type of the operands.")
@@ -67,7 +67,7 @@ class Board(Strict):
 
     @property
     def best(self) -> LeaderboardRow:
-        """The first that is no library's."""
+        """The first row that is not a library's."""
         return next((row for row in self.rows if not row.is_library), self.rows[0])
 
     @property
@@ -88,8 +88,8 @@ _Entries = dict[str, _Entry]  # by kernel
 
 
 def boards(runs: Iterable[RankedRun]) -> tuple[Board, ...]:
-    """Of every case that a kernel of this project and another one have figures for; types in the catalogue's order,
-    sizes rising."""
+    """A board for every case that a kernel of this project and another kernel have figures for. Types come in the
+    catalogue's order, then sizes in rising order."""
     by_case: dict[_Case, _Entries] = {}
     for run in runs:
         for each in filter(_counts, run.measurements):
@@ -110,7 +110,7 @@ def _kind(each: Measurement) -> Hashable:
 
 
 def _padded(case: _Case, by_case: Mapping[_Case, _Entries]) -> Iterator[_Entry]:
-    """Libraries at the next aligned size, as what they would do at this one."""
+    """What libraries measured at the next aligned size would achieve at this one."""
     kind, _ = case
     one = next(iter(by_case[case].values())).measurement
     if not one.is_square or (extents := padded_extents(one)) is None:

@@ -1,4 +1,4 @@
-"""Kernels in shares of the library's speed, product by product."""
+"""Speeds of kernels as shares of the library's speed, product by product."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.measurement import Interval, Measurement, size_of
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A kernel's fastest config; its speed over the library's, and what the samples leave open of that."""
+    """A kernel's fastest config; its speed over the library's, with the interval of that ratio."""
 
     measurement: Measurement
     value: float
@@ -21,8 +21,9 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class SharedProduct:
-    """One product of one element type and accuracy: the library's fastest line, and all kernels, the fastest first.
-    A library on padded operands is the line, and not among the kernels: it was measured as another product."""
+    """One product of one element type and accuracy: the library's fastest result, and all kernels, fastest first. If
+    that result is on padded operands, it is not listed among the kernels, because it was measured as another product.
+    """
 
     line: LibraryLine
     shares: Sequence[Share]
@@ -37,7 +38,7 @@ class SharedProduct:
 
 
 def share_of(one: Measurement, library: Measurement) -> Share:
-    """Both are usable."""
+    """Both measurements must be usable."""
     value = speed(one) / speed(library)
     mine, its = one.interval_ms, library.interval_ms
     if one is library or mine is None or its is None:
@@ -46,7 +47,7 @@ def share_of(one: Measurement, library: Measurement) -> Share:
 
 
 def shared_products(measurements: Iterable[Measurement]) -> list[SharedProduct]:
-    """Those that the library and another kernel have figures for, in order of first appearance."""
+    """Products that the library and another kernel have figures for, in order of first appearance."""
     known = list(measurements)
     groups: dict[Hashable, dict[str, Measurement]] = {}
     for each in filter(usable, known):

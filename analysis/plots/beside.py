@@ -1,4 +1,4 @@
-"""The fastest hand-written kernel beside the fastest of the libraries' of the same accuracy, as bars by size."""
+"""The fastest hand-written kernel and the fastest library of the same accuracy side by side, as bars by size."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CAPTION = (
     "Speed of the fastest hand-written kernel, which is named, beside the library's best line of the same accuracy. "
     "In parentheses: disturbed while it was measured."
 )
-MIN_SIZES, MAX_SIZES = 2, 9  # fewer are in words, more are lines
+MIN_SIZES, MAX_SIZES = 2, 9  # one size is described in words, and more than nine are drawn as lines
 BAR = 0.38  # wide, where sizes are 1 apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """Of one element type and accuracy: for each size the own kernel and the library's."""
+    """For one element type: the hand-written kernel and the library at each size."""
 
     dtype: DTypeName
     accuracy: AccuracyName | None
@@ -35,7 +35,7 @@ class Beside:
 
 
 def beside(measurements: Sequence[Measurement]) -> tuple[Beside, ...]:
-    """Where both were measured at a few sizes."""
+    """Groups in which both were measured at a few sizes."""
     groups: dict[tuple[DTypeName, AccuracyName | None], list[Measurement]] = {}
     for each in filter(usable, measurements):
         groups.setdefault((each.dtype, each.accuracy), []).append(each)

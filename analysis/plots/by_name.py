@@ -21,7 +21,7 @@ Measurements = Sequence[Measurement]
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of results, by their names in CSV, whose lines a plot is. An empty x is the size."""
+    """The fields of results (by their names in CSV) that a plot's lines show. An empty x stands for the size."""
 
     y: str
     x: str = ""
@@ -31,8 +31,8 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """What a plot shows in a sentence, whether there is something to show, and its description. `fields`: of a plot of
-    lines, for the browser's chart, in which a reader may put others in their place."""
+    """A sentence on what a plot shows, whether there is something to show, and its description. `fields` of a plot of
+    lines are for the browser's chart, where a reader can replace them."""
 
     title: str
     caption: str
@@ -120,7 +120,7 @@ PLOTS: Mapping[str, Plot] = MappingProxyType(
 
 
 def available(results: Results) -> tuple[str, ...]:
-    """Names of the plots that these results have something for."""
+    """Names of the plots that can be drawn from these results."""
     return available_of(measurements(results))
 
 
@@ -129,14 +129,14 @@ def available_of(own: Measurements) -> tuple[str, ...]:
 
 
 def draw(results: Results, name: str, *, form: Form = "svg", overlays: Measurements = ()) -> bytes:
-    """As `draw_of`, of a benchmark's results."""
+    """Like `draw_of`, for a benchmark's results."""
     return draw_of(measurements(results), name, form=form, overlays=overlays)
 
 
 def draw_of(own: Measurements, name: str, *, form: Form = "svg", overlays: Measurements = ()) -> bytes:
-    """One plot, with others' results laid over where its x axis has sizes or intensities. The same input gives
-    the same bytes. Raises NotFound for an unknown name and where the results have nothing to draw, ExtraMissing
-    without matplotlib."""
+    """One plot, with overlays of other results if its x axis has sizes or intensities. The same input gives the same
+    bytes. Raises NotFound for an unknown name and if the results have nothing to draw, ExtraMissing without matplotlib.
+    """
     plot = PLOTS.get(name)
     if plot is None:
         raise NotFound(f"There is no plot {name!r}; there are: {', '.join(PLOTS)}.")

@@ -1,4 +1,4 @@
-"""What plots of tile configs show: speed by config with one line for each size, and a grid of configs and sizes."""
+"""Plots of tile configs: speed by config with one line for each size, and a grid of configs and sizes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Config = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """A kernel's configs, at least two, by size: GFLOPS of each."""
+    """At least two configs of a kernel, with the GFLOPS of each by size."""
 
     label: str
     dtype: str
@@ -28,7 +28,7 @@ class Sweep:
 
 
 def sweeps(measurements: Sequence[Measurement]) -> tuple[Sweep, ...]:
-    """Of each kernel and element type that was measured with more than one config at a size."""
+    """A sweep for each kernel and element type that was measured with more than one config at a size."""
     groups: dict[tuple[str, str], list[Measurement]] = {}
     for measurement in filter(usable, measurements):
         groups.setdefault((measurement.label, measurement.dtype), []).append(measurement)
@@ -37,7 +37,7 @@ def sweeps(measurements: Sequence[Measurement]) -> tuple[Sweep, ...]:
 
 
 def _compares(sweep: Sweep) -> bool:
-    """Whether a size was measured with two configs or more: a default that depends on the size is no sweep."""
+    """Whether a size was measured with two or more configs: a default that depends on the size is no sweep."""
     sizes = [size for _, size in sweep.gflops]
     return len(sizes) > len(set(sizes))
 
@@ -69,7 +69,7 @@ def differing(sweep: Sweep) -> list[str]:
 
 
 def fastest(sweep: Sweep, limit: int) -> tuple[Config, ...]:
-    """The configs with the highest mean speed over the sizes, in the sweep's order; all if they are few."""
+    """The configs with the highest mean speed over the sizes, in the sweep's order; all of them if there are few."""
     if len(sweep.configs) <= limit:
         return sweep.configs
     kept = sorted(sweep.configs, key=lambda config: -_mean_share(sweep, config))[:limit]
@@ -77,7 +77,7 @@ def fastest(sweep: Sweep, limit: int) -> tuple[Config, ...]:
 
 
 def _mean_share(sweep: Sweep, config: Config) -> float:
-    """Geometric mean of its speed over the fastest of each size; a size it has no figure for counts as a hundredth."""
+    """Geometric mean of its speed over the fastest at each size; a size without a figure counts as a hundredth."""
     shares = [sweep.gflops.get((config, size), 0.0) / _best(sweep, size) for size in sweep.sizes]
     return exp(sum(log(max(share, 0.01)) for share in shares) / len(shares))
 
@@ -99,7 +99,7 @@ def config_lines(measurements: Sequence[Measurement]) -> tuple[Chart, ...]:
 
 
 def _config_chart(sweep: Sweep, sizes: Sequence[float]) -> Chart:
-    """`sizes` are those of all charts: a size looks the same in each."""
+    """`sizes` are those of all charts, so that a size looks the same in each."""
     configs = fastest(sweep, MAX_ON_AXIS)
 
     def points(size: float) -> tuple[tuple[float, float], ...]:
@@ -119,7 +119,7 @@ def _config_chart(sweep: Sweep, sizes: Sequence[float]) -> Chart:
 
 
 def config_grids(measurements: Sequence[Measurement], limit: int) -> tuple[Grid, ...]:
-    """A grid for each kernel, of its fastest configs, at most `limit`."""
+    """A grid for each kernel, with at most `limit` of its fastest configs."""
     return tuple(_grid(sweep, fastest(sweep, limit), measurements) for sweep in sweeps(measurements))
 
 

@@ -1,7 +1,7 @@
-"""What a plot shows, whatever draws it: panels that pure functions make out of measurements.
+"""What a plot shows, independent of what draws it: panels that pure functions make from measurements.
 
-A backend only draws them: `figures.py` by matplotlib for files and reports, `service/dashboard/charts/` as SVG inside a
-page. The browser's chart makes its lines itself, of fields that its reader chooses, by the rules that stand here.
+A backend only draws them: `figures.py` with matplotlib for files and reports, `service/dashboard/charts/` as SVG within
+a page. The browser's chart makes its lines itself, from fields that its reader chooses, by the rules in this module.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from analysis.roofline import ByteModel, Point, RoofKind, Roofs
 
 Scale = Literal["linear", "log2", "log10"]
 
-WIDE = 25.0  # times: values farther apart than this are seen on a logarithmic scale alone
-FAR = 3.0  # times the top of an axis: a peak above that would only press the points together
+WIDE = 25.0  # times: values farther apart than this need a logarithmic scale
+FAR = 3.0  # times the top of an axis: drawing a higher peak would squeeze the points
 MIN_LOG_SPAN = 10.0  # of a logarithmic axis, so that noise does not fill it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """Its label has the unit. `names` are those of the places 0, 1, 2, …; else places are numbers."""
+    """The label includes the unit. `names` belong to the positions 0, 1, 2, …; without names, positions are numbers."""
 
     label: str
     scale: Scale = "linear"
     names: tuple[str, ...] = ()
-    span: tuple[float, float] | None = None  # None: as far as what is drawn
+    span: tuple[float, float] | None = None  # None: the extent of what is drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One line or one row of marks: places, values, and the band around it where its noise is known."""
+    """One line or one row of marks: positions, values, and the band around them if their noise is known."""
 
     name: str
     look: Look
     points: tuple[tuple[float, float], ...]
     band: tuple[Interval, ...] = ()  # one for each point, or none
-    is_overlay: bool = False  # of another's results, laid over these
-    disturbed: tuple[tuple[float, float], ...] = ()  # those of the points that carry no conclusion
-    is_joined: bool = True  # a line through products of several forms would say that one grows into the next
+    is_overlay: bool = False  # from other results, drawn over these
+    disturbed: tuple[tuple[float, float], ...] = ()  # the points that support no conclusion
+    is_joined: bool = True  # False for products of several aspect ratios: a line would suggest that only size differs
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """A peak of the units in use, which speeds are held against."""
+    """A peak of the units in use, which speeds are compared with."""
 
     kind: RoofKind
     gflops: float
@@ -61,13 +61,13 @@ class Chart:
     y: Axis
     series: tuple[Series, ...]
     title: str = ""
-    level: float | None = None  # of what values are held against
+    level: float | None = None  # that values are compared with
     peaks: tuple[Peak, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Values of a single size: a row for each series, which has one point."""
+    """Values of a single size: a row for each series, with one point."""
 
     title: str
     x: Axis
@@ -76,10 +76,10 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One product's time, cut into the parts of `Bars`."""
+    """One product's time, divided into the parts of `Bars`."""
 
     name: str
-    short_name: str  # without what is usual, for a picture that has little room
+    short_name: str  # without the usual parts, for a picture with little room
     ms: tuple[float, ...]
     shares: tuple[float, ...]  # 0 to 1
 
@@ -108,16 +108,16 @@ class Grid:
 
     label: str
     title: str
-    parameters: str  # in which the configs differ
+    parameters: str  # those in which the configs differ
     sizes: tuple[float, ...]
     configs: tuple[str, ...]
     cells: tuple[tuple[Cell | None, ...], ...]
-    measured: tuple[Measurement, ...]  # one for each config, for what the compiler and the device say of it
+    measured: tuple[Measurement, ...]  # one for each config, for its registers, spills and occupancy
 
 
 @dataclass(frozen=True, slots=True)
 class NamedRoofs:
-    """Roofs with the names of all units that have them."""
+    """Roofs with the names of all units that share them."""
 
     units: str
     roofs: Roofs
@@ -127,7 +127,7 @@ class NamedRoofs:
         return f"{self.units}, {self.roofs.kind}"
 
     def corners(self, span: tuple[float, float]) -> tuple[tuple[float, float], ...]:
-        """Of the roof over these intensities: GFLOPS along the slope of memory, from the ridge on level."""
+        """Corners of the roof over these intensities: GFLOPS along the slope of memory, and level from the ridge on."""
         ridge, memory, gflops = self.roofs.ridge, self.roofs.memory_gb_s, self.roofs.gflops
         assert ridge is not None and memory is not None and gflops is not None
         return (span[0], span[0] * memory), (ridge, gflops), (max(span[1], ridge), gflops)
@@ -135,7 +135,7 @@ class NamedRoofs:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A measurement under its roofs: a point for each byte model that knows its bytes."""
+    """A measurement under its roofs: a point for each byte model whose bytes are known."""
 
     name: str
     look: Look
@@ -162,7 +162,7 @@ def is_wide(values: Sequence[float]) -> bool:
 
 
 def number(value: float) -> str:
-    """To read, not to compute with: 70 123, 0.05, 2.1e-07."""
+    """A number to read, not to compute with: 70 123, 0.05, 2.1e-07."""
     if value != 0 and not 1e-4 <= abs(value) < 1e9:
         return f"{value:.2g}"
     return f"{value:,.0f}".replace(",", "\u202f") if abs(value) >= 1000 else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""What plots that hold kernels against the device show: time with copies, and the roofline."""
+"""Plots that compare kernels with the device: time with copies, and the roofline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTS = ("copy in", "kernel", "copy out")
 
 
 def split_times(measurements: Sequence[Measurement]) -> tuple[Breakdown, ...]:
-    """Each kernel's fastest config at each size, by size; if they are many, only the fastest kernel of each size."""
+    """Each kernel's fastest config at each size, by size; if there are many, only the fastest kernel of each size."""
     best = [measurement for curve in curves(measurements) for measurement in curve.points]
     split = sorted(breakdowns(best), key=lambda each: (each.measurement.dtype, each.measurement.size))
     if len(split) <= MAX_BARS:
@@ -47,14 +47,14 @@ def _bar(split: Breakdown) -> Bar:
 
 
 def name_of(measurement: Measurement) -> str:
-    """Kernel, type and size; of a batch, one product's."""
+    """Kernel, type and size; for a batch, the size of one product."""
     size = size_of(measurement.m, measurement.n, measurement.k)
     return f"{measurement.label}, {measurement.dtype}, {size}"
 
 
 def roofed(measurements: Sequence[Measurement]) -> tuple[Measurement, ...]:
-    """The largest size of each curve, and all that is not square, for its intensity goes by its form; where a roof is
-    known for it."""
+    """The largest size of each curve, and all products that are not square, because their intensity depends on their
+    aspect ratio. Only those with a known roof."""
     shown = (
         measurement
         for curve in curves(measurements)
@@ -65,13 +65,13 @@ def roofed(measurements: Sequence[Measurement]) -> tuple[Measurement, ...]:
 
 
 def both_roofs(measurement: Measurement) -> tuple[Roofs, Roofs]:
-    """Theoretical and measured."""
+    """Theoretical and measured roofs."""
     units = units_of(measurement)
     return theoretical_roofs(measurement.device, units), measured_roofs(measurement.device, units)
 
 
 def best_roofs(measurement: Measurement) -> Roofs:
-    """Measured where they are known, else theoretical."""
+    """Measured roofs if they are known, else theoretical ones."""
     theoretical, measured = both_roofs(measurement)
     return measured if measured.ridge else theoretical
 
@@ -79,8 +79,8 @@ def best_roofs(measurement: Measurement) -> Roofs:
 def roofline(
     measurements: Sequence[Measurement], models: Sequence[ByteModel], overlays: Sequence[Measurement] = ()
 ) -> Roofline | None:
-    """Measurements under the roofs of all units in use, where they stand by these byte models; without those whose
-    bytes none of the models knows. None where nothing can be placed: counters are rarely read."""
+    """Measurements under the roofs of all units in use, placed by these byte models. Measurements whose bytes no model
+    knows are left out. None if nothing can be placed, since counters are rarely read."""
     own = roofed(measurements)
     shown = (*own, *(curve.points[-1] for curve in curves(overlays)))
     by_label = looks((measurement.label, measurement.kernel) for measurement in shown)
@@ -107,7 +107,7 @@ def _points(measurement: Measurement, models: Sequence[ByteModel]) -> tuple[Poin
 
 
 def _named_roofs(measurements: Sequence[Measurement]) -> tuple[NamedRoofs, ...]:
-    """Of the units of each type in use, equal ones once under all their names."""
+    """The roofs of the units of each type in use. Equal roofs appear once, with all their names."""
     known: dict[Roofs, list[str]] = {}
     for measurement in measurements:
         for roofs in both_roofs(measurement):
@@ -118,7 +118,7 @@ def _named_roofs(measurements: Sequence[Measurement]) -> tuple[NamedRoofs, ...]:
 
 
 def _spans(placed: Sequence[Placed], roofs: Sequence[NamedRoofs]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """So that every point and every ridge is seen."""
+    """Axis ranges that contain every point and every ridge."""
     points = [at for each in placed for at in each.at]
     places = [at.intensity for at in points] + [each.roofs.ridge or 1.0 for each in roofs]
     speeds = [at.measurement.gflops or 1.0 for at in points] + [each.roofs.gflops or 1.0 for each in roofs]

@@ -1,4 +1,4 @@
-"""Draws what a plot shows by matplotlib."""
+"""Draws plots with matplotlib."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-HEADROOM = 1.05  # above a peak
+HEADROOM = 1.05  # times the highest peak
 MANY_PANELS = 3
 ROOM_FOR_LETTERS = 50  # along the x axis
 MAX_SIZES_WITH_FIGURES = 11  # columns of a grid that have room for numbers
@@ -122,7 +122,7 @@ def _chart(axes: Axes, chart: Chart) -> None:
 
 
 def _disturbed_marks(style: dict[str, Any]) -> dict[str, Any]:
-    """Hollow, and struck through, for libraries' marks are hollow anyway."""
+    """Hollow marks, struck through because libraries' marks are always hollow."""
     return {
         "linestyle": "none",
         "marker": "X",
@@ -141,8 +141,8 @@ def _names_axis(axes: Axes, axis: Axis) -> None:
 
 
 def _peaks(axes: Axes, peaks: Sequence[Peak]) -> None:
-    """Dashed as stated, full as measured. Those far above every point stand in words alone. Words stand above the plot:
-    peaks may be close, and no line strikes them through there."""
+    """Theoretical peaks dashed, measured ones solid. Peaks far above every point are only mentioned. The text is above
+    the plot: peaks may lie close together, and no line crosses the text there."""
     high = axes.get_ylim()[1]
     for peak in peaks:
         if peak.gflops <= FAR * high:
@@ -154,7 +154,7 @@ def _peaks(axes: Axes, peaks: Sequence[Peak]) -> None:
 
 
 def _rows(axes: Axes, rows: Rows) -> None:
-    """Each value in figures, and a bar from quartile to quartile."""
+    """Each value as a number, and a bar from quartile to quartile."""
     values = [series.points[0][1] for series in rows.series]
     for row, (series, value) in enumerate(zip(rows.series, values, strict=True)):
         style = style_of(series.look) | {"linestyle": "none"}
@@ -177,7 +177,7 @@ def _rows(axes: Axes, rows: Rows) -> None:
 
 
 def _bars(axes: Axes, bars: Bars) -> None:
-    """Shares of the time of each product, with its whole time beside the bar."""
+    """Shares of each product's time, with the total time beside the bar."""
     left = [0.0] * len(bars.bars)
     for part, (name, (colour, hatch)) in enumerate(zip(bars.parts, PART_STYLES, strict=True)):
         widths = [100 * bar.shares[part] for bar in bars.bars]
@@ -217,7 +217,7 @@ def _figures(axes: Axes, grid: Grid) -> None:
 
 
 def _colour_bar(drawn: Figure, image: AxesImage) -> None:
-    """At the foot."""
+    """The colour bar at the bottom."""
     height_in = drawn.get_figheight()
     foot = drawn.add_axes((0.3, 0.4 / height_in, 0.4, 0.1 / height_in))
     drawn.colorbar(image, cax=foot, orientation="horizontal", label="% of the fastest config at that N")
@@ -225,8 +225,8 @@ def _colour_bar(drawn: Figure, image: AxesImage) -> None:
 
 
 def _roofline(axes: Axes, roofline: Roofline) -> None:
-    """A full mark by the first byte model; of a square product a hollow one by the next. Roofs dashed as stated, full
-    as measured."""
+    """A filled mark by the first byte model; for a square product a hollow one by the next. Theoretical roofs dashed,
+    measured ones solid."""
     for placed in roofline.placed:
         _placed(axes, placed)
     assert roofline.x.span is not None and roofline.y.span is not None
@@ -235,7 +235,7 @@ def _roofline(axes: Axes, roofline: Roofline) -> None:
         words = f"{named.roofs.kind}: {number(named.roofs.memory_gb_s or 0.0)} GB/s"
         dashes = ROOF_DASHES[named.roofs.kind]
         axes.plot(*zip(*corners, strict=True), color=INK, linewidth=1, linestyle=dashes, zorder=2, label=words)
-    words = "\n".join(peak.words for peak in roofline.peaks)  # above the slope, where nothing else stands
+    words = "\n".join(peak.words for peak in roofline.peaks)  # above the slope, where nothing else is drawn
     axes.text(0.02, 0.98, words, transform=axes.transAxes, va="top", fontsize=8, color=FAINT)
     common: dict[str, Any] = {"color": FAINT, "marker": "o", "linestyle": "none"}
     axes.plot([], [], label=FULL, **common)
@@ -251,7 +251,7 @@ def _roofline(axes: Axes, roofline: Roofline) -> None:
 
 
 def _placed(axes: Axes, placed: Placed) -> None:
-    """Its points by both byte models, joined."""
+    """The points by both byte models, joined by a line."""
     style = style_of(placed.look) | {"linestyle": "none"}
     x, measurement = [at.intensity for at in placed.at], placed.at[0].measurement
     gflops = measurement.gflops or 1.0

@@ -1,4 +1,4 @@
-"""What plots with sizes along the x axis show: speed, time, speed-up, fraction of the baseline, error."""
+"""Plots with sizes along the x axis: speed, time, speed-up, fraction of the baseline, error."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ SQUARE, OBLONG = "N (m = n = k)", "cube root of m·n·k"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """What is drawn of a measurement, and how the axis says it."""
+    """What is plotted of a measurement, and the label of its axis."""
 
     label: str
     value: Value
     band: Callable[[Measurement], Interval | None] = lambda _: None
-    scale: Scale | None = None  # None: by the values
-    level: float | None = None  # to hold values against
+    scale: Scale | None = None  # None: chosen from the values
+    level: float | None = None  # to compare values with
     has_peaks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """A series, and what places it among the others."""
+    """A series, and what determines its place among the others."""
 
     dtype: DTypeName
     kernel: str | None
@@ -41,7 +41,7 @@ class _Line:
     band: tuple[Interval, ...]
     disturbed: tuple[tuple[float, float], ...]
     is_overlay: bool
-    is_square: bool  # whether every product is
+    is_square: bool  # whether every product is square
 
 
 def _time_band(measurement: Measurement) -> Interval | None:
@@ -84,14 +84,14 @@ def fraction(measurements: Measurements, overlays: Measurements) -> tuple[Panel,
 
 
 def beside_library(measurements: Measurements, _: Measurements) -> tuple[Panel, ...]:
-    """As `fraction`, a panel for each product, whose kernels stand below each other."""
+    """Like `fraction`, with a panel for each product, whose kernels are listed below each other."""
     products = dict.fromkeys((each.m, each.n, each.k, each.batch) for each in with_baseline(measurements))
     groups = ([one for one in measurements if (one.m, one.n, one.k, one.batch) == product] for product in products)
     return tuple(panel for group in groups for panel in fraction(group, ()))
 
 
 def with_baseline(measurements: Measurements) -> list[Measurement]:
-    """Those that a library's kernel was measured beside."""
+    """Measurements that were taken together with a library's kernel."""
     ratios = zip(measurements, baseline_fractions(measurements), strict=True)
     return [each for each, ratio in ratios if ratio is not None]
 
@@ -102,7 +102,7 @@ def _percent(measurements: Measurements, wanted: Measurements) -> list[float | N
 
 
 def _ratio_lines(measurements: Measurements, ratios: Sequence[float | None], *, is_overlay: bool) -> Iterator[_Line]:
-    """Lines of ratios, on the same points as the curves of speed."""
+    """Lines of ratios, at the same points as the curves of speed."""
     by_point = {id(each): ratio for each, ratio in zip(measurements, ratios, strict=True)}
     quantity = Quantity(label="", value=lambda each: by_point[id(each)])
     return _lines(measurements, quantity, is_overlay=is_overlay)
@@ -152,7 +152,7 @@ def _panels(lines: Sequence[_Line], quantity: Quantity, with_peaks: Measurements
 
 
 def _series(lines: Sequence[_Line]) -> dict[int, Series]:
-    """By the lines' ids; `lines` are all that are drawn together, so that no two look alike."""
+    """Series by the ids of their lines. `lines` are all lines of the plot, so that no two look alike."""
     by_name = looks((line.name, line.kernel) for line in lines)
     return {
         id(line): Series(
@@ -169,7 +169,7 @@ def _series(lines: Sequence[_Line]) -> dict[int, Series]:
 
 
 def _rows(dtype: str, group: Sequence[_Line], quantity: Quantity) -> Rows:
-    """One size alone; each row has the look of its own kernel."""
+    """For a single size; each row has the look of its own kernel."""
     size = group[0].points[0][0]
     name = "N" if all(line.is_square for line in group) else OBLONG
     return Rows(
@@ -189,12 +189,12 @@ def _scale(quantity: Quantity, group: Sequence[_Line]) -> Scale:
 
 
 def _fastest_first(lines: Sequence[_Line]) -> list[_Line]:
-    """By the last point, so that a legend's order is the lines'."""
+    """Sorted by the last point, so that the legend has the order of the lines."""
     return sorted(lines, key=lambda line: -line.points[-1][1])
 
 
 def peaks(measurements: Measurements) -> tuple[Peak, ...]:
-    """Peaks of the units that the measurements' arithmetic uses, each with its words; equal ones together."""
+    """Peaks of the units that the measurements' arithmetic uses, each with its text; equal ones are merged."""
     names: dict[tuple[RoofKind, float], list[str]] = {}
     for units in dict.fromkeys(units for each in measurements if (units := units_of(each))):
         device = measurements[0].device

@@ -1,5 +1,6 @@
-"""How a curve looks, as numbers into a backend's colours, dashes and marks: a kernel looks the same in every plot, and
-kernels of one family have one colour."""
+"""How a curve looks, as indices of a backend's colours, dashes and marks. A kernel looks the same in every plot, and
+kernels of one family have one colour.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from kernels.catalog import BY_NAME, KERNEL_NAMES
 
 __all__ = ["DASHES", "FAMILIES", "HUES", "MARKS", "Look", "free_looks", "is_library", "look_of", "looks"]
 
-HUES, DASHES, MARKS = 7, 4, 11  # that every backend has
-# By what a kernel's threads share; a hue for each.
+HUES, DASHES, MARKS = 7, 4, 11  # every backend has this many
+# Families of kernels, by what their threads share; a hue for each.
 FAMILIES: tuple[tuple[str, ...], ...] = (
     ("warp_tiled", "pipelined", "strassen"),
     ("naive_uncoalesced", "naive", "unrolled", "coarsened"),
@@ -28,7 +29,7 @@ FAMILIES: tuple[tuple[str, ...], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """`hue` is None for ink, in which libraries are drawn."""
+    """`hue` is None for ink, the colour of libraries."""
 
     hue: int | None
     dash: int
@@ -36,13 +37,13 @@ class Look:
 
 
 def look_of(number: int, *, is_library: bool = False) -> Look:
-    """Of the curve of that number: no two of HUES × DASHES × MARKS are alike."""
+    """The look of the curve with that number: no two of HUES × DASHES × MARKS are alike."""
     dash = number if is_library else number // HUES
     return Look(None if is_library else number % HUES, dash % DASHES, number % MARKS)
 
 
 def _of_kernel(name: str) -> Look:
-    """Its family's hue; dash and mark tell it from the others of the family."""
+    """Its family's hue; dash and mark distinguish it from the others of the family."""
     number = KERNEL_NAMES.index(name)
     for hue, family in enumerate(FAMILIES):
         if name in family:
@@ -54,14 +55,14 @@ KERNEL_LOOKS: Mapping[str, Look] = MappingProxyType({name: _of_kernel(name) for 
 
 
 def free_looks() -> Iterator[Look]:
-    """Those that no kernel has."""
+    """Looks that no kernel has."""
     kernels = set(KERNEL_LOOKS.values())
     return (look for number in count() if (look := look_of(number)) not in kernels)
 
 
 def looks(curves: Iterable[tuple[str, str | None]]) -> dict[str, Look]:
-    """By label, of labels with the kernels they stand for. A curve that bears a kernel's own name looks the same in
-    every plot; the others take what is free, those of libraries in ink."""
+    """Looks by label; `labels` maps each label to its kernel. A curve with a kernel's own name looks the same in every
+    plot; the others get free looks, in ink for libraries."""
     free, numbers = free_looks(), count(len(KERNEL_NAMES))
     return {
         label: KERNEL_LOOKS[label]

@@ -1,4 +1,5 @@
-"""How matplotlib's plots look: colours that colour-blind readers tell apart, markers and dashes beside them, calm axes.
+"""The style of matplotlib's plots: colours that colour-blind readers can distinguish, with different markers and
+dashes, and plain axes.
 
 The colours are Okabe and Ito's (Color Universal Design, 2008), darkened where they are pale on white.
 """
@@ -11,6 +12,7 @@ from math import ceil, sqrt
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
+from analysis.plots.compact import compact
 from analysis.plots.description import MIN_LOG_SPAN, number
 from analysis.plots.looks import Look
 from analysis.roofline import RoofKind
@@ -43,6 +45,7 @@ _SETTINGS: Any = {
     "axes.titlesize": 10.5,
     "figure.facecolor": "white",
     "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # matplotlib brings it; SVG names this list at each text
     "font.size": 9.5,
     "grid.color": GRID,
     "grid.linewidth": 0.7,
@@ -54,18 +57,18 @@ _SETTINGS: Any = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "matmul-service",  # the same ids in every run
     "text.color": INK,
-    "text.parse_math": False,  # a dollar sign in a name is no formula
+    "text.parse_math": False,  # a dollar sign in a name does not begin a formula
     "xtick.color": FAINT,
     "ytick.color": FAINT,
     "xtick.labelsize": 8.5,
     "ytick.labelsize": 8.5,
 }
 _NO_METADATA: dict[Form, dict[str, None]] = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
-_drawing = Lock()  # matplotlib's settings and font cache are of the whole process
+_drawing = Lock()  # matplotlib's settings and font cache belong to the whole process
 
 
 def rendered(draw: Callable[[], Figure], form: Form) -> bytes:
-    """The figure that `draw` makes. The same figure gives the same bytes. Raises ExtraMissing without matplotlib."""
+    """The figure that `draw` returns. The same figure gives the same bytes. Raises ExtraMissing without matplotlib."""
     try:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -77,14 +80,14 @@ def rendered(draw: Callable[[], Figure], form: Form) -> bytes:
         figure = draw()
         (FigureCanvasSVG if form == "svg" else FigureCanvasAgg)(figure)
         figure.savefig(held, format=form, metadata=_NO_METADATA[form])
-    return held.getvalue()
+    return compact(held.getvalue()) if form == "svg" else held.getvalue()
 
 
 def panels(
     heights_in: Sequence[float], names: Sequence[str] = (), *, foot_in: float = 0.0
 ) -> tuple[Figure, list[Axes]]:
-    """Plots of these heights, one below the other, with room at the foot for a legend of these names, or for what else
-    is to stand there."""
+    """Plots of these heights, one below the other, with room at the bottom for a legend of these names, or for other
+    text."""
     from matplotlib.figure import Figure
 
     if names:
@@ -96,13 +99,13 @@ def panels(
 
 
 def _legend_columns(names: Iterable[str]) -> int:
-    """As many as the longest name leaves room for."""
+    """As many as the longest name allows."""
     longest = max(map(len, names))
     return next((columns for columns, letters in LEGEND_LETTERS if longest <= letters), 1)
 
 
 def legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """At the foot, each name once."""
+    """At the bottom, each name once."""
     entries: dict[str, Any] = {}
     for panel in axes:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
@@ -124,7 +127,7 @@ def style_of(look: Look) -> dict[str, Any]:
 
 
 def sizes_axis(axes: Axes, sizes: Sequence[float], *, label: str) -> None:
-    """Ratios of sizes are equal distances; ticks at sizes that were measured, as far as there is room."""
+    """A logarithmic axis of sizes; ticks at measured sizes, as far as there is room."""
     axes.set_xscale("log", base=2)
     axes.set_xlabel(label)
     ticks = spaced(sorted(set(sizes)), 1.28)
@@ -135,7 +138,7 @@ def sizes_axis(axes: Axes, sizes: Sequence[float], *, label: str) -> None:
 
 
 def spaced(rising: Sequence[float], min_ratio: float) -> list[float]:
-    """Those at least so far apart; powers of two go first."""
+    """The values that are at least this ratio apart; powers of two are kept first."""
     kept: list[float] = []
     for value in sorted(rising, key=lambda value: (int(value) & (int(value) - 1) != 0, -value)):
         if all(max(value, other) / min(value, other) >= min_ratio for other in kept if value and other):
@@ -144,7 +147,7 @@ def spaced(rising: Sequence[float], min_ratio: float) -> list[float]:
 
 
 def values_axis(axes: Axes, label: str, *, log: bool) -> None:
-    """The y axis: plain numbers, with a separator of thousands; from 0 where linear."""
+    """The y axis: plain numbers with a thousands separator; it starts at 0 if it is linear."""
     axes.set_ylabel(label)
     if log:
         axes.set_yscale("log")
@@ -162,7 +165,7 @@ def plain_numbers(axis: Axis) -> None:
 
 
 def log_ticks(axis: Axis, lo: float, hi: float) -> tuple[float, float]:
-    """Ends of a logarithmic axis, so far apart that noise does not fill the panel."""
+    """Limits of a logarithmic axis, so far apart that noise does not fill the panel."""
     from matplotlib.ticker import LogLocator
 
     if hi / lo < MIN_LOG_SPAN:

@@ -1,4 +1,6 @@
-"""Who wins: each kernel's share of the library's speed at each size, as a field of cells; of a single size as bars."""
+"""Which kernel wins: each kernel's share of the library's speed at each size, as a grid of cells; as bars for a single
+size.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,19 @@ CAPTION = (
     "Who wins: speed in % of the library's best line of the same accuracy at the same size. Framed, or dark: the "
     "fastest hand-written kernel there. In parentheses: disturbed while it was measured."
 )
-MAX_WITH_FIGURES = 12  # sizes whose cells have room for a number
+MAX_WITH_FIGURES = 12  # sizes; with more, cells have no room for a number
 FULL_COLOUR = 120.0  # % at which a cell has its full colour
-DARK = 75.0  # % from which a cell needs white letters
-ROOM_FOR_LETTERS, SLANT_IN = 60, 0.8  # of sizes along the x axis; what their words take where they are turned
+DARK = 75.0  # % above which a cell needs white letters
+ROOM_FOR_LETTERS, SLANT_IN = 60, 0.8  # letters of sizes along the x axis; height of rotated labels
 PALE = "#9ec3dd"
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of the library's speed, in %."""
+    """A share of the library's speed, in %."""
 
     percent: float
-    is_best: bool  # of the clean ones at that size
+    is_best: bool  # the best of the clean ones at that size
     is_clean: bool
 
     @property
@@ -44,7 +46,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winners:
-    """Of one element type. `cells`: by kernel and size; None where it was not measured there."""
+    """For one element type. `cells`: by kernel and size; None if it was not measured there."""
 
     dtype: DTypeName
     kernels: tuple[str, ...]
@@ -53,7 +55,7 @@ class Winners:
 
 
 def winners(measurements: Sequence[Measurement]) -> tuple[Winners, ...]:
-    """For each element type in which kernels were measured beside a library."""
+    """One for each element type in which kernels were measured together with a library."""
     ratios = zip(measurements, baseline_fractions(measurements), strict=True)
     shares = {id(each): 100 * ratio for each, ratio in ratios if ratio is not None}
     points = [
@@ -89,7 +91,7 @@ def _size(point: Measurement) -> str:
 
 
 def figure(shown: Sequence[Winners]) -> Figure:
-    """A field for each element type, or bars where there is one size alone."""
+    """A grid for each element type, or bars if there is only one size."""
     drawn, axes = panels([0.85 + 0.185 * len(each.kernels) + SLANT_IN * _is_slanted(each) for each in shown])
     for place, each in zip(axes, shown, strict=True):
         place.set_title(each.dtype if len(each.sizes) > 1 else f"{each.dtype}, {each.sizes[0]}")
@@ -134,7 +136,7 @@ def _field(axes: Axes, shown: Winners) -> None:
 
 
 def _is_slanted(shown: Winners) -> bool:
-    """Whether sizes take too much room beside each other."""
+    """Whether the labels of sizes are too wide to stand side by side."""
     return len(shown.sizes) > 1 and sum(map(len, shown.sizes)) > ROOM_FOR_LETTERS
 
 

@@ -1,4 +1,4 @@
-"""A report's end: how to do it again, and what the device and its software were."""
+"""The end of a report: how to repeat the measurement, and the device and its software."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def appendix(subject: Subject) -> Iterator[Block]:
 
 
 def _software_rows(device: dict[str, Any], environment: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each thing once, whichever part of the record names it."""
+    """Each item once, whichever part of the record names it."""
     versions = {**(device.get("versions") or {}), **(environment.get("versions") or {})}
-    shown = {*device, "gpu", "clocks_mhz", "memory_bus_bits"}  # by the table above
+    shown = {*device, "gpu", "clocks_mhz", "memory_bus_bits"}  # in the table above
     others = ((name, value) for name, value in flat(environment) if name.split(".")[0] not in shown)
     seen: set[str] = set()
     for name, value in (*flat(versions), *others):

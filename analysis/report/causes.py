@@ -1,4 +1,6 @@
-"""Points off the course of their curves, by the cause that can account for most of it, each with a next step."""
+"""Points off the course of their curves, grouped by the cause that explains most of the deviation, each with a next
+step.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from analysis.report.subject import Pair
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What is behind a point off its curve, and what to do about it."""
+    """The cause of a point off its curve, and what to do about it."""
 
     name: str
     next_step: str
@@ -44,19 +46,19 @@ CAUSES: dict[Factor | None, Cause] = {
 
 
 def features_of(pairs: Sequence[Pair]) -> list[Feature]:
-    """Of square products: others differ in form, not only in size."""
+    """Features of square products: others differ in aspect ratio, not only in size."""
     square = [measurement for _, measurement in pairs if measurement.is_square]
     return [feature for curve in curves(square) for feature in features(curve)]
 
 
 def main_cause(feature: Feature) -> Explanation | None:
-    """The first that is large enough, or may be."""
+    """The first cause that is large enough, or may be."""
     large = (one for one in explain(feature) if one.share is None or one.share >= LARGE_ENOUGH)
     return next(large, None)
 
 
 def by_cause(found: Iterable[Feature]) -> dict[Cause, list[tuple[Feature, Explanation | None]]]:
-    """The largest group first; last those without a cause."""
+    """Groups by cause, the largest first; points without a cause come last."""
     groups: dict[Factor | None, list[tuple[Feature, Explanation | None]]] = {}
     for feature in found:
         main = main_cause(feature)
@@ -99,7 +101,8 @@ def _row(feature: Feature, main: Explanation | None) -> tuple[str, ...]:
 
 
 def off(feature: Feature) -> str:
-    """As '49 % slower at least (median 72 %)': by the end of its interval nearer to the others, and by its median."""
+    """For example '49 % slower at least (median 72 %)': the bound from the nearer end of its interval, and
+    the median."""
     way = "faster" if feature.ratio > 1 else "slower"
     at_least, median = (f"{100 * abs(ratio - 1):.0f} %" for ratio in (feature.ratio, feature.median_ratio))
     return f"{at_least} {way}" if at_least == median else f"at least {at_least} {way} (median {median})"

@@ -1,4 +1,4 @@
-"""What follows from the figures, after what whoever hands the report in concludes."""
+"""The conclusions that follow from the figures, after those of the report's author."""
 
 from __future__ import annotations
 

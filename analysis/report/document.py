@@ -1,4 +1,4 @@
-"""What a report is made of, whatever it is written in: headings, text, lists, tables, figures, code. Text is plain."""
+"""The parts of a report, independent of its format: headings, text, lists, tables, figures, code. Text is plain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNKNOWN = "–"
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """The title, and what is known of the report: who, when, on what."""
+    """The title, and what is known about the report: author, date, subject."""
 
     title: str
     rows: tuple[tuple[str, str], ...]
@@ -28,7 +28,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The headings of level 2, with their pages in print."""
+    """The headings of level 2, with their page numbers in print."""
 
     texts: tuple[str, ...]
 
@@ -37,7 +37,7 @@ class Contents:
 class Text:
     text: str
     strong: bool = False
-    is_own: bool = False  # of whoever hands the report in
+    is_own: bool = False  # written by the report's author
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The first column names the row. `name`: what text refers to it by."""
+    """The first column names the row. `name`: how text refers to the table."""
 
     caption: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    words: bool = False  # cells are words, not figures
+    words: bool = False  # whether cells contain words instead of figures
     name: str = ""
-    note: str = ""  # below it
+    note: str = ""  # below the table
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def plot(name: str) -> Figure:
 
 
 def figure(value: float | None) -> str:
-    """To four digits at least."""
+    """A number with at least four digits."""
     return UNKNOWN if value is None else number(value)
 
 
@@ -92,12 +92,12 @@ def times(value: float | None) -> str:
 
 
 def small(value: float | None) -> str:
-    """Errors and residuals."""
+    """A number for errors and residuals."""
     return UNKNOWN if value is None else f"{value:.1e}"
 
 
 def counted(number_of: int, word: str) -> str:
-    """As in '1 case' and '2 cases'."""
+    """For example '1 case' and '2 cases'."""
     return f"{number_of} {word}" if number_of == 1 else f"{number_of} {word}s"
 
 
@@ -119,7 +119,7 @@ def grid(
     name: str = "",
     note: str = "",
 ) -> Table:
-    """Cells by row and column; the longer side goes down, so that the table stays narrow."""
+    """Cells by row and column; the longer side is vertical, so that the table stays narrow."""
     if len(columns) > len(rows):
         cells = {(column, row): cell for (row, column), cell in cells.items()}
         rows, columns = columns, rows

@@ -1,4 +1,4 @@
-"""The plots of a report: those that a benchmark has everywhere, and who wins."""
+"""The plots of a report: those of every benchmark, and which kernel wins."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ WHO_WINS, BESIDE = "who-wins", "beside-library"
 
 
 def drawable(measurements: Sequence[Measurement]) -> tuple[str, ...]:
-    """Names of those that there is something for."""
+    """Names of the plots that have something to show."""
     own = {WHO_WINS: winners.winners, BESIDE: beside.beside}
     return (*(name for name, describe in own.items() if describe(measurements)), *available_of(measurements))
 
 
 def draw(measurements: Sequence[Measurement], name: str, form: Form) -> bytes:
-    """The same input gives the same bytes. Raises NotFound, ExtraMissing."""
+    """One plot. The same input gives the same bytes. Raises NotFound, ExtraMissing."""
     if name == WHO_WINS:
         return rendered(lambda: winners.figure(winners.winners(measurements)), form)
     if name == BESIDE:

@@ -1,4 +1,4 @@
-"""What a report reads out of the figures: the roofline with its arithmetic, copies against kernel, dips, noise."""
+"""What a report concludes from the figures: the roofline with its arithmetic, copies against kernel, dips, noise."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAX_SIZES = 8  # that a sentence names
 
 
 def roofs(subject: Subject) -> Iterator[Block]:
-    """The roofs that were measured, and where kernels stand below theirs."""
+    """The measured roofs, and where kernels lie below theirs."""
     if subject.results is not None and subject.results.ceilings:
         yield from _ceilings(subject.results)
     yield from _roofline(subject.pairs)
@@ -181,7 +181,7 @@ def limitations(subject: Subject) -> Iterator[Block]:
 
 
 def _disturbed(subject: Subject) -> Iterator[str]:
-    """How many cases, by what disturbed them."""
+    """How many cases were disturbed, and by what."""
     kinds = Counter(measurement.condition.kind for _, measurement in subject.disturbed)
     for kind, count in kinds.items():
         yield f"{counted(count, 'case')} of {len(subject.pairs)} {kind}: no conclusion rests on them."
@@ -203,7 +203,7 @@ def _remarks(subject: Subject) -> Iterator[str]:
 
 
 def _of_the_library(subject: Subject) -> Iterator[str]:
-    """That it may do better than was measured."""
+    """A note that the library may be faster than measured."""
     sizes = sizes_below_its_best(subject.measurements)
     if sizes:
         more = f" and {len(sizes) - MAX_SIZES} more sizes" if len(sizes) > MAX_SIZES else ""
@@ -214,7 +214,7 @@ def _of_the_library(subject: Subject) -> Iterator[str]:
 
 
 def _scope(subject: Subject) -> Iterator[str]:
-    """What the figures do not say."""
+    """What the figures do not show."""
     if subject.results is None:
         yield "These are published figures: samples, checks and surroundings that the source leaves out are not known."
         return

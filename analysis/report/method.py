@@ -91,7 +91,7 @@ def _sentences(results: Results, on_cpu: bool) -> Iterator[str]:
 
 
 def _sampling(results: Results) -> Iterator[str]:
-    """The rule, and how many cases met its aim."""
+    """The rule for sampling, and how many cases met its aim."""
     timing = results.spec.timing
     yield (
         f"A case is warmed up for at least {timing.warmup_ms:g} ms, and sampled until the 95 % interval of its median "

@@ -1,4 +1,4 @@
-"""Numbers of tables and figures, and tables that fit a page: those too wide are cut by columns."""
+"""Numbers of tables and figures; tables that are too wide for a page are split by columns."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from itertools import pairwise
 
 from analysis.report.document import UNKNOWN, Block, Figure, Items, Table, Text
 
-PAGE_LETTERS = 96  # of a table in a row of an A4 page in portrait
+PAGE_LETTERS = 96  # that a table row on an A4 page in portrait has room for
 GAP_LETTERS = 2  # between columns
 REFERENCE = re.compile(r"\[\[([a-z-]+)\]\]")
 
 
 def numbered(blocks: Iterable[Block], plots: Collection[str]) -> list[Block]:
-    """With "Table 1." and "Figure 1." before captions, and in place of `[[name]]`. Figures that have no plot go."""
+    """Parts with "Table 1." and "Figure 1." before captions, and with numbers in place of `[[name]]`. Figures without a
+    plot are left out."""
     kept = [block for block in blocks if not isinstance(block, Figure) or block.name in plots]
     names: dict[str, str] = {}
     counted = list(_numbered(kept, names))
@@ -39,7 +40,7 @@ def _numbered(blocks: Iterable[Block], names: dict[str, str]) -> Iterator[Block]
 
 
 def _known_columns(table: Table) -> Table:
-    """Without columns in which nothing is known."""
+    """The table without columns in which nothing is known."""
     kept = [
         column
         for column in range(len(table.head))
@@ -53,13 +54,14 @@ def _without_empty_rows(table: Table) -> Table:
 
 
 def _only(table: Table, columns: Sequence[int]) -> Table:
-    """Those columns, by their places."""
+    """The table with the columns at these indices."""
     head = tuple(table.head[column] for column in columns)
     return replace(table, head=head, rows=tuple(tuple(row[column] for column in columns) for row in table.rows))
 
 
 def _fitting(table: Table) -> Iterator[Table]:
-    """Cut by columns into tables that each begin with the first; cells that are words break into lines instead."""
+    """The table split by columns into tables that each begin with the first column. Cells with words are wrapped
+    instead."""
     parts = [[0]] if table.words else _columns(table)
     if table.words or len(parts) == 1:
         yield table
@@ -72,7 +74,7 @@ def _fitting(table: Table) -> Iterator[Table]:
 
 
 def _columns(table: Table) -> list[list[int]]:
-    """Places of the columns of each part: as even as they may be."""
+    """Indices of the columns of each part, with parts as equal in size as possible."""
     if not table.rows:
         return [[*range(len(table.head))]]
     columns = zip(table.head, zip(*table.rows, strict=True), strict=True)
@@ -87,12 +89,12 @@ def _columns(table: Table) -> list[list[int]]:
 
 
 def _longest_word(head: str) -> int:
-    """A head breaks between words, a cell does not."""
+    """A heading can be wrapped between words, a cell cannot."""
     return max(map(len, head.split()), default=0)
 
 
 def _split(columns: int, count: int) -> list[list[int]]:
-    """Columns after the first in so many runs whose lengths differ by one at most."""
+    """The columns after the first in this many runs, whose lengths differ by one at most."""
     places = list(range(1, columns))
     size, more = divmod(len(places), count)
     cuts = [number * size + min(number, more) for number in range(count + 1)]

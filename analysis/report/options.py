@@ -1,4 +1,4 @@
-"""What whoever hands a report in says of it: sections, title, author, question, and text of their own."""
+"""What the author of a report adds to it: sections, title, name, question, and text."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ MAX_LINE, MAX_TEXT = 200, 3000  # characters of a title, name or question, and o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:
-    """None: as the results have it. Texts are plain; an empty line begins a new paragraph."""
+    """None stands for the default that the results give. Texts are plain; an empty line begins a new paragraph."""
 
     title: str | None = None
     author: str | None = None
     question: str | None = None
     text: str | None = None  # the introduction
-    conclusion: str | None = None  # what is put before the conclusions that follow from the figures
+    conclusion: str | None = None  # comes before the conclusions that follow from the figures
     sections: tuple[SectionName, ...] = SECTIONS
 
     def has(self, section: SectionName) -> bool:
@@ -41,6 +41,6 @@ class ReportOptions:
 
 
 def paragraphs(text: str | None) -> Sequence[str]:
-    """Of a text: lines joined, empty lines between them."""
+    """The paragraphs of a text: lines are joined, empty lines separate."""
     pieces = (text or "").replace("\r\n", "\n").split("\n\n")
     return [joined for piece in pieces if (joined := " ".join(piece.split()))]

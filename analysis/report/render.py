@@ -1,4 +1,4 @@
-"""A report, such as one hands in: as HTML with its plots in it, as PDF, as Markdown, with its pictures or without."""
+"""A report to hand in: as HTML with plots inside, as PDF, or as Markdown with or without pictures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SERVED_INSTEAD = {WHO_WINS: "fraction-of-baseline", BESIDE: "gflops"}
 
 
 def html_report(subject: Subject, options: ReportOptions = AS_IT_IS) -> str:
-    """One file without scripts or anything to fetch. Without matplotlib it has no plots, and says so."""
+    """One file without scripts or external resources. Without matplotlib it has no plots, and says so."""
     blocks, plots = _with_plots(subject, options)
     author = options.author or ", ".join(subject.authors)
     return to_html(title(subject, options), author, blocks, plots)
@@ -37,14 +37,14 @@ def pdf_report(subject: Subject, options: ReportOptions = AS_IT_IS) -> bytes:
 
 
 def markdown_report(subject: Subject, options: ReportOptions = AS_IT_IS, *, plots_at: str | None = None) -> str:
-    """Plots are links below `plots_at`, a path of the service, without which there are none."""
+    """Plots are links below `plots_at`, a path of the service; if that is None there are no plots."""
     names = [name for name in drawable(subject.measurements) if name in PLOTS] if plots_at else []
     blocks = (_served(block) if isinstance(block, Figure) else block for block in _blocks(subject, options))
     return to_markdown(numbered(blocks, names), lambda name: f"{plots_at}/{name}")
 
 
 def _served(figure: Figure) -> Figure:
-    """A report's own plots have no address; those that come nearest to them have."""
+    """The address of the plot that comes nearest to a report's own plot, which has no address."""
     return plot(SERVED_INSTEAD[figure.name]) if figure.name in SERVED_INSTEAD else figure
 
 

@@ -1,4 +1,4 @@
-"""A report's speeds: who wins, tables of kernels by sizes, times and speed-ups."""
+"""Speeds in a report: which kernel wins, tables of kernels by size, times and speed-ups."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from analysis.report.subject import Pair
 from analysis.report.tables import best, ladder_place
 from analysis.result_models import CaseResult, Ratio
 
-MARK, MAX_NAMED = " †", 4  # of cells that were disturbed; how many of them a note names
+MARK, MAX_NAMED = " †", 4  # the mark of disturbed cells; how many of them a note names
 NOTE = f"{MARK.strip()} Disturbed: no conclusion rests on it."
 
 
 def speeds(pairs: Sequence[Pair]) -> Iterator[Block]:
-    """Who wins, and tables of kernels by sizes for each element type."""
+    """Which kernel wins, and tables of kernels by size for each element type."""
     chosen = best(pairs)
     if not chosen:
         return
@@ -56,7 +56,7 @@ def speeds(pairs: Sequence[Pair]) -> Iterator[Block]:
 
 
 def _library_at_its_best(found: Sequence[Measurement]) -> str | None:
-    """Which of the library's lines shares are of, where it is not its own choice on operands as they lie."""
+    """Which library result shares are relative to, if it is not the library's own choice on unpadded operands."""
     named = [f"at {size} {_way(line)}" for size, line in lines_at_their_best(found).items()]
     if not named:
         return None
@@ -81,7 +81,7 @@ def _several(chosen: Sequence[Pair]) -> bool:
 
 
 def _of_one_size(mine: Sequence[Pair], dtype: str) -> Table:
-    """All that there is of each kernel in one row."""
+    """All figures of each kernel in one row."""
     with_copies = _with_copies(mine)
     rows = tuple(
         (
@@ -99,7 +99,7 @@ def _of_one_size(mine: Sequence[Pair], dtype: str) -> Table:
 
 
 def more_speeds(pairs: Sequence[Pair]) -> Iterator[Block]:
-    """Of the appendix: times, and speed-ups over the naive kernel."""
+    """For the appendix: times, and speed-ups over the naive kernel."""
     chosen = best(pairs)
     if not _several(chosen):
         return
@@ -128,7 +128,7 @@ def _against_baseline(mine: Sequence[Pair], dtype: str) -> Iterator[Block]:
 
 
 def _with_copies(mine: Sequence[Pair]) -> dict[str, float | None]:
-    """Time of the naive kernel with its copies over the case's, by case."""
+    """By case: the naive kernel's time with copies over the case's."""
     totals = {result.case: split.total_ms for result, measurement in mine if (split := breakdown(measurement))}
     naive = {
         (measurement.m, measurement.n, measurement.k): totals.get(result.case)
@@ -152,7 +152,7 @@ def _ratio(ratio: Ratio | None) -> str:
 
 
 def _table(mine: Sequence[Pair], caption: str, cell: Callable[[CaseResult, Measurement], str]) -> Table:
-    """A cell that was disturbed has a mark, which the note explains."""
+    """A disturbed cell has a mark, which the note explains."""
     kernels = sorted({measurement.label for _, measurement in mine}, key=ladder_place)
     shapes = list(dict.fromkeys(shape(measurement) for _, measurement in sorted(mine, key=lambda pair: pair[1].size)))
     cells = {
@@ -164,7 +164,7 @@ def _table(mine: Sequence[Pair], caption: str, cell: Callable[[CaseResult, Measu
 
 
 def _note(mine: Sequence[Pair]) -> str:
-    """What the mark means, and what it was."""
+    """The meaning of the mark, and what disturbed the cells."""
     disturbed = [
         f"{measurement.label} at {shape(measurement)}: {measurement.condition.sentence}"
         for _, measurement in mine

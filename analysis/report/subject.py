@@ -1,4 +1,4 @@
-"""What a report is about: a benchmark's results, or results that ship with the service."""
+"""The subject of a report: a benchmark's results, or results that ship with the service."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Pair = tuple[CaseResult, Measurement]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Cases and whence they come. `results`: None where only what was published of them is known."""
+    """Cases and their origin. `results` is None if only published figures are known."""
 
     title: str
     authors: tuple[str, ...]
@@ -42,7 +42,7 @@ class Subject:
 
     @property
     def clean(self) -> tuple[Pair, ...]:
-        """Those with a figure that may carry a conclusion."""
+        """Cases with a figure that can support a conclusion."""
         return tuple(pair for pair in self.pairs if usable(pair[1]) and pair[1].condition.is_clean)
 
     @property
@@ -51,12 +51,12 @@ class Subject:
 
     @property
     def own(self) -> tuple[Pair, ...]:
-        """Clean cases of kernels that are no library's."""
+        """Clean cases of kernels that are not a library's."""
         return tuple(pair for pair in self.clean if not is_library(pair[1].kernel))
 
 
 def of_results(results: Results) -> Subject:
-    """Of a benchmark."""
+    """The subject for a benchmark."""
     job = results.job
     kind = {"sweep": "Matrix products", "ceilings": "Roofs", "tune": "Tile configs"}[results.spec.kind]
     finished = f"{job.finished_at:%Y-%m-%d %H:%M} UTC" if job.finished_at else "not finished"
@@ -73,7 +73,7 @@ def of_results(results: Results) -> Subject:
 
 
 def _at_its_best(pairs: Sequence[Pair]) -> Iterator[Pair]:
-    """Where a library is the baseline, and the run has a faster line of it, shares are of that one."""
+    """If a library is the baseline and the run has a faster result of it, shares are relative to that result."""
     library = Library(measurement for _, measurement in pairs)
     cases = {id(measurement): result.case for result, measurement in pairs}
     libraries = {(result.case, m.accuracy) for result, m in pairs if is_library(m.kernel)}
@@ -93,7 +93,7 @@ def _at_its_best(pairs: Sequence[Pair]) -> Iterator[Pair]:
 
 
 def of_publication(publication: Publication) -> Subject:
-    """Of results that ship: what is not published of a case is unknown, as everywhere."""
+    """The subject for results that ship with the service. Fields that are not published are unknown."""
     citation, device = publication.citation, publication.device
     found = measured(publication)
     known = {name: getattr(device, name) for name in _DEVICE_FIELDS}

@@ -40,7 +40,7 @@ def summary(subject: Subject) -> Iterator[Block]:
 
 
 def unfinished(subject: Subject) -> Iterator[Block]:
-    """First of all, where the results are not whole."""
+    """A sentence that comes first if the results are incomplete."""
     results = subject.results
     if results is not None and not results.complete:
         why = results.warnings[0] if results.warnings else f"The job is {results.job.state}."
@@ -48,7 +48,8 @@ def unfinished(subject: Subject) -> Iterator[Block]:
 
 
 def sentences(subject: Subject) -> Iterator[str]:
-    """What was measured, who was fastest, how that stands beside the library, what is off, how far to trust it."""
+    """What was measured, which kernel was fastest, how it compares with the library, what is unusual, and how reliable
+    the figures are."""
     yield _measured(subject)
     if (fastest := tables.headline(subject.pairs)) is not None:
         yield fastest
@@ -79,8 +80,8 @@ def _measured(subject: Subject) -> str:
 
 
 def best_at_each_size(subject: Subject) -> list[Pair]:
-    """Of hand-written kernels that have a clean figure beside a baseline, the fastest for each type, accuracy and
-    size; the smallest share of the baseline first."""
+    """The fastest hand-written kernel for each type, accuracy and size that has a clean figure and a baseline; the
+    smallest share of the baseline first."""
     found: dict[tuple[str | None, ...], Pair] = {}
     for pair in subject.own:
         key = (pair[1].dtype, pair[1].accuracy, shape(pair[1]))
@@ -90,7 +91,7 @@ def best_at_each_size(subject: Subject) -> list[Pair]:
 
 
 def share(pair: Pair) -> float:
-    """Of the baseline's speed."""
+    """The share of the baseline's speed."""
     assert pair[0].fraction_of_baseline
     return pair[0].fraction_of_baseline.value
 

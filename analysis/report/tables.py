@@ -27,12 +27,12 @@ from analysis.report.subject import Pair
 from analysis.result_models import CaseResult
 from kernels.catalog import KERNEL_NAMES
 
-MAX_ROWS = 60  # of a table of single cases; the CSV has them all
+MAX_ROWS = 60  # of a table with a row for each case; the CSV has all of them
 MAX_REASONS = 2  # why a config is the fastest
 
 
 def ladder_place(label: str) -> tuple[int, str]:
-    """Where a kernel stands in the catalogue; after it what is not there."""
+    """A kernel's place in the catalogue; kernels that are not in it come last."""
     return (KERNEL_NAMES.index(label) if label in KERNEL_NAMES else len(KERNEL_NAMES)), label
 
 
@@ -44,8 +44,8 @@ def best(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def headline(pairs: Sequence[Pair]) -> str | None:
-    """The fastest hand-written kernel of each element type and accuracy, and the fastest library of the same beside it.
-    Disturbed cases are left out, and counted."""
+    """The fastest hand-written kernel of each element type and accuracy, and the fastest library of the same. Disturbed
+    cases are left out, and counted."""
     clean = [pair for pair in pairs if usable(pair[1]) and pair[1].condition.is_clean]
     sentences = [sentence for dtype in dict.fromkeys(m.dtype for _, m in clean) for sentence in _fastest(dtype, clean)]
     kinds = Counter(measurement.condition.kind for _, measurement in pairs if usable(measurement))
@@ -55,7 +55,7 @@ def headline(pairs: Sequence[Pair]) -> str | None:
 
 
 def _fastest(dtype: str, clean: Sequence[Pair]) -> Iterator[str]:
-    """Libraries of another accuracy are no rivals: they are named only where there is nothing else."""
+    """Libraries of another accuracy are not comparable: they are named only if there is nothing else."""
     mine = [pair for pair in clean if pair[1].dtype == dtype]
     own = [pair for pair in mine if not is_library(pair[1].kernel)]
     if not own:
@@ -77,7 +77,7 @@ def _named_speed(group: Sequence[Pair]) -> str:
 
 
 def tile_configs(pairs: Sequence[Pair]) -> Iterator[Block]:
-    """The best config of each kernel for each shape where several were measured, and why."""
+    """The best config of each kernel for each shape at which several were measured, and why it is the best."""
     choices = [choice for choice in best_configs(measurement for _, measurement in pairs) if choice.second is not None]
     if not choices:
         return
@@ -106,7 +106,7 @@ def _choice_row(choice: Best, second: Measurement) -> tuple[str, ...]:
 
 
 def correctness(pairs: Sequence[Pair]) -> Iterator[Block]:
-    """The worst of each kernel and element type."""
+    """The largest errors of each kernel and element type."""
     groups: dict[tuple[str, str], list[CaseResult]] = {}
     for result, _ in pairs:
         if result.before or result.after or result.error_vs_float64 is not None:
@@ -136,7 +136,7 @@ def _checked(group: Sequence[CaseResult]) -> tuple[str, ...]:
 
 
 def failures(pairs: Sequence[Pair]) -> Iterator[Block]:
-    """Cases without figures; those of one kernel that have one reason together."""
+    """Cases without figures; those of one kernel with the same reason share a row."""
     without = [(result, measurement) for result, measurement in pairs if result.status != "ok"]
     if not without:
         return

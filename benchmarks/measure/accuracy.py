@@ -1,10 +1,10 @@
-"""Records how far float32 kernels are off on operands of every kind, beside the library, for docs/accuracy.md.
+"""Records the errors of float32 kernels on operands of every kind, with the library's, for docs/accuracy.md.
 
     python -m benchmarks.measure.accuracy --out benchmarks/results/h200_accuracy.json
     python -m benchmarks.measure.accuracy --device cpu --sizes 256 --kernels cpu_blas --out /tmp/accuracy.json
 
-The true product is float64's, by the device's library; errors are computed on the device. A config is named as in
-fp32_emulated:cluster=1. Sizes from 8192 on take the kinds in LARGE_KINDS, unless --kinds names others.
+The true product is computed in float64 by the device's library; errors are computed on the device. A config is written
+like fp32_emulated:cluster=1. Sizes of 8192 and more use the kinds in LARGE_KINDS, unless --kinds names others.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ PACKAGES = ("cupy-cuda13x", "numpy")
 
 
 def named(text: str) -> tuple[str, TileConfig]:
-    """A kernel, and what is asked of its config. Raises argparse.ArgumentTypeError, ValueError."""
+    """A kernel and its requested config. Raises argparse.ArgumentTypeError, ValueError."""
     name, _, asked = text.partition(":")
     if name not in BY_NAME:
         raise argparse.ArgumentTypeError(f"there is no kernel {name!r}")
@@ -74,7 +74,7 @@ def accuracy_of(name: str) -> AccuracyName:
 
 
 def product(runner: Runner, name: str, config: TileConfig, pair: Pair) -> Array:
-    """Of square operands. Raises InvalidConfig, KernelUnavailable."""
+    """The product of square operands. Raises InvalidConfig, KernelUnavailable."""
     size = len(pair[0])
     problem = Problem(size, size, size, DTYPE)
     choice = choose(name, config, problem, accuracy_of(name), runner.device.traits)
@@ -92,7 +92,7 @@ def on_device(runner: Runner, matrix: Array) -> Any:
 
 
 def errors_of(runner: Runner, kernels: Sequence[str], pair: Pair) -> dict[str, Errors]:
-    """By kernel as it was named."""
+    """Errors by kernel, under the name given on the command line."""
     reference, errors = Float64Reference(*(on_device(runner, each) for each in pair)), {}
     for text in kernels:
         name, config = named(text)

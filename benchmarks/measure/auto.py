@@ -1,17 +1,17 @@
-"""Measures what `auto` takes for random products beside every fast kernel, through the service.
+"""Measures what `auto` takes for random products, together with every fast kernel, through the service.
 
     python -m benchmarks.measure.auto --out benchmarks/results/h200_auto/2026-11-22-1902485404.jsonl.gz
     python -m benchmarks.measure.auto --rivals-only --shapes 400 --out benchmarks/results/h200_auto/learnt.jsonl.gz
     python -m benchmarks.measure.auto --one-run --dtype bfloat16 --kernels hopper_bf16 cublas_tuned --out …
 
-Each run draws its shapes by a seed that the file keeps. The file is written anew every few seconds. `auto` is what the
-tables take, and `others` are its rivals. `served` is what the service took for a second product of each shape: where
-the tables know nothing, a worker measures a few kernels between jobs. The file also says what of that is not measured
-yet. --rivals-only leaves out what `auto` takes; the result is a sample for the tables to learn from. With --kernels
-only these kernels are measured beside the library. Use it with the --seed of an earlier run after they have changed.
---but leaves out what an earlier run had measured before it was cut off. With --one-run what the tables take is listed
-as `taken`, and its speed is that of the same kernel and config among its rivals, in the same rounds; where it is none
-of them it is measured besides.
+Each run draws its shapes from a seed that the file keeps. The file is rewritten every few seconds. `auto` is what the
+tables take, and `others` are its rivals. `served` is what the service took for a second product of each shape: for
+shapes that the tables do not know, a worker measures a few kernels between jobs. The file also lists which of these
+were not measured. --rivals-only leaves out what `auto` takes; the result is a sample for the tables to learn from. With
+--kernels only these kernels and the library are measured. Use it with the --seed of an earlier run after they have
+changed. --but leaves out what an interrupted run has measured. With --one-run, what the tables take is listed as
+`taken`, and its speed is that of the same kernel and config among its rivals, in the same rounds; if it is not among
+them, it is measured in addition.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kernels.selection.choose import choose
 
 SHAPES = 200
 TUNED = ("cublas_tuned", "cublas_tf32_tuned")
-MEASURED_S = 0.3  # in which a worker measures a shape, kernels compiled or not
+MEASURED_S = 0.3  # in which a worker measures a shape, whether kernels are compiled or not
 SLOW = (
     "naive",
     "naive_uncoalesced",
@@ -54,9 +54,9 @@ TIMING = {"rounds": 1, "warmup_ms": 20.0, "min_samples": 5, "max_samples": 20, "
 
 
 def rivals(dtype: DTypeName, device_class: DeviceClass, accuracy: AccuracyName | None = None) -> list[str]:
-    """Kernels whose products of the type are of this accuracy, its own by default. On a GPU these are ours, without the
-    ladder's first rungs, and the library at its best, which of complex types is the one there is; on a CPU it is
-    BLAS."""
+    """Kernels whose products of the type have this accuracy, by default the type's own. On a GPU these are ours,
+    without the first steps of the ladder, and the library's best, which for complex types is its only one; on a CPU it
+    is BLAS."""
     wanted = accuracy or DTYPES[dtype].accuracy
     fit = [kernel for kernel in CATALOG if kernel.device_class == device_class and kernel.takes(dtype, wanted)]
     fit = [kernel for kernel in fit if kernel.is_everyday]
@@ -66,7 +66,7 @@ def rivals(dtype: DTypeName, device_class: DeviceClass, accuracy: AccuracyName |
 
 
 def with_configs(name: str, dtype: DTypeName) -> dict[str, Any]:
-    """The kernel in its default config, and in what further ones it is measured in."""
+    """The kernel in its default config, and in the further configs in which it is measured."""
     further = FURTHER_CONFIGS.get((name, dtype), ())
     return {"kernel": name, "configs": [{}, *further] if further else "default"}
 
@@ -83,7 +83,7 @@ def benchmark_kernels(
     kernels: Sequence[str] = (),
     accuracy: AccuracyName | None = None,
 ) -> dict[str, Any]:
-    """The kernels of each benchmark, by the benchmark's name. `kernels` selects rivals; without it all are measured."""
+    """The kernels of each benchmark, by the benchmark's name. `kernels` selects rivals; by default all are measured."""
     others = {"others": [with_configs(name, dtype) for name in kernels or rivals(dtype, device_class, accuracy)]}
     return others if rivals_only else {"auto": "best", **others}
 
@@ -125,7 +125,7 @@ def served(client: httpx.Client, shapes: Iterable[Shape], dtype: DTypeName, ends
 
 
 def taken(others: Results) -> Iterator[dict[str, Any]]:
-    """What `auto` takes for each shape whose rivals were measured, by the tables that this process has."""
+    """What `auto` takes for each shape whose rivals were measured, by the tables of this process."""
     about = others.device
     device = DeviceTraits(
         about["device_class"],
@@ -144,7 +144,7 @@ def random_operand(shape: tuple[int, int], dtype: DTypeName, seed: int) -> dict[
 
 
 def ended(client: httpx.Client, location: str) -> dict[str, Any]:
-    """The job's record, once it has succeeded. Raises RuntimeError where it did not."""
+    """The job's record, once it has succeeded. Raises RuntimeError if it did not."""
     while True:
         job: dict[str, Any] = client.get(location, headers={"prefer": f"wait={POLL_S:g}"}).raise_for_status().json()
         if job["state"] in ENDED:
@@ -154,7 +154,7 @@ def ended(client: httpx.Client, location: str) -> dict[str, Any]:
 
 
 def had(path: Path) -> frozenset[Shape]:
-    """Rows, columns and depth of the products whose rivals a run measured."""
+    """m, n and k of the products whose rivals a run measured."""
     records = read(path)["others"]["records"]
     return frozenset((record["m"], record["n"], record["k"]) for record in records)
 

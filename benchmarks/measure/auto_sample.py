@@ -1,4 +1,4 @@
-"""Random products, and how what `auto` takes for each compares with the best kernel there is and the library's."""
+"""Random products, and how what `auto` takes for each compares with the fastest kernel and the library."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from benchmarks.exactness import is_as_exact, over_library
 from kernels.model.numerics import DTYPE_NAMES
 
 MIN_SIZE, MAX_SIZE = 32, 12_288  # of m, n and k
-ODD_SHARE = 3  # one in so many shapes is odd in all its sizes; the others are even
+ODD_SHARE = 3  # one shape in this many has only odd sizes; the others have even ones
 
 Shape = tuple[int, int, int]
 
 
 def parser_of(description: str | None, *, shapes: int, max_size: int = MAX_SIZE) -> ArgumentParser:
-    """The arguments of every run over drawn shapes, with the run's own defaults."""
+    """The arguments of every run over random shapes, with the run's own defaults."""
     parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--url", help="of a running service; without it one is started")
@@ -54,7 +54,7 @@ def _size(random: Random, max_size: int, *, odd: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class AutoChoice:
-    """What `auto` took for a shape, beside the fastest kernel measured there.
+    """What `auto` took for a shape, with the fastest kernel measured there.
 
     Speeds are over the library's, each in the same round of the same benchmark.
     """
@@ -63,8 +63,8 @@ class AutoChoice:
     kernel: str
     speed: float
     best_kernel: str
-    best_speed: float  # of what auto took and of all others
-    error: float | None = None  # over the library's, where the kernel makes float32 products of another type's
+    best_speed: float  # of all kernels, including the one that auto took
+    error: float | None = None  # over the library's, if the kernel makes float32 products from another type's
 
     @property
     def of_best(self) -> float:
@@ -82,7 +82,7 @@ def by_tables(auto: Results) -> dict[Shape, CaseResult]:
 
 
 def as_served(records: Iterable[Mapping[str, Any]], measured: Iterable[Results]) -> dict[Shape, CaseResult]:
-    """What the service took for a product of each shape, as it was measured in that very config."""
+    """What the service took for a product of each shape, as measured in the same config."""
     cases = {_asked(_shape(case), case.kernel, case.config): case for run in measured for case in run.cases}
     served = {(record["m"], record["n"], record["k"]): (record["kernel"], record["config"]) for record in records}
     measured_cases = {shape: cases.get(_asked(shape, kernel, config)) for shape, (kernel, config) in served.items()}
@@ -92,7 +92,7 @@ def as_served(records: Iterable[Mapping[str, Any]], measured: Iterable[Results])
 def not_measured(
     records: Iterable[Mapping[str, Any]], measured: Iterable[Results]
 ) -> dict[tuple[str, tuple[tuple[str, int], ...]], list[Shape]]:
-    """Of what the service took, the kernels and configs that were not measured, each with its shapes."""
+    """Kernels and configs that the service took and that were not measured, each with its shapes."""
     known = {_asked(_shape(case), case.kernel, case.config) for run in measured for case in run.cases}
     missing: dict[tuple[str, tuple[tuple[str, int], ...]], list[Shape]] = {}
     for record in records:
@@ -107,8 +107,8 @@ def not_measured(
 def choices(
     taken: Mapping[Shape, CaseResult], others: Results, besides: Iterable[Results] = ()
 ) -> tuple[AutoChoice, ...]:
-    """For the shapes where something was taken and `others` has rivals; those in `besides` count too. What is further
-    off than the library, though taken for its equal, is no rival."""
+    """Choices for the shapes at which something was taken and `others` has rivals; those in `besides` count too. A
+    kernel that should be as exact as the library and is not does not count as a rival."""
     rivals: dict[Shape, list[CaseResult]] = {}
     errors: dict[str, float | None] = {}
     for run in (others, *besides):

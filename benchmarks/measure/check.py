@@ -1,11 +1,11 @@
-"""Measures what the check of a product costs beside the product itself, for docs/performance.md.
+"""Measures the time that the check of a product takes, relative to the product, for docs/performance.md.
 
     python -m benchmarks.measure.check --out benchmarks/results/check_cpu.json
     python -m benchmarks.measure.check --device gpu:0 --out benchmarks/results/check_h200.json
 
-Square products of normal operands by the device's library, as a job has them: the operands lie where the runner put
-them. The check is timed whole, from its call to its verdict; the product by the runner's own clock. On a GPU the check
-has in it the digests of operands and product; its memory and arguments are prepared while the device multiplies.
+Square products of normal operands by the device's library, as in a job: the operands are where the runner put them. The
+whole check is timed, from its call to its verdict; the product is timed by the runner's own clock. On a GPU the check
+includes the digests of operands and product; its memory and arguments are prepared while the device multiplies.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from worker.process.start import make_runner
 
 SIZES = (1024, 2048, 4096, 8192)
 DTYPES_MEASURED: tuple[DTypeName, ...] = ("float32", "float64", "bfloat16", "int8")
-SAMPLES, MIN_SAMPLES, ENOUGH_S = 25, 3, 5.0  # of a size, and until so much time is spent
+SAMPLES, MIN_SAMPLES, ENOUGH_S = 25, 3, 5.0  # of a size; after this time the minimum is enough
 PACKAGES = ("cupy-cuda13x", "numpy")
 
 

@@ -1,11 +1,11 @@
-"""Measures the Python client beside the same requests over a bare socket, by turns, on the whole service.
+"""Measures the Python client and the same requests over a bare socket, alternately, on the whole service.
 
     python -m benchmarks.measure.client [--out benchmarks/results]
 
-Writes `client_<date>.json`: per size the median of both, of what the client takes longer in each pair, and of the CPU
-time that it takes more. The bare socket sends bytes that were put together before, and leaves the product in its
-buffer; the client starts from arrays and ends with one. Where a pair is disturbed, both are: the median of the
-differences says more than a difference of medians.
+Writes `client_<date>.json`: for each size the medians of both, of the client's extra time in each pair, and of its
+extra CPU time. The bare socket sends bytes that were prepared before, and leaves the product in its buffer; the client
+starts from arrays and returns one. A disturbance affects both of a pair, so the median of the differences is more
+reliable than a difference of medians.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ WARM_UPS = 10
 
 
 def request_of(a: Any, b: Any) -> Request:
-    """What the client sends for a product."""
+    """The request that the client sends for a product."""
     step = products.multiply(Call(60.0, 20), a, b, {}).send(None)
     assert isinstance(step, Request)
     return step
 
 
 def bare_call(connection: Connection, request: Request) -> Callable[[], object]:
-    """Sends just that, under a new key each time, as each call of the client's has."""
+    """Sends the same request, with a new key each time, as each call of the client has."""
     body = b"".join(request.body)
 
     def call() -> None:
@@ -61,7 +61,7 @@ def one_size(client: Client, connection: Connection, n: int, pairs: int) -> dict
     times: list[dict[str, tuple[float, float]]] = []
     ways: dict[str, Callable[[], object]] = {"bare": bare, "client": lambda: client.matmul(a, b)}
     for index in range(WARM_UPS + pairs):
-        order = sorted(ways, reverse=bool(index % 2))  # neither is always the one that follows the other
+        order = sorted(ways, reverse=bool(index % 2))  # alternate which of the two comes first
         times.append({name: wall_and_cpu_ms(ways[name]) for name in order})
     kept = times[WARM_UPS:]
     wall = {name: statistics.median(pair[name][0] for pair in kept) for name in ways}
@@ -78,7 +78,7 @@ def one_size(client: Client, connection: Connection, n: int, pairs: int) -> dict
 
 
 def wall_and_cpu_ms(action: Callable[[], object]) -> tuple[float, float]:
-    """Of this process alone: the second hardly depends on what else the machine does."""
+    """CPU time is that of this process alone: it hardly depends on what else the machine does."""
     begun, worked = time.perf_counter(), time.process_time()
     action()
     return (time.perf_counter() - begun) * 1e3, (time.process_time() - worked) * 1e3

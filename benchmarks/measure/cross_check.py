@@ -1,9 +1,10 @@
-"""This project's timing beside NVIDIA's NVBench (the cuda-bench wheel): the same launches, both with a cold L2.
+"""Compares this project's timing with NVIDIA's NVBench (the cuda-bench wheel): the same launches, both with a cold L2.
 
     python -m benchmarks.measure.cross_check --out benchmarks/results/h200/cross_check.json
 
-Three kernels from a long to a short launch. Both time in turns, so that both see the same clocks; the ratio is of
-medians. Also: the same cuBLAS product of bfloat16 zeros and of normal data, which must differ on a power-limited GPU.
+Three kernels, from a long to a short launch. The two alternate, so that both run at the same clocks; the ratio is one
+of medians. Also: the same cuBLAS product of bfloat16 zeros and of normal data, which must differ on a power-limited
+GPU.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def ours_us(bench: Bench, case: Case, samples: int) -> list[float]:
 
 
 def nvbench_us(actions: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
-    """Its own samples of one launch, by name. It is asked once: a second run in a process would repeat the first."""
+    """NVBench's own samples of one launch, by name. It runs once, because a second run in a process would repeat the
+    first."""
     from cuda import bench as nvbench
     from cuda.bench.results import BenchmarkResult
 
@@ -84,7 +86,7 @@ def _measured(action: Callable[[], None]) -> Callable[[Any], None]:
 
 
 def compare(runner: CudaRunner) -> list[dict[str, Any]]:
-    """Ours, then NVBench, then ours again: what drifts shows as a difference between the two halves of ours."""
+    """Ours, then NVBench, then ours again: drift shows as a difference between the two halves of ours."""
     cases = [case_of(runner, *case) for case in CASES]
     with ExitStack() as stack:
         benches = [stack.enter_context(runner.bench(case.problem, DataSpec())) for case in cases]
@@ -114,7 +116,7 @@ def compared(case: Case, before: list[float], theirs: list[float], after: list[f
 
 
 def zeros_and_normal(runner: CudaRunner) -> dict[str, Any]:
-    """In turns, so that both meet the same clocks and the same heat."""
+    """Alternately, so that both run at the same clocks and temperature."""
     case = case_of(runner, "cublas", "bfloat16", ZEROS_N)
     times: dict[str, list[float]] = {"zeros": [], "normal": []}
     for _ in range(ROUNDS):

@@ -41,7 +41,7 @@ def percentiles(samples_ms: Sequence[float]) -> dict[str, float]:
 
 
 def fill(http: httpx.Client) -> None:
-    """The overview has jobs to show."""
+    """Submits jobs, so that the overview has some to show."""
     for _ in range(JOBS):
         http.post("/v1/matmul", json={"a": [[1, 2]], "b": [[3], [4]]}).raise_for_status()
 

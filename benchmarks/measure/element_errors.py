@@ -1,4 +1,4 @@
-"""How far a product is off: as a whole, in its worst row and column, and in its worst element."""
+"""The error of a product: as a whole, in its worst row and column, and in its worst element."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Matrix = Any  # a NumPy or a CuPy array
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Of one product, relative to the true one."""
+    """Errors of one product, relative to the true one."""
 
     frobenius: float
-    worst_row: float  # Euclidean norm of a row's error over that of the row
+    worst_row: float  # Euclidean norm of a row's error over the row's norm
     worst_column: float
-    worst_element: float  # over its accuracy class's bound, without what is granted where partial sums drift
+    worst_element: float  # over its accuracy class's bound, without the allowance for drifting partial sums
 
 
 class Float64Reference:
-    """The true product in float64, and |A|·|B|, on the device where the operands are CuPy's arrays."""
+    """The true product in float64, and |A|·|B|; on the device if the operands are CuPy's arrays."""
 
     def __init__(self, a: Matrix, b: Matrix) -> None:
         """`a` is m×k and `b` k×n."""
@@ -34,7 +34,7 @@ class Float64Reference:
         self._magnitudes: Matrix = abs(a) @ abs(b)
 
     def errors(self, c: Matrix, bound: ElementBound) -> Errors:
-        """Of the product `c`, m×n, in a class with this bound. Errors of a row of zeros count as infinite."""
+        """Errors of the product `c`, m×n, in a class with this bound. Errors of a row of zeros count as infinite."""
         error = c - self.true
         magnitudes = self._longest if bound.normwise else self._magnitudes
         granted = bound.sum * magnitudes
@@ -48,12 +48,12 @@ class Float64Reference:
 
 
 def relative_error(c: Array, true: Array) -> float:
-    """In the Frobenius norm, of matrices on the host."""
+    """In the Frobenius norm, for matrices on the host."""
     return float(np.linalg.norm(c - true) / np.linalg.norm(true))
 
 
 def _norms(values: Matrix, axis: int | None) -> Array:
-    """On the host."""
+    """Norms, on the host."""
     norms = (values * values).sum(axis=axis) ** 0.5
     return np.atleast_1d(norms.get() if hasattr(norms, "get") else norms)
 

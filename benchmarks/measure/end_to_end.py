@@ -1,4 +1,5 @@
-"""The whole way on a GPU: matrix files in by curl, a Celery GPU worker, the product back, checked against float64.
+"""The whole path on a GPU: matrix files sent by curl, a Celery GPU worker, the product returned and checked against
+float64.
 
     python -m benchmarks.measure.end_to_end --out benchmarks/results/h200_end_to_end.json
 
@@ -31,7 +32,7 @@ SHAPES = ((33, 65, 129), (2048, 2048, 2048), (4097, 4097, 4097))  # some kernels
 SOME = ("cpu_blas", "naive", "warp_tiled", "cublas")
 DTYPES = ("float32", "float64", "int8")
 PACKAGES = ("celery", "cupy-cuda13x", "fastapi", "numpy", "redis", "starlette", "uvicorn")
-CPU_LIMIT = 2048  # a CPU product past this only makes the run longer
+CPU_LIMIT = 2048  # larger products on a CPU would only make the run longer
 
 
 def operands(shape: tuple[int, int, int], dtype: str) -> tuple[Array, Array]:
@@ -50,14 +51,14 @@ def curl(*arguments: str) -> bytes:
 
 
 def relative_error(product: Array, a: Array, b: Array) -> float:
-    """Frobenius norm of the difference from the float64 product, over the product's own; rows sampled."""
+    """Frobenius norm of the difference from the float64 product, over that of the product; for a sample of rows."""
     rows = np.linspace(0, a.shape[0] - 1, min(a.shape[0], 256)).astype(int)
     reference = a[rows].astype(np.float64) @ b.astype(np.float64)
     return float(np.linalg.norm(product[rows].astype(np.float64) - reference) / np.linalg.norm(reference))
 
 
 def measured(url: str, directory: Path, kernel: str, dtype: str, a: Array, b: Array) -> dict[str, Any]:
-    """Posts two .npy files, takes the product back as .npy, and fetches the job's record."""
+    """Posts two .npy files, receives the product as .npy, and fetches the job's record."""
     product_path, headers_path = directory / "c.npy", directory / "headers"
     options = json.dumps({"kernel": kernel})
     curl(
@@ -72,7 +73,7 @@ def measured(url: str, directory: Path, kernel: str, dtype: str, a: Array, b: Ar
 
 
 def cases() -> Iterator[tuple[str, str, tuple[int, int, int]]]:
-    """Kernel, element type and shape; those of one type and shape follow each other."""
+    """Kernel, element type and shape; cases of one type and shape follow each other."""
     for dtype in ("float32", "float16"):
         for kernel in CATALOG:
             if dtype in kernel.dtypes and (dtype == "float32" or "float32" not in kernel.dtypes):

@@ -52,7 +52,7 @@ def compared(client: httpx.Client, shapes: Sequence[Shape], dtype: DTypeName) ->
 
 
 def product(client: httpx.Client, shape: Shape, dtype: DTypeName) -> dict[str, Any]:
-    """The record of a job that multiplied by `auto`."""
+    """The record of a job that multiplied with `auto`."""
     m, n, k = shape
     operands = {"a": random_operand((m, k), dtype, 1), "b": random_operand((k, n), dtype, 2)}
     reply = client.post("/v1/matmul", json=operands | {"dtype": dtype}, headers={"prefer": "respond-async"})
@@ -63,7 +63,7 @@ def product(client: httpx.Client, shape: Shape, dtype: DTypeName) -> dict[str, A
 
 
 def job_ms(job: Mapping[str, Any]) -> float:
-    """Without its time in the queue."""
+    """The job's time without its time in the queue."""
     timing = job["timing"]
     return float(timing["total_ms"] - timing["queue_ms"])
 
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         httpx.Client(base_url=url, timeout=120, trust_env=False) as client,
     ):
         time.sleep(asked.settle_s)
-        product(client, (64, 64, 64), asked.dtype)  # what the service does once is not the shape's
+        product(client, (64, 64, 64), asked.dtype)  # what the service does only once does not belong to a shape
         rows = list(compared(client, draw(asked.shapes, asked.seed, asked.most), asked.dtype))
         device = client.get("/v1/devices").raise_for_status().json()
     about = {"seed": asked.seed, "dtype": asked.dtype, "most": asked.most, "settle_s": asked.settle_s}

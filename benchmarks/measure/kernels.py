@@ -1,11 +1,11 @@
-"""Measures the fast kernels beside cuBLAS through the service, in one run, for docs/performance.md and its plot.
+"""Measures the fast kernels and cuBLAS through the service, in one run, for docs/performance.md and its plot.
 
     python -m benchmarks.measure.kernels --out benchmarks/results/h200_vs_cublas.jsonl.gz
 
-Without --url a stack of its own is started, with a worker on --device. Targets come first, then the sizes that only the
-plot shows. The file has the results of each benchmark by its name, and is written anew every few seconds: a run that is
-cut off has left what it measured, and --resume measures the rest. With --kernels the file's other benchmarks stay as
-they were recorded.
+Without --url it starts a stack of its own, with a worker on --device. Targets come first, then the sizes that only the
+plot shows. The file has the results of each benchmark by its name, and is rewritten every few seconds: an interrupted
+run leaves what it measured, and --resume measures the rest. With --kernels the file's other benchmarks remain
+unchanged.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def results(client: httpx.Client, job_id: str) -> dict[str, Any]:
 
 
 class Kept:
-    """The file, whole at any moment."""
+    """The file, which is complete at any moment."""
 
     def __init__(self, path: Path, about: Mapping[str, Any] | None = None, *, brief: bool = False) -> None:
         self._path, self._brief = path, brief
         self._found: dict[str, Any] = dict(about or {})
 
     def keep(self, name: str, results: Mapping[str, Any]) -> None:
-        """Also of a benchmark under way, once it has a case."""
+        """Also keeps a running benchmark, once it has a case."""
         if not results["records"]:
             return
         self._found[name] = results
@@ -52,8 +52,8 @@ def look(client: httpx.Client, kept: Kept, name: str, job_id: str) -> None:
 def specs(
     kernels: Sequence[str] | None, measured: Mapping[str, Any] = MappingProxyType({})
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """By name, in the order in which they are measured; of all kernels, or of these; without what was measured in
-    full."""
+    """By name, in the order in which they are measured; for all kernels or for these; without benchmarks that were
+    measured completely."""
     for target in (*TARGETS, *CURVES):
         if not kernels or target.kernel in kernels:
             for name, spec in target.specs.items():

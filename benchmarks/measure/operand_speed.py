@@ -1,10 +1,11 @@
-"""Measures what `auto` takes for float32 products of random shapes on operands of several kinds, beside the library and
-the best kernel that multiplies float32 itself.
+"""Measures the speed of what `auto` takes for float32 products of random shapes on operands of several kinds, compared
+with the library and the best kernel that multiplies in float32 itself.
 
     python -m benchmarks.measure.operand_speed --out benchmarks/results/h200_operand_speed.json
 
-`fp32_emulated` decides on the device, by the operands, how much work a product takes, and leaves some to `hopper_fp32`.
-Operands are made on the device; rows lie at the service's pitch. Cold cache, launches queued before they are timed.
+`fp32_emulated` decides on the device, from the operands, how much work a product takes, and leaves some products to
+`hopper_fp32`. Operands are made on the device; rows have the service's pitch. Cold cache, launches queued before they
+are timed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from worker.cuda.bench.operands import OperandSet
 
 SHAPES, LARGEST, SAMPLES = 40, 8192, 15
-SIGMAS = (0, 1, 2, 3, 5)  # of log-normal operands; 0: normal ones
+SIGMAS = (0, 1, 2, 3, 5)  # of log-normal operands; 0 stands for normal ones
 RIVALS = ("cublas", "hopper_fp32")
 PACKAGES = ("cupy-cuda13x", "numpy")
 
@@ -50,7 +51,7 @@ class Multiplier:
         return choose(kernel, {}, problem, "fp32", self.runner.device.traits)
 
     def compile(self, problems: Sequence[Problem]) -> None:
-        """All that they will ask for."""
+        """Compiles all kernels that they need."""
         self.runner.compile_ahead((self.choice(name, each), each) for each in problems for name in ("auto", *RIVALS))
 
     def put(self, choice: Choice, problem: Problem) -> Put:

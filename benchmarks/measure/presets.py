@@ -1,11 +1,12 @@
-"""Records benchmark presets through the service itself: one POST each, results and report written as they come back.
+"""Records benchmark presets through the service itself: one POST each; results and report are written as they arrive.
 
     python -m benchmarks.measure.presets --out benchmarks/results/h200 quick grade ladder
     python -m benchmarks.measure.presets --out /tmp/new grade=large --set '{"large": {"shapes": [4096, 8192]}}'
 
-Without --url a stack of its own is started, with a worker on --device. Each preset leaves <preset>.jsonl (the results,
-as `benchmarks/recorded.py` keeps them), <preset>.md and <preset>.html (the report, which the repository does not keep).
-What does not fit into --budget-s is not begun, and what runs over it is cancelled: its file says `complete: false`.
+Without --url it starts a stack of its own, with a worker on --device. Each preset leaves <preset>.jsonl (the results,
+as `benchmarks/recorded.py` stores them), <preset>.md and <preset>.html (the report, which the repository does not
+keep). Presets that do not fit into --budget-s are not begun, and one that exceeds it is cancelled: its file says
+`complete: false`.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ ENDED = ("succeeded", "failed", "cancelled")
 
 @contextmanager
 def service(url: str | None, device: str) -> Iterator[str]:
-    """Where the API is. A stack of its own is stopped on the way out, also where this process is told to end: a worker
-    left behind would go on measuring beside whatever comes next."""
+    """The address of the API. A stack of its own is stopped at the end, even if this process is told to end: a worker
+    left behind would disturb the next measurement."""
     if url is not None:
         yield url
         return
@@ -57,7 +58,7 @@ def run(
     ends_at: float,
     look: Callable[[str], None] = lambda job_id: None,
 ) -> dict[str, Any]:
-    """Posts a benchmark; the job's record once it has ended, or has run out of time and was cancelled.
+    """Posts a benchmark. Returns the job's record once it has ended, or has run out of time and was cancelled.
 
     `look` is called with its id every few seconds, and at its end.
     """
@@ -88,12 +89,12 @@ def save(client: httpx.Client, job_id: str, stem: Path) -> None:
 
 
 def save_results(client: httpx.Client, stem: Path, job_id: str) -> None:
-    """As far as they are there: a run that is cut off leaves what it measured."""
+    """Saves the results so far: an interrupted run leaves what it measured."""
     write(stem.with_suffix(SUFFIX), client.get(f"/v1/benchmarks/{job_id}/results").raise_for_status().json())
 
 
 def _save(client: httpx.Client, path: str, media_type: str, file: Path) -> None:
-    """The file is whole at any moment."""
+    """The file is complete at any moment."""
     partial_file = file.with_name(f"{file.name}.partial")
     partial_file.write_bytes(client.get(path, headers={"accept": media_type}).raise_for_status().content)
     os.replace(partial_file, file)

@@ -1,4 +1,4 @@
-"""Measures the service from outside, beside the same products called directly in numpy in the same run.
+"""Measures the service from outside, and the same products called directly in numpy in the same run.
 
     python -m benchmarks.measure.service [--out benchmarks/results]
 
@@ -51,7 +51,7 @@ def timed_ms(action: Callable[[], object]) -> float:
 
 
 def one_size(connection: Connection, n: int, samples: int) -> dict[str, Any]:
-    """Alternates numpy's product and the service's, so that both see the same machine."""
+    """Alternates numpy's product and the service's, so that both run under the same conditions."""
     rng = np.random.default_rng(n)
     a, b = (rng.standard_normal((n, n), dtype=np.float32) for _ in range(2))
     content_type, body = multipart({"a": npy_bytes(a), "b": npy_bytes(b)}, "application/x-npy")
@@ -72,8 +72,8 @@ def one_size(connection: Connection, n: int, samples: int) -> dict[str, Any]:
     for _ in range(WARM_UPS + samples):
         numpy_alone.append(timed_ms(in_numpy))
         service.append(timed_ms(over_http))
-        # As in a service at work, room comes back as fast as it goes: else each product would land in memory that a
-        # virtual machine has yet to be given by its host, which took 34 ms for 16 MiB where this was found.
+        # As in a busy service, space is freed as fast as it is used. Otherwise each product would need memory that a
+        # virtual machine must first get from its host, which took 34 ms for 16 MiB on one machine.
         connection.request("DELETE", done.pop(), {})
     del service[:WARM_UPS], numpy_alone[:WARM_UPS]
     served, alone = percentiles(service), percentiles(numpy_alone)
@@ -88,7 +88,7 @@ def one_size(connection: Connection, n: int, samples: int) -> dict[str, Any]:
 
 
 def throughput(host: str, port: int) -> dict[str, Any]:
-    """Small products a second over HTTP from concurrent clients, each waiting for its reply."""
+    """Small products per second over HTTP from concurrent clients, each waiting for its reply."""
     a = np.arange(256, dtype=np.float32).reshape(16, 16)
     content_type, body = multipart({"a": npy_bytes(a), "b": npy_bytes(a)}, "application/x-npy")
     headers = {"Content-Type": content_type, "Accept": "application/x-npy"}
@@ -116,7 +116,7 @@ def throughput(host: str, port: int) -> dict[str, Any]:
 
 
 def upload(connection: Connection) -> dict[str, Any]:
-    """A 64 MiB matrix by POST /v1/matrices, which hashes it, and as an inline operand's way in, which does not."""
+    """A 64 MiB matrix by POST /v1/matrices, which hashes it, and as an inline operand, which is not hashed."""
     rows = UPLOAD_BYTES // (4 * 4096)
     body = npy_bytes(np.random.default_rng(0).standard_normal((rows, 4096), dtype=np.float32))
     vector = npy_bytes(np.ones((4096, 1), dtype=np.float32))

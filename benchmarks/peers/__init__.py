@@ -1,1 +1,1 @@
-"""What the service is measured beside: the shortest honest programs that multiply matrices over HTTP."""
+"""Programs that the service is compared with: the shortest realistic ones that multiply matrices over HTTP."""

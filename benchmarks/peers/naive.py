@@ -1,10 +1,11 @@
-"""A naive service on the same parts as ours, FastAPI, Celery and Redis, as its guides show them.
+"""A naive service on the same components as ours, FastAPI, Celery and Redis, as their guides show them.
 
     REDIS_URL=redis://… uvicorn benchmarks.peers.naive:api
     REDIS_URL=redis://… celery --app benchmarks.peers.naive:tasks worker
 
-Two .npy files, one after the other, are the body; the reply is one .npy file. Matrices travel in the messages. Pickle
-carries bytes as they are, which is the fastest that Celery offers. No record, no check, no bound, no parser of its own.
+The body is two .npy files, one after the other; the reply is one .npy file. Matrices travel in the messages. Pickle
+transmits bytes unchanged, which is the fastest way that Celery offers. No record, no check, no limits, no parser of its
+own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Drives PyTriton with `tritonclient`, for PyTriton's own Python: `python pytriton_client.py 8100`.
 
-Takes a JSON object a line, and answers each with a line. `{"n": 16, "count": 20}`: milliseconds of each product, one
-after another. `{"n": 16, "clients": 16, "seconds": 3.0}`: products a second from so many threads, each with a client of
-its own and one product under way.
+Reads a JSON object per line, and answers each with a line. `{"n": 16, "count": 20}`: milliseconds of each product, one
+after another. `{"n": 16, "clients": 16, "seconds": 3.0}`: products per second from this many threads, each with its own
+client and one pending product.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def latencies_ms(client: triton.InferenceServerClient, n: int, count: int) -> It
 
 
 def products_per_s(n: int, clients: int, seconds: float) -> float:
-    """From when all clients are connected until the last reply."""
+    """From the moment when all clients are connected until the last reply."""
     a, b = operands(n)
     begun = Barrier(clients, action=lambda: starts.append(time.perf_counter()))
     starts: list[float] = []

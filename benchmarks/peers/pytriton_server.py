@@ -1,4 +1,4 @@
-"""PyTriton with a numpy model, for a Python of its own: `python pytriton_server.py 8100`. It needs no more."""
+"""PyTriton with a numpy model, run by a Python of its own: `python pytriton_server.py 8100`. It needs nothing else."""
 
 from __future__ import annotations
 

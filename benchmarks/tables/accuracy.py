@@ -1,4 +1,4 @@
-"""What docs/accuracy.md says of a recorded `make bench-accuracy`."""
+"""The section of docs/accuracy.md on a recorded `make bench-accuracy`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from tools.markdown import table
 
 LIBRARY = "cublas"
-FIELDS = {  # of a recorded row: heading of its table
+FIELDS = {  # fields of a recorded row, with the headings of their tables
     "errors": "Relative error in the Frobenius norm",
     "worst_row": "Relative error of the worst row",
     "worst_column": "Relative error of the worst column",
@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 
 def accuracy(path: Path) -> Iterator[str]:
-    """A section."""
+    """The parts of the section."""
     record = json.loads(path.read_bytes())
     rows: Sequence[Row] = record["rows"]
     names = list(rows[0]["errors"])
@@ -52,7 +52,7 @@ def _cells(errors: Mapping[str, float], names: Sequence[str]) -> Iterator[str]:
 
 
 def _beside_library(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
-    """In how many rows a kernel is as accurate as the library, by each norm that was recorded."""
+    """In how many rows a kernel is as accurate as the library, for each norm that was recorded."""
     if LIBRARY not in names:
         return
     recorded = {field: norm for field, norm in COMPARED.items() if all(field in row for row in rows)}

@@ -1,4 +1,6 @@
-"""What docs/performance.md says of `auto`: its choices for random products beside the best there was."""
+"""The section of docs/performance.md on `auto`: its choices for random products, compared with the best
+possible ones.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ from benchmarks.measure.auto_sample import MIN_SIZE, AutoChoice, as_served, by_t
 from benchmarks.recorded import files, is_results, read
 from tools.markdown import table
 
-OF_BEST, OF_LIBRARY, WORST = 0.98, 1.0, 0.9  # what is to be reached
+OF_BEST, OF_LIBRARY, WORST = 0.98, 1.0, 0.9  # targets
 MAX_SHOWN = 10  # of the worst choices
 
 
 def auto_choices(folder: Path) -> Iterator[str]:
-    """A section of the newest record in a folder. Raises pydantic.ValidationError for one that is none."""
+    """A section on the newest record in a folder. Raises pydantic.ValidationError if it is not a valid record."""
     records = [record for path in files(folder) if {"auto", "others"} <= (record := read(path)).keys()]
-    if not records:  # all were cut off before there was anything to hold against each other
+    if not records:  # all runs were interrupted before there was anything to compare
         return
     record = max(records, key=lambda one: one["others"]["job"]["finished_at"] or "")
     runs = {name: Results.model_validate(one) for name, one in record.items() if is_results(one)}

@@ -1,4 +1,4 @@
-"""What docs/performance.md says of `auto` beside the library at its best: tuned, and on zero-padded sizes."""
+"""The section of docs/performance.md on `auto` compared with the library's best: tuned, and on zero-padded sizes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ COLUMNS = ("device", "type", "shapes", "geometric mean", "worst", f"below {NOT_M
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """At one shape, speeds over the library's at its best."""
+    """Speeds at one shape over the library's best."""
 
     auto: float
     ours: float | None  # the fastest kernel of ours that was measured
 
 
 def beside_the_best_library(folders: Iterable[Path]) -> Iterator[str]:
-    """A section of the newest record of each device and element type; nothing where there is none."""
+    """A section on the newest record of each device and element type; empty if there is none."""
     newest: dict[tuple[str, str], tuple[str, list[Compared]]] = {}
     for path in (path for folder in folders for path in files(folder)):
         record = read(path)
@@ -59,8 +59,8 @@ def _row(device: str, dtype: str, compared: list[Compared]) -> tuple[str, ...]:
 
 
 def _compared(record: Mapping[str, Any]) -> Iterator[Compared]:
-    """Shapes where the tuned library was measured, and what `auto` takes: among its rivals in the same rounds, or in a
-    benchmark of its own."""
+    """Shapes at which the tuned library was measured, and what `auto` takes there: measured among its rivals in the
+    same rounds, or in a benchmark of its own."""
     runs = {name: Results.model_validate(one) for name, one in record.items() if is_results(one)}
     others = runs["others"]
     products = record.get("taken", {}).get("records", ())

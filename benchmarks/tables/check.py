@@ -1,4 +1,6 @@
-"""What docs/performance.md says of a recorded `python -m benchmarks.measure.check`: what a product's check costs."""
+"""The section of docs/performance.md on a recorded `python -m benchmarks.measure.check`: the cost of a
+product's check.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from tools.markdown import table
 
 
 def check_cost(path: Path) -> Iterator[str]:
-    """A section."""
+    """The parts of the section."""
     record = json.loads(path.read_bytes())
     at = record["environment"]
     yield f"## The check of a product, on an {record['device']}"

@@ -1,4 +1,6 @@
-"""What docs/performance.md says of how alike the recorded runs of a folder are, by the service's own comparison."""
+"""The section of docs/performance.md on how repeatable the recorded runs of a folder are, by the service's own
+comparison.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ from analysis.result_models import Results
 from tools.markdown import table
 
 JUDGED: tuple[Verdict, ...] = tuple(verdict for verdict in VERDICTS if verdict != "unusable")
-LARGE = 4096.0  # N from which on a launch takes so long that little disturbs it
-AGAIN = "_again"  # ends the name of a second run of a benchmark
+LARGE = 4096.0  # N above which a launch takes so long that little disturbs it
+AGAIN = "_again"  # suffix of the name of a benchmark's second run
 
 
 def comparisons(found: Sequence[tuple[str, Results]]) -> Iterator[str]:
-    """Runs by name. A second run case by case, then the counts of all pairs."""
+    """Runs by name. Each second run case by case, then the counts of all pairs."""
     yield "## How alike recorded runs are"
     yield (
         "Two runs hold the same case where kernel, config, type and shape are equal, whatever benchmark asked for it. "

@@ -1,4 +1,4 @@
-"""What docs/performance.md says of the dashboard, from the newest recorded run of benchmarks.measure.dashboard."""
+"""The section of docs/performance.md on the dashboard, from the newest recorded run of benchmarks.measure.dashboard."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_PAINT_MS, MAX_UPDATE_MS, MAX_SCRIPT_BYTES = 300, 16, 100_000
 
 
 def dashboard(record: dict[str, Any], where: str) -> str:
-    """First paint, a live update, and the size of all scripts, each with its bound. `where` tells of the machine."""
+    """First paint, a live update, and the size of all scripts, each with its bound. `where` describes the machine."""
     paint, update, scripts = record["first_paint"], record["live_update"], record["script_bytes"]
     loads, updates = f"{paint['samples']:.0f} loads", f"{update['samples']:.0f} updates"
     rows = (
@@ -36,7 +36,7 @@ def dashboard(record: dict[str, Any], where: str) -> str:
 
 
 def _longest_task(update: dict[str, Any]) -> tuple[tuple[str, str, str, str], ...]:
-    """Of the processor's time, drawing included; not in the oldest records."""
+    """Processor time of the longest task, including drawing; the oldest records do not have it."""
     if "longest_task" not in update:
         return ()
     found, whole = update["longest_task"], "longest task of a live update on the main thread, processor ms"
@@ -47,7 +47,7 @@ def _longest_task(update: dict[str, Any]) -> tuple[tuple[str, str, str, str], ..
 
 
 def tasks(record: dict[str, Any]) -> str:
-    """Five tasks, in steps, before and after the pages opened with answers."""
+    """Five tasks in steps, before and after the pages began with answers."""
     rows = [
         (task, _steps(record["before"][task]), _steps(found), _way(found)) for task, found in record["after"].items()
     ]

@@ -1,4 +1,4 @@
-"""The parts of docs/performance.md on benchmarks that were recorded through the service, and on the harness itself."""
+"""The parts of docs/performance.md on benchmarks recorded through the service, and on the harness itself."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tools.markdown import table
 
 
 def recorded(folder: Path) -> list[tuple[Path, Results]]:
-    """Results of benchmark jobs in a folder, by name; what other programs recorded there is passed over."""
+    """Results of benchmark jobs in a folder, by name; records of other programs are skipped."""
     documents = ((path, read(path)) for path in files(folder))
     return [(path, Results.model_validate(document)) for path, document in documents if is_results(document)]
 
 
 def benchmarks(folder: Path) -> Iterator[str]:
-    """Every recorded benchmark, then the ladder, the roofs, and what runs say of each other."""
+    """Every recorded benchmark, then the ladder, the roofs, and comparisons between runs."""
     records = recorded(folder)
     if not records:
         return
@@ -95,7 +95,7 @@ def _ceilings(results: Results) -> Iterator[str]:
 
 
 def cross_check(record: dict[str, Any]) -> Iterator[str]:
-    """This harness beside NVBench, and real data beside zeros."""
+    """This harness compared with NVBench, and normal data compared with zeros."""
     yield f"## The harness beside NVBench on an {record['device']['name']}"
     yield (
         f"The same launches, each sample with a cold L2, timed by this harness before and after NVBench (`cuda-bench`) "

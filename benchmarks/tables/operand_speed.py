@@ -1,5 +1,6 @@
-"""What docs/performance.md says of a recorded `python -m benchmarks.measure.operand_speed`: how fast what `auto` takes
-is on operands of several kinds."""
+"""The section of docs/performance.md on a recorded `python -m benchmarks.measure.operand_speed`: the speed of what
+`auto` takes on operands of several kinds.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ Row = Mapping[str, Any]
 
 
 def operand_speed(path: Path) -> Iterator[str]:
-    """A section."""
+    """The parts of the section."""
     record = json.loads(path.read_bytes())
     rows: list[Row] = record["rows"]
     shapes = {(row["m"], row["n"], row["k"]) for row in rows}

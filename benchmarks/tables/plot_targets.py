@@ -1,4 +1,6 @@
-"""The picture of README.md: speed over N of the fast kernels and of cuBLAS, from what `make bench-kernels` recorded."""
+"""The plot of docs/performance.md: speed over N of the fast kernels and of cuBLAS, as `make bench-kernels` recorded
+them.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH_IN, PANEL_IN, FOOT_IN, ACROSS = 9.0, 2.7, 0.5, 2
-ENOUGH = 4  # sizes, for a line that says how speed goes with N; fewer stand in the table alone
+ENOUGH = 4  # sizes for a line of speed by N; series with fewer are only in the table
 OURS, DROP = COLOURS[0], COLOURS[1]
-# By line: colour, dashes, marker.
+# For each line: colour, dashes, marker.
 STYLES = {
     "ours": (OURS, "-", "o"),
     "ours, odd N": (OURS, (0, (4, 1.5)), "s"),
@@ -32,7 +34,7 @@ Line = tuple[tuple[int, float], ...]  # N and TFLOPS
 
 
 def lines(kernel: str, runs: Mapping[str, Results], among: Sequence[Target]) -> dict[str, Line]:
-    """By their names in STYLES, square products alone; lines of one point are left out."""
+    """By their names in STYLES, for square products alone; lines of one point are left out."""
     mine = [target for target in among if target.kernel == kernel and not target.config]
     pitched = [case for one in mine if one.name in runs for case in runs[one.name].cases]
     dense = [case for one in mine if one.dense_name in runs for case in runs[one.dense_name].cases]
@@ -48,7 +50,7 @@ def lines(kernel: str, runs: Mapping[str, Results], among: Sequence[Target]) -> 
 
 
 def _line(cases: Sequence[CaseResult], kernel: str | None, *, odd: bool) -> Line:
-    """Of a kernel, or with None of the baselines."""
+    """The line of a kernel, or with None that of the baselines."""
     errors = {case.case: case.error_vs_float64 for case in cases}
     points: dict[int, float] = {}
     for case in cases:
@@ -60,7 +62,7 @@ def _line(cases: Sequence[CaseResult], kernel: str | None, *, odd: bool) -> Line
 
 
 def _padded_line(among: Sequence[Target], runs: Mapping[str, Results]) -> Line:
-    """The library's speed where odd sizes are padded, by the useful operations alone."""
+    """The library's speed with odd sizes padded, counting useful operations alone."""
     points: dict[int, float] = {}
     for one in (each for target in among if target.name in runs for each in beside(target, runs)):
         times = [case.kernel_ms for case in (one.library_padded, one.library_tuned) if case and case.kernel_ms]
@@ -109,6 +111,6 @@ def _panel(axes: Axes, title: str, found: Mapping[str, Line]) -> None:
 
 
 def picture(runs: Mapping[str, Results]) -> bytes | None:
-    """As SVG; None where nothing that is drawn was measured."""
+    """The plot as SVG; None if nothing that it shows was measured."""
     among = (*TARGETS, *CURVES)
     return rendered(lambda: draw(runs, among), "svg") if dict(_panels(runs, among)) else None

@@ -1,4 +1,6 @@
-"""What docs/accuracy.md says of recorded campaigns (`make prove`): the check as it was, and as it is, side by side."""
+"""The section of docs/accuracy.md on recorded campaigns (`make prove`): an earlier version of the check and the current
+one, side by side.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ NOT_RECORDED = "not recorded"
 
 
 def prove(results: Path) -> Iterator[str]:
-    """A part for each device that has a record: prove_DEVICE.json, and prove_before_DEVICE.json of the check before."""
+    """A part for each device that has a record: prove_DEVICE.json, and prove_before_DEVICE.json of the earlier
+    check."""
     devices = sorted({path.stem.removeprefix(BEFORE).removeprefix(PREFIX) for path in results.glob(f"{PREFIX}*.json")})
     for device in devices:
         paths = (results / f"{prefix}{device}.json" for prefix in (BEFORE, PREFIX))
@@ -50,7 +53,8 @@ def _when(name: str, record: Record | None) -> str:
 
 
 def _cells(record: Record | None, name: str) -> tuple[str, str]:
-    """Caught of those above the bound of their class; and by how many bounds the worst of those missed was off."""
+    """How many of the faults above the bound of their class were caught; and the error of the worst missed one, in
+    bounds."""
     fault = record["faults"].get(name) if record is not None else None
     if fault is None or not fault["above"]:
         return NOT_RECORDED, ""

@@ -1,4 +1,4 @@
-"""What docs/performance.md says of a recorded `make stress`."""
+"""The section of docs/performance.md on a recorded `make stress`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.markdown import table
 
 
 def stress(path: Path) -> Iterator[str]:
-    """A section."""
+    """The parts of the section."""
     record = json.loads(path.read_bytes())
     wrong = len(record["failures"])
     yield f"## Random products, each checked, on an {record['device']['name']}"
@@ -32,7 +32,7 @@ def stress(path: Path) -> Iterator[str]:
 
 
 def _others(record: dict[str, Any]) -> str:
-    """What else is known of products that are rounded; earlier records had normal numbers alone."""
+    """Further figures on rounded products; earlier records had normal numbers alone."""
     if "by_data" not in record:
         return "; they are of normal numbers"
     kinds = sum(count > 0 for count in record["by_data"].values()) - 1

@@ -1,4 +1,4 @@
-"""What docs/performance.md says of the fast kernels: each target, and what a recorded run reached."""
+"""The section of docs/performance.md on the fast kernels: each target, and what a recorded run reached."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def read(path: Path) -> dict[str, Results]:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A target at a shape: our case and the library's, on padded rows and, where they were measured, on dense ones.
+    """A target at a shape: our case and the library's, on padded rows and, if they were measured, on dense ones.
 
-    `library_padded` is the library on operands that are padded with zeros to whole multiples: the same useful work.
-    `library_tuned` is the fastest of its ways, padded or not, in the rounds of our own case.
+    `library_padded` is the library on operands padded with zeros to whole multiples: the same useful work.
+    `library_tuned` is its fastest algorithm, padded or not, in the rounds of our own case.
     """
 
     target: Target
@@ -57,7 +57,7 @@ class Beside:
 
     @property
     def named(self) -> str:
-        """The kernel, what was asked of it, and what it is held against where that is no library's."""
+        """The kernel, its requested config, and its baseline if that is not a library's."""
         return _named(self.ours.kernel, self.target)
 
     @property
@@ -69,7 +69,7 @@ class Beside:
 
     @property
     def ratio(self) -> Ratio | None:
-        """Our speed on padded rows over the library's best, both by the useful operations alone."""
+        """Our speed on padded rows over the library's best, both counting useful operations alone."""
         if self.best is None or self.best is self.library:
             return self.ours.fraction_of_baseline
         if self.best is self.library_tuned:
@@ -85,14 +85,14 @@ def _named(kernel: str, target: Target) -> str:
 
 
 def _paired(ours: CaseResult, other: CaseResult) -> Ratio | None:
-    """Of cases of the same rounds: the median of the rounds' ratios, between the least and the largest of them."""
+    """For cases of the same rounds: the median of the rounds' ratios, between the smallest and the largest of them."""
     times = {each.round: each.kernel_ms for each in other.rounds if each.kernel_ms}
     ratios = [times[each.round] / each.kernel_ms for each in ours.rounds if each.kernel_ms and each.round in times]
     return Ratio(value=median(ratios), lo=min(ratios), hi=max(ratios)) if ratios else _unpaired(ours, other)
 
 
 def _unpaired(ours: CaseResult, other: CaseResult) -> Ratio | None:
-    """Of cases of two benchmarks: of their medians, and of the far ends of the intervals of both."""
+    """For cases of two benchmarks: the ratio of their medians, and of the far ends of both intervals."""
     if not (ours.kernel_ms and other.kernel_ms):
         return None
     (lo, hi), (least, most) = _ends_ms(ours), _ends_ms(other)
@@ -100,7 +100,7 @@ def _unpaired(ours: CaseResult, other: CaseResult) -> Ratio | None:
 
 
 def _ends_ms(case: CaseResult) -> tuple[float, float]:
-    """Of the median, by its interval and by the rounds' own medians."""
+    """The ends of the median's interval, including the rounds' own medians."""
     medians = [each.kernel_ms for each in case.rounds if each.kernel_ms]
     ends = [us / 1e3 for us in (case.ci95_lo_us, case.ci95_hi_us) if us]
     known = medians + ends or [case.kernel_ms or 0.0]
@@ -127,7 +127,7 @@ def _at(shape: TargetShape, run: Results) -> list[CaseResult]:
 
 
 def _case(target: Target, shape: TargetShape, run: Results) -> CaseResult | None:
-    """Its own case, or the library's where that is what `auto` took."""
+    """Its own case, or the library's if that is what `auto` took."""
     at = _at(shape, run)
     if target.kernel == AUTO:
         return next((case for case in at if case.case != case.baseline), at[0] if at else None)
@@ -135,7 +135,7 @@ def _case(target: Target, shape: TargetShape, run: Results) -> CaseResult | None
 
 
 def _is_own(target: Target, case: CaseResult) -> bool:
-    """Whether it is in the config that the target asks for, and not in one that is measured beside it."""
+    """Whether it has the config that the target requests, and not one that is measured in addition."""
 
     def has(config: Mapping[str, int]) -> bool:
         return config.items() <= dict(case.config).items()
@@ -150,7 +150,7 @@ def _library(case: CaseResult | None, run: Results | None) -> CaseResult | None:
 
 
 def kernel_targets(runs: Mapping[str, Results], among: Sequence[Target] = TARGETS) -> Iterator[str]:
-    """A section; nothing where no kernel with a target was measured."""
+    """The parts of the section; empty if no kernel with a target was measured."""
     measured = [target for target in among if target.name in runs]
     if not measured:
         return
@@ -178,7 +178,8 @@ def kernel_targets(runs: Mapping[str, Results], among: Sequence[Target] = TARGET
 
 
 def _when(runs: Sequence[Results]) -> str:
-    """From the first to the last, where they are not of one hour: kernels may be measured anew one by one."""
+    """The times of the first and the last, if they are more than an hour apart: kernels may be re-measured one
+    by one."""
     ended = sorted(run.job.finished_at for run in runs if run.job.finished_at is not None)
     if not ended:
         return "at a time that is not known"
@@ -189,7 +190,7 @@ def _when(runs: Sequence[Results]) -> str:
 
 
 def target_bounds(runs: Mapping[str, Results], among: Sequence[Target] = TARGETS) -> Iterator[str]:
-    """What the project set itself, in a section of its own."""
+    """The project's own targets, in a section of their own."""
     measured = [target for target in among if target.name in runs]
     if rows := [row for target in measured for row in _held_rows(target, runs)]:
         yield f"## What the kernels are to reach, on an {runs[measured[0].name].device['name']}"
@@ -209,7 +210,7 @@ def _held_rows(target: Target, runs: Mapping[str, Results]) -> Iterator[tuple[st
 
 
 def _mean(target: Target, runs: Mapping[str, Results]) -> Ratio | None:
-    """Over all shapes of the target; None where one is missing."""
+    """Over all shapes of the target; None if one is missing."""
     ratios = [one.ratio for one in beside(target, runs) if one.ratio]
     if len(ratios) < len(target.by_shape):
         return None
@@ -274,13 +275,13 @@ def tflops(case: CaseResult | None) -> str:
 
 
 def useful_tflops(measured: Beside) -> str:
-    """Speed of the library on padded operands, padding not counted as work."""
+    """Speed of the library on padded operands, with padding not counted as work."""
     padded = measured.library_padded
     return f"{measured.ours.flops / padded.kernel_ms / 1e9:.1f}" if padded and padded.kernel_ms else ""
 
 
 def _held(ratio: float | None, bounds: Bounds) -> tuple[str, str, str]:
-    """What it must reach, what it aims at, and what the lower end of the ratio's interval did."""
+    """The required ratio, the desired one, and whether the lower end of the measured interval reaches them."""
     must, aim = bounds
     verdict = "" if ratio is None else "aim" if ratio >= aim else "reached" if ratio >= must else "missed"
     return f"{must:g}", f"{aim:g}", verdict

@@ -1,4 +1,4 @@
-"""On what a record was made."""
+"""The machine that a record was made on."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def page() -> str:
 
 
 def sections() -> list[str]:
-    """What the page has, behind a list of it."""
+    """The sections of the page, after a list of them."""
     parts: list[str] = []
     kernels = beside_cublas(RESULTS)
     headlines = headlines_of(kernels)
@@ -124,19 +124,19 @@ def sections() -> list[str]:
 
 
 def beside_cublas(results: Path) -> dict[Path, dict[str, Results]]:
-    """Runs of `make bench-kernels` by their files, those of most kernels first."""
+    """Runs of `make bench-kernels` by their files, those with most kernels first."""
     found = {path: read(path) for path in files(results, "*_vs_cublas")}
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
 def headlines_of(kernels: Mapping[Path, Mapping[str, Results]]) -> dict[Path, HeadlineRun]:
-    """Not of a record of far fewer kernels than another: it says little of the project."""
+    """Records with far fewer kernels than another are left out, because they say little about the project."""
     most = max(map(len, kernels.values()), default=0)
     return {path: headline_of(path, runs) for path, runs in kernels.items() if 2 * len(runs) > most}
 
 
 def service_parts() -> Iterator[str]:
-    """Sections on what a product takes through the service."""
+    """Sections on products through the service."""
     if recorded := sorted(RESULTS.glob("service_*.json")):
         yield service(json.loads(recorded[-1].read_text()))
     if recorded := sorted(RESULTS.glob("peers_*.json")):
@@ -157,7 +157,7 @@ def service_parts() -> Iterator[str]:
 
 
 def accuracy_page(text: str, results: Path = RESULTS) -> str:
-    """docs/accuracy.md with its recorded parts written anew. Raises KeyError for a part that nothing makes."""
+    """docs/accuracy.md with its recorded parts regenerated. Raises KeyError for a part that nothing generates."""
     recorded = (part for path in sorted(results.glob("*_accuracy.json")) for part in accuracy(path))
     return _with_parts(text, {"prove": "\n\n".join(prove(results)), "errors": "\n\n".join(recorded)})
 
@@ -199,7 +199,7 @@ def _with_parts(text: str, parts: Mapping[str, str]) -> str:
 
 
 def pictures(results: Path = RESULTS) -> dict[str, bytes]:
-    """Of the runs of `make bench-kernels`, by file name."""
+    """Pictures for the runs of `make bench-kernels`, by file name."""
     kernels = beside_cublas(results)
     drawn = {f"{name_of(path)}.svg": picture(runs) for path, runs in kernels.items()}
     for headline in headlines_of(kernels).values():
@@ -208,7 +208,7 @@ def pictures(results: Path = RESULTS) -> dict[str, bytes]:
 
 
 def readme_part(results: Path = RESULTS) -> str:
-    """What README.md shows of all this: a picture a record, and in words what it shows."""
+    """The recorded part of README.md: a picture for each record, and what it shows in words."""
     return "\n\n".join(
         f"![{one.caption}](docs/images/{one.host}_headline.svg)\n\n{one.words()}"
         for one in headlines_of(beside_cublas(results)).values()
@@ -217,7 +217,7 @@ def readme_part(results: Path = RESULTS) -> str:
 
 
 def paths_by_host(results: Path = RESULTS) -> dict[str, list[Path]]:
-    """Records of `make bench-path`, by what stands before `_path_` in their names."""
+    """Records of `make bench-path`, by the part of their names before `_path_`."""
     found: dict[str, list[Path]] = {}
     for path in sorted(results.glob("*_path_*.json")):
         found.setdefault(path.stem.partition("_path_")[0], []).append(path)
@@ -225,7 +225,7 @@ def paths_by_host(results: Path = RESULTS) -> dict[str, list[Path]]:
 
 
 def step_pictures(results: Path = RESULTS) -> dict[str, bytes]:
-    """Of the runs of `make bench-path`, by file name."""
+    """Pictures for the runs of `make bench-path`, by file name."""
     drawn = {
         f"{host}_path.svg": steps_picture(*first_and_newest(paths)) for host, paths in paths_by_host(results).items()
     }
@@ -233,13 +233,13 @@ def step_pictures(results: Path = RESULTS) -> dict[str, bytes]:
 
 
 def readme(text: str, recorded: str) -> str:
-    """The README with its recorded part."""
+    """README.md with its recorded part."""
     shown = f"\n{recorded}\n\n" if recorded else ""
     return PART.sub(lambda part: f"{part[1]}{shown}{part[2]}", text)
 
 
 def written() -> dict[Path, bytes]:
-    """Every file, and what it should hold."""
+    """Every file, and its correct content."""
     found = pictures()
     return {
         PAGE: page().encode(),

@@ -132,13 +132,13 @@ class Conditions:
 
     @classmethod
     def of(cls, request: Request) -> Conditions:
-        headers = request.headers
+        headers, is_head = request.headers, request.scope["state"]["head"]
         return cls(
             listed(request, "if-match"),
             listed(request, "if-none-match"),
-            headers.get("range"),
+            None if is_head else headers.get("range"),  # RFC 9110, section 14.2: only GET has ranges
             headers.get("if-range"),
-            request.scope["state"]["head"],
+            is_head,
         )
 
     @property

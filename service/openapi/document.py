@@ -49,6 +49,7 @@ SECURITY_SCHEMES = {
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key in a header."},
 }
 HEAD_PATHS = ("/v1/matrices/{matrix_id}", "/v1/jobs/{job_id}/product")  # every GET has HEAD; useful only here
+RANGE_HEADERS, RANGE_STATUSES = frozenset({"Range", "If-Range"}), frozenset({"206", "416"})  # of GET alone
 
 
 def make_document(app: FastAPI) -> dict[str, Any]:
@@ -82,10 +83,12 @@ def _schemas() -> dict[str, Any]:
 
 
 def _head_of(get: dict[str, Any]) -> dict[str, Any]:
-    """The same operation without bodies."""
+    """The same operation without bodies and ranges."""
     head = deepcopy(get)
     head["operationId"] = get["operationId"].replace("get_", "head_")
     head["summary"] = f"{get['summary']}: headers alone"
+    head["parameters"] = [each for each in head["parameters"] if each["name"] not in RANGE_HEADERS]
+    head["responses"] = {status: each for status, each in head["responses"].items() if status not in RANGE_STATUSES}
     for response in head["responses"].values():
         response.pop("content", None)
     return head

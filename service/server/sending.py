@@ -10,7 +10,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from service.server.pipeline import PipelinedProtocol
+from service.server.unframed import UnframedProtocol
 
 MIN_SEND_BYTES_S = 4 << 10  # of a reply; a client that takes less than this each second is not waited for
 UNSENT_BYTES = 256 << 20  # of all connections whose application waits; beyond it, the one that waits longest is closed
@@ -51,7 +51,7 @@ class Unsent:
         self.bytes -= self._waiting.pop(transport, 0)
 
 
-class SendingProtocol(PipelinedProtocol):
+class SendingProtocol(UnframedProtocol):
     """Counts the bytes of a reply that the client reads, in windows of `send_timeout_s`."""
 
     send_timeout_s: ClassVar[float]

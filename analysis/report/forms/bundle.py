@@ -1,4 +1,4 @@
-"""A report as a zip file: Markdown and its pictures beside it."""
+"""A report as a zip file: Markdown and its pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as one HTML file: no script, nothing to fetch, plots within it. It prints on A4 as it is."""
+"""A report as one HTML file without scripts, with its plots inside; it fetches nothing and prints well on A4."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def style() -> str:
 
 
 def to_html(title: str, author: str, blocks: Iterable[Block], plots: Mapping[str, bytes]) -> str:
-    """`plots`: SVG by name; a figure without its plot is left out."""
+    """`plots`: SVG by name; a figure without a plot is left out."""
     body = "\n".join(filter(None, (_block(block, plots) for block in blocks)))
     named = f'<meta name="author" content="{escape(author)}">\n' if author else ""
     return (
@@ -54,7 +54,7 @@ def _block(block: Block, plots: Mapping[str, bytes]) -> str:
 
 
 def anchor(heading: str) -> str:
-    """Headings of level 2 are the report's own, each there once."""
+    """The anchor of a heading of level 2, which occurs once in a report."""
     return "section-" + re.sub(r"[^a-z]+", "-", heading.lower())
 
 
@@ -86,8 +86,8 @@ def _figure(figure: Figure, svg: bytes) -> str:
 
 
 def inline_svg(svg: bytes, figure: Figure) -> str:
-    """Without its prologue and its style for everything around it, with ids that no other plot of the page has, and
-    with words for those who do not see it."""
+    """The SVG without its prologue and its style for everything around it, with ids that no other plot of the page has,
+    and with a description for those who do not see it."""
     text = svg.decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""A report in Markdown; plots are links: to the service that made it, or to files beside it."""
+"""A report in Markdown. Plots are links: to the service that made it, or to files beside it."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def _block(block: Block, link: Link) -> str:
 
 
 def plain(text: str) -> str:
-    """So that nothing in it is markup: what Markdown or HTML would read is escaped, lines are joined. The narrow space
-    within a number stays."""
+    """Text without markup: characters with a meaning in Markdown or HTML are escaped, lines are joined. The narrow
+    space within a number stays."""
     one_line = re.sub(r"[^\S\u202f]+", " ", text).strip()
     return re.sub(r"([\\`*_\[\]<>|#&~$])", r"\\\1", one_line)
 
 
 def _fenced(text: str, language: str) -> str:
-    """Within a fence longer than any row of backticks in it."""
+    """Code within a fence that is longer than any run of backticks in it."""
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"

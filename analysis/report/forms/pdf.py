@@ -1,4 +1,4 @@
-"""A report as PDF, by WeasyPrint out of its HTML."""
+"""A report as PDF, made by WeasyPrint from its HTML."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MISSING = (
 
 
 def to_pdf(html: str) -> bytes:
-    """The same page gives the same bytes. It fetches nothing: what is to be seen is in the page, or in `data:` URLs.
+    """The same page gives the same bytes. Nothing is fetched: all content is in the page, or in `data:` URLs.
 
     Raises ExtraMissing without WeasyPrint or the libraries that it loads.
     """
@@ -29,7 +29,7 @@ def to_pdf(html: str) -> bytes:
 
 
 def _fetcher() -> Any:
-    """Reaches nothing but `data:` URLs."""
+    """Fetches nothing but `data:` URLs."""
     from weasyprint.urls import URLFetcher
 
     return URLFetcher(allowed_protocols={"data"})

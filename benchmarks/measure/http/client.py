@@ -1,4 +1,4 @@
-"""A keep-alive HTTP/1.1 client that costs little, so that what is timed is the server. For servers on this host."""
+"""A keep-alive HTTP/1.1 client with little overhead, so that the server is what is timed. For servers on this host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAD_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Status, lower-case headers and body of one reply; the body is good until the connection's next request."""
+    """Status, lower-case headers and body of one reply; the body is valid until the connection's next request."""
 
     status: int
     headers: dict[str, str]
@@ -28,7 +28,7 @@ class Connection:
         self._host = f"{host}:{port}"
         self._socket = socket.create_connection((host, port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._buffer = bytearray()  # for bodies, kept from one reply to the next
+        self._buffer = bytearray()  # for bodies, reused by the next reply
 
     def __enter__(self) -> Self:
         return self
@@ -37,7 +37,7 @@ class Connection:
         self._socket.close()
 
     def request(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> Reply:
-        """Sends one request and reads its whole reply (which must carry a Content-Length)."""
+        """Sends one request and reads its whole reply, which must have a Content-Length."""
         head = request_head(self._host, method, path, headers, len(body))
         if len(body) < HEAD_BYTES:
             self._socket.sendall(head + body)
@@ -73,7 +73,7 @@ class Connection:
 
 
 def request_head(host: str, method: str, path: str, headers: dict[str, str], body_bytes: int) -> bytes:
-    """All of a request before its body."""
+    """Everything in a request before its body."""
     lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", f"Content-Length: {body_bytes}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()

@@ -1,4 +1,4 @@
-"""Many clients in one thread, or in a few processes: they cost little, so that what is measured is the server."""
+"""Many clients in one thread, or in a few processes, with little overhead, so that the server is what is measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMEOUT_S = 120.0  # without a reply of any client
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What every client sends, and where."""
+    """The request that every client sends, and its address."""
 
     port: int
     method: str
@@ -36,7 +36,7 @@ class Request:
 
 
 class Rate(NamedTuple):
-    """So many replies from a start to the last of them."""
+    """The number of replies between a start and the last of them."""
 
     replies: int
     seconds: float
@@ -50,10 +50,10 @@ class Rate(NamedTuple):
 class _Client:
     socket: socket.socket
     received: bytearray = field(default_factory=bytearray)
-    reply_bytes: int | None = None  # head and body, once the head is there
+    reply_bytes: int | None = None  # head and body; None until the head has arrived
 
     def has_reply(self) -> bool:
-        """Takes what came. Raises ConnectionError."""
+        """Receives the bytes that arrived, and says whether the reply is complete. Raises ConnectionError."""
         data = self.socket.recv(HEAD_BYTES)
         if not data:
             raise ConnectionError("the server closed the connection")
@@ -63,7 +63,7 @@ class _Client:
         return self.reply_bytes is not None and len(self.received) >= self.reply_bytes
 
     def taken(self) -> bytes:
-        """The reply, and room for the next. Raises RuntimeError where it is an error."""
+        """The reply, which is removed from the buffer. Raises RuntimeError if it is an error."""
         reply, self.received, self.reply_bytes = bytes(self.received), bytearray(), None
         if reply.split(b" ", 2)[1] != b"200":
             raise RuntimeError(f"a server under load answered {reply[:500]!r}")
@@ -76,7 +76,7 @@ def _content_length(head: bytearray) -> int:
 
 
 class Load:
-    """Connections with at most one request under way on each."""
+    """Connections, each with at most one pending request."""
 
     def __init__(self, port: int, clients: int) -> None:
         self._exits = ExitStack()
@@ -97,7 +97,7 @@ class Load:
         self._exits.close()
 
     def burst(self, requests: Sequence[bytes]) -> list[bytes]:
-        """Sends all at once, one a client; the replies, when the last has come."""
+        """Each client sends one request at once. Returns the replies when the last has arrived."""
         for client, request in zip(self._clients, requests, strict=True):
             client.socket.sendall(request)
         replies: list[bytes] = []
@@ -106,7 +106,7 @@ class Load:
         return replies
 
     def drive(self, request: bytes, ends_at: float) -> int:
-        """Each client sends again as soon as it has its reply, until then; how many replies came."""
+        """Until then each client sends again as soon as it has its reply. Returns the number of replies."""
         for client in self._clients:
             client.socket.sendall(request)
         replies, under_way = 0, len(self._clients)
@@ -128,7 +128,7 @@ class Load:
 
 
 def rate(request: Request, *, clients: int, seconds: float, processes: int = 1) -> Rate:
-    """Replies a second that so many clients get, shared out over processes that begin together."""
+    """Replies per second for this many clients, divided among processes that begin together."""
     if processes == 1:
         return _rate_of(request, clients, seconds)
     spawn = get_context("spawn")
@@ -140,7 +140,7 @@ def rate(request: Request, *, clients: int, seconds: float, processes: int = 1) 
 
 
 def rates(requests: Sequence[Request], *, clients: int, seconds: float) -> list[Rate]:
-    """Of each request, with as many clients: a process for each, all beginning together."""
+    """The rate of each request with as many clients: a process for each request, all beginning together."""
     spawn = get_context("spawn")
     begin = spawn.Barrier(len(requests))
     count = len(requests)

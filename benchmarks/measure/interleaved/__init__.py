@@ -1,1 +1,1 @@
-"""Kernels and the library by turns on a GPU: the device's clock and heat are then the same for all."""
+"""Kernels and the library measured alternately on a GPU, so that clock and temperature are the same for all."""

@@ -3,7 +3,8 @@ own such product, and `hopper_fp8` without scales.
 
     python -m benchmarks.measure.interleaved.block_scales --out benchmarks/results/h100_block_scales.json
 
-Times are medians of samples by turns, with a cold cache; launches are queued before they are timed. B lies along k.
+Times are medians of alternating samples with a cold cache; launches are queued before they are timed. B is contiguous
+along k.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def problem_of(shape: tuple[int, int, int], width: int) -> Problem:
 
 
 def operands(problem: Problem) -> tuple[ScaledOperand, ScaledOperand]:
-    """Scales alone: elements are made on the device. Without scales what is given says nothing."""
+    """Only scales: elements are made on the device. Without scales the operands are empty."""
     rng, made = np.random.default_rng(7), []
     for name, shape, width in (
         ("a", (problem.m, problem.k), 1),
@@ -75,7 +76,7 @@ def drawn(runner: CudaRunner, shape: tuple[int, int, int]) -> OperandSet:
 
 
 def ours(runner: CudaRunner, problem: Problem) -> dict[str, Put]:
-    """`hopper_fp8` in the config that is taken: its own type, and bfloat16."""
+    """`hopper_fp8` in the config that a job gets: with its own output type, and with bfloat16."""
     from worker.cuda.epilogue.fusable import Fusable
     from worker.cuda.epilogue.fused import FusedOnDevice
     from worker.cuda.launch import PreparedKernels
@@ -99,7 +100,7 @@ def ours(runner: CudaRunner, problem: Problem) -> dict[str, Put]:
 
 
 def library(cublas: Cublas, problem: Problem, at: OperandSet) -> dict[str, Put]:
-    """cublasLt's, the fastest of what it proposes: float32, and bfloat16, which no job gets from it."""
+    """The fastest of cublasLt's proposals: float32, and bfloat16, which no job gets from it."""
     from worker.cuda.memory import allocate
     from worker.cuda.pitch import operand_layout
     from worker.cuda.scaled.on_device import scales_on_device
@@ -130,7 +131,7 @@ def measured(runner: CudaRunner, shapes: Sequence[tuple[int, int, int]]) -> Iter
 
 
 def compile_all(runner: CudaRunner, shapes: Sequence[tuple[int, int, int]]) -> None:
-    """By all cores."""
+    """Compiles everything, on all cores."""
     from worker.cuda.sources import kernel_program
 
     kernel, wanted = cuda_kernel(OURS), []

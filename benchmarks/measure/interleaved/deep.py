@@ -1,8 +1,8 @@
-"""Measures long products on a GPU: with clusters kept in step and without, beside cuBLAS, by default and tuned.
+"""Measures products with a long k on a GPU: with clusters kept in step and without, and cuBLAS by default and tuned.
 
     python -m benchmarks.measure.interleaved.deep --out benchmarks/results/h100_deep.json
 
-The longest are tiles of a product out of core. Times are medians of samples by turns, with a cold cache; launches are
+The longest are tiles of a product out of core. Times are medians of alternating samples with a cold cache; launches are
 queued before they are timed.
 """
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 IN_STEP, APART = "in_step", "apart"
 SAMPLES, FEWER_SAMPLES = 11, 5
-LONG_FLOPS = 50e12  # of products that take tenths of a second: they have fewer samples, and the library is not tuned
+LONG_FLOPS = 50e12  # larger products take tenths of a second: fewer samples, and the library is not tuned
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A kernel of ours with the library's entries, and sizes (m, n, k)."""
+    """A kernel of ours, the library's entries to compare it with, and sizes (m, n, k)."""
 
     kernel: str
     dtype: DTypeName
@@ -61,7 +61,7 @@ MEASURED = (
 
 
 def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, libraries: Sequence[str]) -> dict[str, Put]:
-    """Ways to make the product, by their names in a row."""
+    """Ways to compute the product, by their names in a row."""
     from worker.cuda.launch import prepare
 
     config = cuda_kernel(name).resolve_config(NO_CONFIG, problem, runner.device.traits)
@@ -96,7 +96,7 @@ def measured(runner: CudaRunner, asked: Sequence[Measured]) -> Iterator[Mapping[
 
 
 def compile_all(runner: CudaRunner) -> None:
-    """By all cores: each kernel for its longest product, which is kept in step, and for one that is not."""
+    """Compiles on all cores: each kernel for its longest product, which is kept in step, and for one that is not."""
     wanted = []
     for each in MEASURED:
         kernel, longest = cuda_kernel(each.kernel), next(each.problems)

@@ -3,7 +3,7 @@ the kernel alone, cuBLAS's product alone, and cublasLt's with the same activatio
 
     python -m benchmarks.measure.interleaved.epilogues --out benchmarks/results/h100_epilogues.json
 
-Times are medians of samples by turns, with a cold cache; launches are queued before they are timed.
+Times are medians of alternating samples with a cold cache; launches are queued before they are timed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Addends:
 
 
 def drawn(runner: CudaRunner, problem: Problem) -> tuple[OperandSet, Addends]:
-    """C is a product's size of random numbers, and so is a row of it."""
+    """Random operands, a C as large as the product, a bias of one row, and memory for D."""
     from worker.cuda.bench.operands import random_set
     from worker.cuda.memory import allocate
     from worker.cuda.pitch import operand_layout
@@ -81,7 +81,7 @@ def fused(
     has_c: bool,
     has_bias: bool,
 ) -> Fusable:
-    """As it is taken for a job."""
+    """The fused kernel, as a job gets it."""
     from worker.cuda.epilogue.fusable import fusable
     from worker.device.runner import Epilogue
 
@@ -97,7 +97,7 @@ def fused(
 def puts(
     runner: CudaRunner, cublas: Cublas, problem: Problem, names: tuple[str, str], given: Addends
 ) -> Callable[[bool, bool, ActivationName | None], dict[str, Put]]:
-    """Ways to make the product with what is added, by what they are called in a row. `names`: of kernel and library."""
+    """Ways to compute the product with its epilogue, by their names in a row. `names`: of kernel and library."""
     from worker.cuda.epilogue.fused import FusedOnDevice
     from worker.cuda.epilogue.on_device import EpilogueOnDevice
     from worker.cuda.launch import PreparedKernels
@@ -130,7 +130,7 @@ def puts(
 
 
 def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, Any]]:
-    """A row for each type, size and what is added: times in milliseconds."""
+    """A row for each type, size and epilogue: times in milliseconds."""
     from worker.cuda.library.cublas import Cublas
 
     compile_all(runner, sizes)
@@ -152,7 +152,7 @@ def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, 
 
 
 def compile_all(runner: CudaRunner, sizes: Sequence[int]) -> None:
-    """By all cores."""
+    """Compiles everything, on all cores."""
     wanted, epilogues = [], set()
     for name, dtype, _ in KERNELS:
         kernel = cuda_kernel(name)

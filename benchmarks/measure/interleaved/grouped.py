@@ -1,9 +1,9 @@
-"""Measures grouped products on a GPU: rows of A in groups of random sizes, each times a matrix of its own, in one
-launch, beside a cuBLAS call for each group and cuBLAS's own grouped product (cublasGemmGroupedBatchedEx).
+"""Measures grouped products on a GPU: rows of A in groups of random sizes, each multiplied by its own matrix, in one
+launch; compared with a cuBLAS call for each group and cuBLAS's own grouped product (cublasGemmGroupedBatchedEx).
 
     python -m benchmarks.measure.interleaved.grouped --out benchmarks/results/h100_grouped.json
 
-Times are medians of samples by turns, with a cold cache; launches are queued before they are timed.
+Times are medians of alternating samples with a cold cache; launches are queued before they are timed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SEED, SAMPLES = 24, 9
 LIBRARY = "cublas"
 PUBLISHED = "cublasGemmGroupedBatchedEx"
-MAX_ONE_CALL_GROUPS = 16  # that cuBLAS's one call is measured with: of 64 a run did not come back
+MAX_ONE_CALL_GROUPS = 16  # in cuBLAS's single call: one with 64 did not return
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Shape:
     max_rows: int
     n: int
     k: int
-    transposed: bool = False  # B, so that it is K-major
+    transposed: bool = False  # whether B is transposed, and so K-major
 
     @property
     def problem(self) -> Problem:
@@ -57,7 +57,7 @@ class Shape:
         return Problem(sum(sizes), self.n, self.k, self.dtype, transpose_b=self.transposed, group_sizes=sizes)
 
 
-# Layers of experts, as in Mixtral 8×7B (n 14336, k 4096) and with more, smaller groups; then many small products.
+# Layers of experts, as in Mixtral 8×7B (n 14336, k 4096); layers with more, smaller groups; many small products.
 SHAPES: tuple[Shape, ...] = (
     Shape("bfloat16", 8, 0, 512, 14336, 4096),
     Shape("bfloat16", 8, 0, 512, 14336, 4096, transposed=True),
@@ -71,7 +71,7 @@ SHAPES: tuple[Shape, ...] = (
     Shape("float32", 8, 0, 512, 4096, 4096),
     Shape("float64", 64, 16, 256, 256, 256),
 )
-# Of some kernels, configs beside the one that is taken.
+# Further configs of some kernels.
 OTHERS: Mapping[str, tuple[TileConfig, ...]] = {
     **{
         name: tuple({"block_n": n, "stages": s, "cluster": c} for n, s, c in ((256, 4, 1), (256, 4, 2), (128, 6, 2)))
@@ -82,7 +82,7 @@ OTHERS: Mapping[str, tuple[TileConfig, ...]] = {
 
 
 def configs(runner: CudaRunner, problem: Problem) -> Iterator[Choice]:
-    """Of our fastest kernel: the config that is taken, then others."""
+    """Configs of our fastest kernel: the one that a job gets, then others."""
     traits = runner.device.traits
     names = ("hopper_bf16", "hopper_fp16", "pipelined", "warp_tiled")
     name = next(each for each in names if problem.dtype in BY_NAME[each].accuracy and _runs(each, runner))
@@ -109,7 +109,7 @@ def published(problem: Problem, at: OperandSet) -> Put:
 
 
 def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, at: OperandSet, *, one_call: bool) -> dict[str, Put]:
-    """Ways to make the product, by what they are called in a row; the one that is taken first."""
+    """Ways to compute the product, by their names in a row; the one that a job gets comes first."""
     from worker.cuda.launch import prepare
 
     def ours(choice: Choice) -> Put:

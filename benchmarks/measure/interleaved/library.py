@@ -2,8 +2,8 @@
 
     python -m benchmarks.measure.interleaved.library --out benchmarks/results/h200_library.json
 
-Four times of each product: by the default heuristic, by the best of the ways that cublasLt's heuristic proposes, and
-both again with m, n and k padded to multiples of 64, copies not counted. Rows lie at the service's pitch. Normal data,
+Four times for each product: by the default heuristic, by the fastest algorithm that cublasLt's heuristic proposes, and
+both again with m, n and k padded to multiples of 64, copies not counted. Rows have the service's pitch. Normal data,
 cold cache, launches queued before they are timed.
 """
 
@@ -35,7 +35,7 @@ LIBRARIES: tuple[tuple[str, DTypeName], ...] = (
     ("cublas", "float64"),
 )
 UNPADDED = 1
-SAMPLES, TRIALS = 15, 4  # of each time; of each way that is tried
+SAMPLES, TRIALS = 15, 4  # of each time; of each algorithm that is tried
 
 
 class Library:
@@ -51,7 +51,8 @@ class Library:
         self._cublas, self._tuned = Cublas(self.compiler), TunedCublas(self.compiler, self._chosen)
 
     def times(self, kernel: str, problem: Problem) -> dict[str, Any]:
-        """Milliseconds by the default heuristic and by the best way, and which of the ways proposed that is."""
+        """Milliseconds by the default heuristic and by the fastest algorithm, and the index of that algorithm among the
+        proposals."""
         from worker.cuda.bench.operands import random_set
 
         at = random_set(self.compiler, problem, DataSpec())
@@ -74,7 +75,7 @@ class Library:
 
 
 def measured(library: Library, sizes: list[int]) -> Iterator[Mapping[str, Any]]:
-    """A row for each of LIBRARIES and size."""
+    """A row for each of LIBRARIES and each size."""
     for kernel, dtype in LIBRARIES:
         for n in sizes:
             shape = TargetShape(n, n, n)

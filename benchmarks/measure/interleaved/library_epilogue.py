@@ -1,5 +1,6 @@
-"""cublasLt's own epilogues, to be measured beside ours: a bias and one of its two activations, without what it would
-need for a check. Its GELU is the one by tanh. Numbers are those of cublasLt.h ("cublasLtEpilogue_t")."""
+"""cublasLt's own epilogues, to compare ours with: a bias and one of its two activations, without the output that a
+check would need. Its GELU is the approximation by tanh. Numbers are those of cublasLt.h ("cublasLtEpilogue_t").
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ WITH_BIAS: Mapping[ActivationName | None, int] = {None: 4, "relu": 6, "gelu_tanh
 
 
 class Following(TunedCublas):
-    """Products that all have one epilogue."""
+    """Products with the same epilogue."""
 
     def __init__(self, compiler: Compiler, epilogue: int, bias: DeviceMatrix) -> None:
         self._epilogue, self._bias = epilogue, bias
@@ -37,7 +38,7 @@ class Following(TunedCublas):
             self.set("MatmulDesc", product, BIAS_POINTER, ctypes.c_uint64(self._bias.address))
 
     def fastest(self, kernel: str, problem: Problem, matrices: Matrices) -> Put:
-        """Of what it proposes. Raises KernelUnavailable where that is nothing."""
+        """The fastest of its proposals. Raises KernelUnavailable if there are none."""
         ways = [partial(self.launch, way, matrices) for way in self.ways(kernel, MAX_PAD, problem, matrices)]
         way = ways[self._trial.fastest(ways)]
         return lambda _: way()

@@ -1,10 +1,10 @@
-"""Measures symmetric products X·Xᵀ on a GPU: one triangle of them, mirrored, beside the whole product by the same
-kernel, cuBLAS's product, and cuBLAS's `syrk` where it has one.
+"""Measures symmetric products X·Xᵀ on a GPU: one triangle, mirrored; compared with the whole product by the same
+kernel, cuBLAS's product, and cuBLAS's `syrk` if it has one for the type.
 
     python -m benchmarks.measure.interleaved.symmetric --out benchmarks/results/h200_symmetric.json
 
-Times are medians of samples by turns, with a cold cache; launches are queued before they are timed. `syrk` leaves the
-other triangle as it was, which ours does not.
+Times are medians of alternating samples with a cold cache; launches are queued before they are timed. `syrk` leaves the
+other triangle unchanged, which ours does not.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ KERNELS: tuple[tuple[str, DTypeName, str], ...] = (
 )
 IN_EVERY_CONFIG = "hopper_bf16"
 SYRK = {"float32": "ssyrk", "float64": "dsyrk"}
-TRANSPOSED, LOWER = 1, 0  # cuBLAS's numbers
+TRANSPOSED, LOWER = 1, 0  # cuBLAS's constants
 
 
 def configs(kernel: CudaKernel, problem: Problem, device: DeviceTraits) -> Iterator[TileConfig]:
-    """The one that is taken, and of one kernel all defaults in which one triangle is computed."""
+    """The config that a job gets, and for one kernel all defaults that compute one triangle."""
     own, every = kernel.resolve_config(NO_CONFIG, problem, device), kernel.name == IN_EVERY_CONFIG
     yield own
     for default in kernel.defaults if every else ():
@@ -54,7 +54,7 @@ def configs(kernel: CudaKernel, problem: Problem, device: DeviceTraits) -> Itera
 
 
 def library_syrk(name: str, dtype: DTypeName, problem: Problem) -> Put | None:
-    """cuBLAS's own, of one triangle; None where it has none for the type and accuracy."""
+    """cuBLAS's own product of one triangle; None if it has none for the type and accuracy."""
     import cupy
     from cupy_backends.cuda.libs import cublas
 
@@ -74,7 +74,7 @@ def library_syrk(name: str, dtype: DTypeName, problem: Problem) -> Put | None:
 
 
 def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, library: str) -> dict[str, Put]:
-    """Ways to make the product, by what they are called in a row."""
+    """Ways to compute the product, by their names in a row."""
     from worker.cuda.launch import prepare
 
     def ours(asked: Problem, config: TileConfig) -> Put:
@@ -95,7 +95,7 @@ def _named(config: TileConfig) -> str:
 
 
 def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, Any]]:
-    """A row for each type and size: times in milliseconds, the triangle in the config that is taken first."""
+    """A row for each type and size: times in milliseconds, the triangle in the config that a job gets first."""
     from worker.cuda.bench.operands import random_set
     from worker.cuda.library.cublas import Cublas
 
@@ -114,7 +114,7 @@ def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, 
 
 
 def compile_all(runner: CudaRunner, sizes: Sequence[int]) -> None:
-    """By all cores."""
+    """Compiles everything, on all cores."""
     wanted, traits = [], runner.device.traits
     for name, dtype, _ in KERNELS:
         kernel = cuda_kernel(name)

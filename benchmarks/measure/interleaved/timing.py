@@ -1,4 +1,6 @@
-"""Times several ways to make one product on a GPU by turns: the device's clock and heat are then the same for all."""
+"""Times several ways to compute one product on a GPU, alternately, so that clock and temperature are the same
+for all.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from worker.cuda.bench.sampler import Sampler
     from worker.cuda.runner import CudaRunner
 
-Put = Callable[["OperandSet"], None]  # puts a product on the current stream
+Put = Callable[["OperandSet"], None]  # launches a product on the current stream
 PACKAGES = ("cupy-cuda13x", "numpy")
 
 
@@ -30,7 +32,7 @@ def cuda_kernel(name: str) -> CudaKernel:
 
 
 def record(out: Path, device: str, measured: Iterable[Mapping[str, Any]]) -> None:
-    """Row by row."""
+    """Writes the record row by row."""
     record_rows(out, {"environment": dated_environment(*PACKAGES), "device": device}, measured)
 
 
@@ -39,7 +41,8 @@ def run_by_size(
     sizes: Sequence[int],
     measured: Callable[[CudaRunner, Sequence[int]], Iterable[Mapping[str, Any]]],
 ) -> None:
-    """What a script is that measures products of some sizes on the first GPU: its arguments, and its record."""
+    """The main function of a script that measures products of some sizes on the first GPU: its arguments and its
+    record."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sizes", type=int, nargs="*", default=sizes)
@@ -58,7 +61,7 @@ def sampler_of(runner: CudaRunner) -> Sampler:
 
 
 def median_ms(sampler: Sampler, puts: Sequence[Put], at: OperandSet, count: int) -> list[float]:
-    """Of each way, from so many samples with a cold cache."""
+    """The median of this many samples of each way, with a cold cache."""
     import cupy
 
     for put in puts:

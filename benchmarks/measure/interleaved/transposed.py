@@ -1,10 +1,10 @@
-"""Measures products with B transposed beforehand on a GPU: ours beside cuBLAS, by default and tuned.
+"""Measures products with B transposed beforehand on a GPU: ours, and cuBLAS by default and tuned.
 
     python -m benchmarks.measure.interleaved.transposed --out benchmarks/results/h200_transposed.json
 
-Elements of a byte are multiplied fastest where both operands are contiguous along k, and cuBLAS has fast kernels for
-nothing else. As B usually lies, it is transposed within the time of a product. A caller who keeps B transposed, such as
-weights, saves that; here nobody pays for it. Times are medians of samples by turns, with a cold cache; launches are
+Elements of one byte are multiplied fastest if both operands are contiguous along k, and cuBLAS has fast kernels for
+nothing else. If B is not, it is transposed within the time of a product. A caller who keeps B transposed, such as
+weights, saves that; here nobody pays for it. Times are medians of alternating samples with a cold cache; launches are
 queued before they are timed.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
 
 SIZES, SAMPLES = (2048, 4096, 8192, 16_384), 11
-KERNELS: tuple[tuple[str, DTypeName, Sequence[str]], ...] = (  # ours, and the library's
+KERNELS: tuple[tuple[str, DTypeName, Sequence[str]], ...] = (  # our kernel, its type, the library's kernels
     ("hopper_int8", "int8", ("cublas", "cublas_tuned")),
     ("hopper_fp8", "float8_e4m3", ("cublas",)),
     ("hopper_bf16", "bfloat16", ("cublas", "cublas_tuned")),
@@ -36,7 +36,7 @@ KERNELS: tuple[tuple[str, DTypeName, Sequence[str]], ...] = (  # ours, and the l
 
 
 def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, libraries: Sequence[str]) -> dict[str, Put]:
-    """Ways to make the product, by their names in a row."""
+    """Ways to compute the product, by their names in a row."""
     from worker.cuda.launch import prepare
 
     kernel = BY_NAME[name]
@@ -52,7 +52,7 @@ def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, librar
 
 
 def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, Any]]:
-    """A row for each type and size: milliseconds with B transposed beforehand, and as it lies."""
+    """A row for each type and size: milliseconds with B transposed beforehand, and with B as it is."""
     from worker.cuda.bench.operands import random_set
     from worker.cuda.library.cublas import Cublas
 
@@ -60,7 +60,7 @@ def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, 
     for name, dtype, libraries in KERNELS:
         for n in sizes:
             lying = Problem(n, n, n, dtype)
-            at = random_set(runner.compiler, lying, DataSpec())  # square: B serves both ways
+            at = random_set(runner.compiler, lying, DataSpec())  # B is square, so it serves as its own transpose
             times: dict[str, dict[str, float]] = {}
             for layout, problem in (("transposed", replace(lying, transpose_b=True)), ("lying", lying)):
                 ways = puts(runner, cublas, problem, name, libraries)

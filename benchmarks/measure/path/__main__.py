@@ -1,12 +1,13 @@
-"""Measures the way of a product through the service, beside the bare way through the device and the minimal peer.
+"""Measures the path of a product through the service, compared with the bare path through the device and the minimal
+peer.
 
     python -m benchmarks.measure.path --out benchmarks/results/h200_path_2026-11-23.json
     python -m benchmarks.measure.path --second-device gpu:1 --out benchmarks/results/h200_path_2026-11-23.json
 
 All are float32 products of the kernel that `auto` takes, in one run; each line of the record is a median. The record is
-written line by line: what does not fit into --budget-s is missing from it, and what a run that is cut off measured is
-there. With --device cpu and small --sizes it runs anywhere. With --second-device the queued products are measured again
-with two workers.
+written line by line: it lacks what does not fit into --budget-s, and an interrupted run leaves what it measured. With
+--device cpu and small --sizes it runs anywhere. With --second-device the queued products are measured again with two
+workers.
 """
 
 from __future__ import annotations
@@ -62,18 +63,18 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def store_folder() -> Path:
-    """Memory, where there is enough of it."""
+    """In memory, if there is enough of it."""
     has_room = SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free > MIN_STORE_BYTES
     return SHARED_MEMORY if has_room else Path(gettempdir())
 
 
 def queue_length(n: int, max_length: int) -> int:
-    """As many as their products have room for."""
+    """As many products as there is room for."""
     return max(1, min(max_length, QUEUED_BYTES // (4 * n * n)))
 
 
 def steps(run: Run, environment: dict[str, str]) -> None:
-    """The worker's steps in a process of their own, with what a caller waited for the same product."""
+    """The worker's steps, in a process of their own, with the time that a caller waited for the same product."""
     command = [sys.executable, "-m", "benchmarks.measure.path.steps", "--device", run.device]
     given = "".join(f"{json.dumps(square.record)}\n" for square in run.squares.values())
     done = subprocess.run(command, env=environment, input=given, stdout=subprocess.PIPE, text=True, check=True)
@@ -83,7 +84,7 @@ def steps(run: Run, environment: dict[str, str]) -> None:
 
 
 def measure(run: Run, stack: Stack, asked: argparse.Namespace) -> None:
-    """In the order in which they would be missed."""
+    """Most important measurements first, since time may run out."""
     one_by_one = [partial(lines.square, run, n, 0.08) for n in asked.sizes]
     queued = [partial(lines.queued, run, n, queue_length(n, asked.queued), 0.05) for n in asked.sizes[1:]]
     parts: list[Callable[[], None]] = [
@@ -102,8 +103,8 @@ def measure(run: Run, stack: Stack, asked: argparse.Namespace) -> None:
 def running(
     devices: tuple[str, ...], api_processes: int, store: Path | None = None
 ) -> Iterator[tuple[Stack, ServiceCaller]]:
-    """A service whose matrices are in memory, and whose JSON replies have no product. `store`: where they are, if not
-    in a folder that goes at the end."""
+    """A service whose matrices are in memory, and whose JSON replies contain no product. `store`: their folder; by
+    default one that is deleted at the end."""
     with TemporaryDirectory() as name, TemporaryDirectory(dir=store_folder()) as folder, ExitStack() as exits:
         store = Path(folder) if store is None else store
         room = str(min(MAX_STORE_BYTES, shutil.disk_usage(store).free * 4 // 5))

@@ -1,4 +1,4 @@
-"""The bare path of a product, with nothing around it: CuPy on a GPU, numpy without one."""
+"""The bare path of a product, without a service: CuPy on a GPU, numpy on a CPU."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from jobs.formats.elements import Array
 
 
 class Bare(ABC):
-    """One pair of operands. Milliseconds are of this process's clock, from the call to the product on the host."""
+    """One pair of operands. Times are in milliseconds of this process's clock, from the call until the product is on
+    the host."""
 
     product: Array  # on the host, of the last call
 
     def fresh_ms(self) -> float:
-        """Both operands from page-locked memory, the product, and back."""
+        """Both operands from page-locked memory, the product, and the copy back."""
         return _timed_ms(self._fresh)
 
     def resident_ms(self) -> float:
-        """The product of operands that are on the device, and back."""
+        """The product of operands that are on the device, and the copy back."""
         return _timed_ms(lambda: self._resident(1))
 
     def resident_per_s(self, count: int) -> float:
-        """Such products a second, queued one behind the other."""
+        """Such products per second, queued one after another."""
         return count / _timed_ms(lambda: self._resident(count)) * 1e3
 
     @abstractmethod
@@ -34,7 +35,7 @@ class Bare(ABC):
 
     @abstractmethod
     def _resident(self, count: int) -> None:
-        """So many products of what is there, each brought back."""
+        """This many products of the operands on the device, each copied back."""
 
 
 class NumpyBare(Bare):

@@ -26,7 +26,7 @@ _LOCATION = re.compile(rb"\r\nlocation: ([^\r]+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """Milliseconds until the whole reply was there, and where the job's record is."""
+    """Milliseconds until the whole reply had arrived, and the address of the job's record."""
 
     ms: float
     location: str
@@ -46,7 +46,7 @@ class ServiceCaller:
         self._connection.__exit__(*error)
 
     def upload(self, array: Array) -> tuple[str, float]:
-        """The matrix's id, and gigabytes a second."""
+        """The matrix's id, and gigabytes per second."""
         body = npy_bytes(array)
         begun = time.perf_counter()
         reply = self._sent(Request(self.port, "POST", "/v1/matrices", {"Content-Type": NPY}, body), 200, 201)
@@ -54,7 +54,7 @@ class ServiceCaller:
         return json.loads(bytes(reply.body))["id"], len(body) / seconds / 1e9
 
     def upload_in_ranges(self, array: Array) -> float:
-        """Gigabytes a second of an upload over LANES connections, from opening it to its id."""
+        """Gigabytes per second of an upload over LANES connections, from opening it until its id is known."""
         body = array.tobytes()
         edges = [lane * len(body) // LANES // BLOCK_BYTES * BLOCK_BYTES for lane in range(LANES)] + [len(body)]
         ranges = [(first, len(body), body[first:after]) for first, after in pairwise(edges) if first < after]
@@ -74,7 +74,8 @@ class ServiceCaller:
             lane._sent(Request(self.port, "PUT", url, said, piece), 204)
 
     def stored(self, a: str, b: str) -> Request:
-        """A product of two stored matrices. The reply is the record: the service is started so that it has no `c`."""
+        """A product of two stored matrices. The reply is the record alone: the service is configured to leave
+        out `c`."""
         body = json.dumps({"a": {"matrix": a}, "b": {"matrix": b}}).encode()
         return Request(self.port, "POST", "/v1/matmul", {"Content-Type": JSON, "Accept": JSON}, body)
 
@@ -92,7 +93,7 @@ class ServiceCaller:
         return record
 
     def download(self, location: str) -> float:
-        """Gigabytes a second of a job's product."""
+        """Gigabytes per second of a job's product."""
         request = Request(self.port, "GET", f"{location}/product", {"Accept": NPY}, b"")
         begun = time.perf_counter()
         size = len(self._sent(request, 200).body)
@@ -102,7 +103,7 @@ class ServiceCaller:
         self._sent(self._bare("DELETE", location), 204)
 
     def burst_per_s(self, request: Request, count: int) -> float:
-        """Products a second of so many that are sent at the same moment, until the last has ended."""
+        """Products per second of this many that are requested at the same moment, until the last has ended."""
         with Load(self.port, count) as load:
             whole = [request.whole] * count
             begun = time.perf_counter()
@@ -131,7 +132,8 @@ class ServiceCaller:
 
 
 def normal(shape: tuple[int, ...], seed: int) -> Array:
-    """Many products of a batch are copies of a few: random numbers take longer than all else."""
+    """A batch consists of copies of a few products, because drawing random numbers would take longer than everything
+    else."""
     rng = np.random.default_rng(seed)
     few = rng.standard_normal((min(shape[0], 512), *shape[1:]) if len(shape) == 3 else shape, dtype=np.float32)
     return np.resize(few, shape)

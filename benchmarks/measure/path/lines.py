@@ -1,4 +1,4 @@
-"""The lines of the record: square products, queued ones, many clients, whole batches, bodies, shapes seen first."""
+"""The lines of the record: square products, queued products, many clients, whole batches, bodies, new shapes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MANY_CLIENTS_N, BATCH_N = 16, 64
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """A product of stored operands: a job of it, what its caller waited, and what of that its job was queued."""
+    """A product of stored operands: times of its job, of its caller's wait, and of its job in the queue."""
 
     record: dict[str, Any]
     caller_ms: float
@@ -35,7 +35,7 @@ class Square:
 
 @dataclass(slots=True)
 class Run:
-    """What is measured, with what, and how long."""
+    """What is measured, with which parts, and for how long."""
 
     service: ServiceCaller
     minimal_port: int
@@ -54,7 +54,8 @@ class Run:
 
 
 def square(run: Run, n: int, share: float) -> None:
-    """One caller, one product at a time: operands that are stored and no product back, and .npy files both ways."""
+    """One caller, one product at a time: with stored operands and no product in the reply, and with .npy files both
+    ways."""
     a, b = normal((n, n), 3 * n), normal((n, n), 3 * n + 1)
     bare, minimal = bare_path(run.device, a, b), minimal_request(run.minimal_port, n)
     jobs: dict[str, list[dict[str, Any]]] = {"stored": [], "inline": []}
@@ -99,7 +100,7 @@ def _wait_for_auto(run: Run, request: Request) -> None:
 
 
 def queued(run: Run, n: int, count: int, share: float, line: str = "queued") -> None:
-    """Products a second of stored operands, so many asked for at once, no product back."""
+    """Products per second of stored operands, this many requested at once, no product in the reply."""
     bare = bare_path(run.device, normal((n, n), 3 * n), normal((n, n), 3 * n + 1))
     request = run.stored(n)
     if n not in run.squares:  # no line before this one had the shape
@@ -113,7 +114,7 @@ def queued(run: Run, n: int, count: int, share: float, line: str = "queued") -> 
 
 
 def many_clients(run: Run, clients: int, processes: int, seconds: float) -> None:
-    """Products a second, operands inline, each client with one product under way."""
+    """Products per second with inline operands; each client has one pending product."""
     n = MANY_CLIENTS_N
     requests = {
         "service": run.service.inline(normal((n, n), 1), normal((n, n), 2)),
@@ -127,8 +128,8 @@ def many_clients(run: Run, clients: int, processes: int, seconds: float) -> None
 
 
 def batch(run: Run, count: int) -> None:
-    """Products a second of one request with a batch axis: stored operands that the device has not seen, no product
-    back."""
+    """Products per second of one request with a batch axis: stored operands that the device has not seen, no product in
+    the reply."""
     shape = (count, BATCH_N, BATCH_N)
     pairs = [[run.service.upload(normal(shape, 10 + 2 * pair + which))[0] for which in range(2)] for pair in range(3)]
     times = []
@@ -138,12 +139,12 @@ def batch(run: Run, count: int) -> None:
         times.append(answer.ms)
     bare = bare_path(run.device, normal(shape, 1), normal(shape, 2))
     bare_ms = median(bare.fresh_ms() for _ in range(TRANSFERS))
-    # The first has `auto` and compiling in it.
+    # The first one includes the decision of `auto`, and compilation.
     run.rows.add("batch", n=BATCH_N, service=count / min(times[1:]) * 1e3, bare=count / bare_ms * 1e3, count=count)
 
 
 def bodies(run: Run, n: int) -> None:
-    """Gigabytes a second of an upload under its sha256, whole and in ranges, and of a product's way out."""
+    """Gigabytes per second of an upload under its sha256, whole and in ranges, and of a product's download."""
     uploads = [run.service.upload(normal((n, n), 50 + number))[1] for number in range(TRANSFERS)]
     run.rows.add("upload", n=n, service=median(uploads), samples=TRANSFERS)
     ranges = [run.service.upload_in_ranges(normal((n, n), 70 + number)) for number in range(TRANSFERS)]
@@ -155,8 +156,8 @@ def bodies(run: Run, n: int) -> None:
 
 
 def new_shapes(run: Run, count: int, share: float) -> None:
-    """What the first job of a shape takes over the next two of it. Operands come with each, so none is on the device
-    before."""
+    """The extra time of the first job of a shape over the next two. Operands come with each job, so none is on the
+    device before."""
     rng, ends_at = np.random.default_rng(SHAPES_SEED), run.budget.ends_at(share)
     over_ms: list[float] = []
     while len(over_ms) < count and (not over_ms or time.monotonic() < ends_at):

@@ -1,4 +1,4 @@
-"""The record of a run: written anew with each row, so that a run that is cut off leaves what it measured."""
+"""The record of a run, rewritten with each row, so that an interrupted run leaves what it measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Rows:
         write_rows(path, about, self._rows)
 
     def add(self, line: str, **fields: Any) -> None:
-        """One line of the record; what was not measured is left out."""
+        """Adds one line of the record; unmeasured values are left out."""
         self._rows.append(
             {"line": line} | {name: rounded(value) for name, value in fields.items() if value is not None}
         )
@@ -34,7 +34,7 @@ def rounded(value: Any) -> Any:
 
 
 class Budget:
-    """What is left of a run's seconds."""
+    """The remaining seconds of a run."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self._ends_at = seconds, time.monotonic() + seconds
@@ -44,12 +44,12 @@ class Budget:
         return self._ends_at - time.monotonic()
 
     def ends_at(self, share: float) -> float:
-        """When something that has this share of the whole must end."""
+        """The time at which something that has this share of the whole must end."""
         return min(time.monotonic() + share * self._seconds, self._ends_at)
 
 
 def run_in_time(parts: Sequence[Callable[[], None]], budget: Budget) -> None:
-    """One after another, as long as there is time to begin another."""
+    """Runs the parts one after another, and begins none after time has run out."""
     for number, part in enumerate(parts):
         if budget.left_s <= 0:
             print(f"no time is left for {len(parts) - number} of {len(parts)} parts", flush=True)
@@ -58,7 +58,8 @@ def run_in_time(parts: Sequence[Callable[[], None]], budget: Budget) -> None:
 
 
 def by_turns(actions: Mapping[str, Callable[[], float]], count: int, ends_at: float) -> dict[str, list[float]]:
-    """What each returns, in rounds of all: so many, or as many as there is time for, but some."""
+    """The results of each action, in rounds of all actions: `count` rounds, or as many as there is time for, but at
+    least MIN_SAMPLES."""
     for action in list(actions.values()) * WARM_UPS:
         action()
     samples: dict[str, list[float]] = {name: [] for name in actions}

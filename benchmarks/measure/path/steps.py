@@ -1,8 +1,8 @@
 """Times the steps of a product inside a worker: `python -m benchmarks.measure.path.steps --device gpu:0`.
 
-The worker's own code runs here, in a process of its own, beside a service that is idle; the clock is read where it asks
-its store and its device for something. Takes the records of jobs whose operands are stored, a line of JSON each, and
-answers each with medians in a line.
+The worker's own code runs here, in a process of its own, next to an idle service; the clock is read whenever it calls
+its store or its device. Reads the records of jobs with stored operands, one line of JSON each, and answers each with a
+line of medians.
 """
 
 from __future__ import annotations

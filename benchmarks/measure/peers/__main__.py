@@ -1,9 +1,10 @@
-"""Measures the service beside its peers on a CPU, in rounds in which all take turns.
+"""Measures the service and its peers on a CPU, alternately in rounds.
 
     python -m benchmarks.measure.peers --out benchmarks/results/peers_2026-11-23.json
 
-Peers: PyTriton with a numpy model, by `tritonclient` and by the client that the service is called with, and the naive
-service on FastAPI and Celery of `benchmarks/peers/naive.py`. All run at the same time, so who is not asked waits.
+Peers: PyTriton with a numpy model, called by `tritonclient` and by the client that calls the service, and the naive
+service on FastAPI and Celery of `benchmarks/peers/naive.py`. All run at the same time; a peer that is not called is
+idle.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def started(exits: ExitStack, directory: Path, stack: Stack, python: Path | None) -> dict[str, Caller]:
-    """The callers by the names that the record has."""
+    """The callers by their names in the record."""
     callers: dict[str, Caller] = {"service": HttpCaller(stack.api_port, service_request)}
     callers["naive"] = HttpCaller(exits.enter_context(servers.naive(directory)), naive_request)
     if python is not None:
@@ -78,7 +79,7 @@ def one_client(callers: Mapping[str, Caller], n: int, rounds: int) -> Iterator[d
 
 
 def many_clients(callers: Mapping[str, Caller], n: int, rounds: int, seconds: float) -> Iterator[dict[str, Any]]:
-    """Products a second, round by round."""
+    """Products per second, round by round."""
     rates: dict[str, list[float]] = {name: [] for name in callers}
     for caller in callers.values():
         caller.products_per_s(n, CLIENTS, seconds / 3)  # warm-up
@@ -97,7 +98,7 @@ def measured(callers: Mapping[str, Caller], asked: argparse.Namespace) -> Iterat
 
 
 def small_products(port: int, count: int) -> None:
-    """One after another, each left where it is."""
+    """One after another, each product left where it is computed."""
     request = service_request(port, 16).whole
     with Load(port, 1) as load:
         for _ in range(count):
@@ -121,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     versions = servers.pytriton_versions(asked.pytriton)
     if versions is None:
         print(servers.HOW_TO_GET_PYTRITON, flush=True)
-    os.environ["OPENBLAS_NUM_THREADS"] = str(asked.threads)  # for all that is started below
+    os.environ["OPENBLAS_NUM_THREADS"] = str(asked.threads)  # for all processes started below
     settings = {"cpu_threads": str(asked.threads), "api_processes": "0", "log_level": "warning"}  # as of `make run`
     with servers.stopped_on_request(), TemporaryDirectory() as name, ExitStack() as exits:
         stack = exits.enter_context(Stack(Path(name), settings=settings))

@@ -1,4 +1,4 @@
-"""One caller for each server: what a product takes, one after another and from many clients at once."""
+"""A caller for each server: the time of a product, one after another and from many clients at once."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ def inference_request(port: int, n: int) -> Request:
 class Caller(ABC):
     @abstractmethod
     def latencies_ms(self, n: int, count: int) -> list[float]:
-        """Of so many products of n×n, one after another, until each is there whole."""
+        """Times of this many products of n×n, one after another, each until it has arrived completely."""
 
     @abstractmethod
     def products_per_s(self, n: int, clients: int, seconds: float) -> float:
-        """From so many clients, each with one product under way."""
+        """From this many clients, each with one pending product."""
 
 
 class HttpCaller(Caller):
-    """By a lean client of our own, the same for every server."""
+    """Uses our own lean client, the same for every server."""
 
     def __init__(self, port: int, make_request: MakeRequest) -> None:
         self._port, self._make_request = port, make_request
@@ -80,19 +80,19 @@ class HttpCaller(Caller):
 
 
 def product_ms(connection: Connection, request: Request, n: int) -> float:
-    """Milliseconds until the product is there whole."""
+    """Milliseconds until the product has arrived completely."""
     begun = time.perf_counter()
     reply = connection.request(request.method, request.path, request.headers, request.body)
     taken_ms = (time.perf_counter() - begun) * 1e3
     check_product(reply, n)
-    # As in a service at work, room comes back as fast as it goes.
+    # As in a busy service, space is freed as fast as it is used.
     if location := reply.headers.get("location"):
         connection.request("DELETE", location, {})
     return taken_ms
 
 
 def check_product(reply: Reply, n: int) -> None:
-    """Raises RuntimeError for an error, or for less than the product."""
+    """Raises RuntimeError for an error, or for an incomplete product."""
     if reply.status != 200 or len(reply.body) < 4 * n * n:
         raise RuntimeError(f"status {reply.status}, {len(reply.body)} bytes: {bytes(reply.body[:300])!r}")
 

@@ -1,4 +1,4 @@
-"""What the ledger's functions of one small product cost Valkey in instructions and commands. Other load on the machine
+"""Instructions and commands of Valkey for the ledger's functions of one small product. Other load on the machine
 changes neither. Needs valgrind.
 
     python -m benchmarks.measure.peers.instructions --jobs 320

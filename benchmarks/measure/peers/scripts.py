@@ -1,5 +1,5 @@
-"""What the ledger's scripts of one small product cost Valkey: microseconds and commands inside, by script, with nothing
-of the service around them but its ledger.
+"""The cost of the ledger's scripts for one small product in Valkey: microseconds and commands inside, by script, using
+only the service's ledger.
 
     python -m benchmarks.measure.peers.scripts --jobs 2000
 """
@@ -75,7 +75,7 @@ def success(job_id: str, product: bytes, batch: int) -> Success:
 
 
 class Scripts:
-    """The ledger as the API and a worker have it, each with its own user of Redis."""
+    """The ledger as the API and a worker use it, each with its own user of Redis."""
 
     def __init__(self, server: EmbeddedServer, clients: dict[Role, redis.Redis]) -> None:
         self._server, self._admin = server, server.client()
@@ -87,7 +87,7 @@ class Scripts:
         self._list, self._messages = broker_prefix(of["worker"]) + QUEUE, clients["worker"]
 
     def run(self, batch: int) -> Iterator[tuple[str, Callable[[], object]]]:
-        """The steps of so many small products that are computed in one launch, each with its name."""
+        """The named steps of this many small products that are computed in one launch."""
         jobs = [small_job() for _ in range(batch)]
         yield "submit", lambda: self._loop.run_until_complete(self._submitted(jobs))
         yield "brpop", lambda: self._messages.brpop([self._list], timeout=1)
@@ -98,7 +98,7 @@ class Scripts:
         yield "succeed", lambda: self._worker.succeed_all(done)
 
     async def _submitted(self, jobs: Sequence[NewJob]) -> None:
-        """At the same time, as an API process does."""
+        """All at the same time, as by an API process."""
         limits = {"max_queued": MOST, "max_queued_per_owner": MOST}
         await asyncio.gather(*(self._api.submit_on(self._line, job, **limits) for job in jobs))
 
@@ -115,7 +115,7 @@ class Scripts:
         return self._server.pid
 
     def cost(self, launches: int, batch: int) -> dict[str, dict[str, float]]:
-        """By step, of each product: microseconds, and commands inside of scripts."""
+        """By step, for each product: microseconds, and commands inside scripts."""
         costs: dict[str, Counter[str]] = defaultdict(Counter)
         for _ in range(launches):
             for name, step in self.run(batch):
@@ -130,7 +130,7 @@ class Scripts:
         return {name: {what: value / jobs for what, value in cost.items()} for name, cost in costs.items()}
 
     def in_a_row(self, launches: int, batch: int) -> float:
-        """Microseconds of scripts of each product, with nothing between the steps."""
+        """Microseconds of scripts for each product, with nothing between the steps."""
         self.reset_counts()
         for _ in range(launches):
             for _, step in self.run(batch):

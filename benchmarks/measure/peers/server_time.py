@@ -1,4 +1,6 @@
-"""What a small product costs Valkey, which has one thread for all: by Valkey's own counts, less what it does idle."""
+"""The cost of a small product in Valkey, which has one thread for everything: by Valkey's own counts, minus what it
+uses when idle.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ END = "the end of the commands that are counted"
 
 
 def server_time(client: redis.Redis, work: Callable[[int], object], jobs: int) -> dict[str, float]:
-    """Of each job that `work` puts through: `scripts_us`, execution of Lua; `commands_us`, that and of all commands
-    outside scripts; `cpu_us`, processor time of the main thread with reading, writing and the log; `commands`, how many
-    a job sends outside scripts. `work` takes how many jobs there are to be."""
+    """For each job that `work` runs: `scripts_us`, execution of Lua; `commands_us`, that and all commands outside
+    scripts; `cpu_us`, processor time of the main thread including reading, writing and the log; `commands`, how many a
+    job sends outside scripts. `work` takes the number of jobs."""
     idle = _counted(client, lambda: time.sleep(IDLE_S))
     busy = _counted(client, lambda: work(jobs))
     sent, sent_s = _sent(client, lambda: work(jobs))
@@ -61,7 +63,7 @@ def _us_per_call(client: redis.Redis, name: str) -> float:
 
 
 def _sent(client: redis.Redis, work: Callable[[], object]) -> tuple[Counter[str], float]:
-    """Commands by name that came while `work` went on, without those inside scripts, and how many seconds it did."""
+    """Commands by name that arrived while `work` ran, without those inside scripts, and its duration in seconds."""
     counts: Counter[str] = Counter()
     with client.monitor() as monitor, ThreadPoolExecutor(1) as thread:  # type: ignore[no-untyped-call]
         begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""The servers that are compared, each as its users start it, with as many BLAS threads as the others."""
+"""The servers that are compared, each started as its users start it, with as many BLAS threads as the others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ START_TIMEOUT_S, STOP_TIMEOUT_S = 60.0, 20.0
 
 
 def pytriton_versions(python: Path) -> dict[str, str] | None:
-    """Of what that Python has; None where it lacks PyTriton."""
+    """Versions in that Python; None if it lacks PyTriton."""
     names = ("nvidia-pytriton", "tritonclient", "numpy")
     if not python.exists():
         return None
@@ -45,7 +45,8 @@ def pytriton_versions(python: Path) -> dict[str, str] | None:
 
 @contextmanager
 def stopped_on_request() -> Iterator[None]:
-    """Told to end, this process stops what it started: a worker left behind would go on beside whatever comes next."""
+    """When this process is told to end, it stops what it started: a worker left behind would disturb the next
+    measurement."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -55,9 +56,9 @@ def stopped_on_request() -> Iterator[None]:
 
 @contextmanager
 def pytriton(python: Path, directory: Path) -> Iterator[int]:
-    """Its port."""
+    """Starts it, and returns its port."""
     port, command = free_port(), [str(python), str(PYTRITON_SERVER)]
-    environment = os.environ | {"PYTRITON_HOME": str(directory / "pytriton")}  # else its files stay in the user's cache
+    environment = os.environ | {"PYTRITON_HOME": str(directory / "pytriton")}  # not the user's cache
     with _running(directory / "pytriton.log", [*command, str(port)], environment):
         _wait_until(port, "/v2/models/matmul/ready", directory / "pytriton.log")
         yield port
@@ -65,10 +66,10 @@ def pytriton(python: Path, directory: Path) -> Iterator[int]:
 
 @contextmanager
 def naive(directory: Path) -> Iterator[int]:
-    """Its port. Celery's worker has as many processes as it takes by itself: one for each core."""
+    """Starts it, and returns its port. Celery's worker has its default number of processes: one for each core."""
     server = EmbeddedServer(directory / "naive-redis")
     server.start()
-    # As root Celery runs with pickle only where it is told to.
+    # Celery refuses to use pickle as root without this variable.
     environment = os.environ | {"REDIS_URL": server.url, "C_FORCE_ROOT": "1"}
     port, module = free_port(), "benchmarks.peers.naive"
     worker = [sys.executable, "-m", "celery", "--app", f"{module}:tasks", "--quiet", "worker", "--loglevel", "ERROR"]
@@ -86,7 +87,7 @@ def naive(directory: Path) -> Iterator[int]:
 
 @contextmanager
 def minimal(directory: Path, library: str) -> Iterator[int]:
-    """The port of the peer of twenty lines, on cupy or numpy."""
+    """Starts the peer of twenty lines, on cupy or numpy, and returns its port."""
     port = free_port()
     command = [sys.executable, "-m", "benchmarks.peers.minimal", library, str(port)]
     with _running(directory / "minimal.log", command):
@@ -111,7 +112,7 @@ def _running(log: Path, command: list[str], environment: dict[str, str] | None =
 
 
 def _wait_until(port: int, path: str, log: Path) -> None:
-    """Until a GET there has its 200. Raises TimeoutError with the end of the log."""
+    """Waits until a GET there answers 200. Raises TimeoutError with the end of the log."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         try:

@@ -1,1 +1,3 @@
-"""Measures what a service of many hosts rests on: the object store, cells, and what many workers cost a ledger."""
+"""Measures the parts that let a service use many hosts: the object store, cells, and the cost of many workers for a
+ledger.
+"""

@@ -1,10 +1,10 @@
-"""What a cell costs its Redis: its workers while they only run (renewals of leases, heartbeats, reading them), and a
+"""The cost of a cell for its Redis: of workers that only run (renewals of leases, heartbeats, reading them), and of a
 job from its submission to its end.
 
     python -m benchmarks.measure.scale.beats [--workers 256] [--out benchmarks/results/scale_beats.json]
 
-Time of Redis' own processor for each call, from what it says of itself before and after many of them, with as many
-running jobs and live workers as a cell has; and the time that an API process takes to read the register of workers.
+Processor time of Redis for each call, from its own statistics before and after many calls, with as many running jobs
+and live workers as a cell has; and the time that an API process takes to read the register of workers.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from tools.played.api import worker_info
 from worker.cpu.environment import dated_environment
 
 CALLS = 20_000
-BEAT_S = 1.0  # as worker/process/heartbeat.py has it
-READ_EVERY_S = 0.4  # as service/live_workers.py has it
+BEAT_S = 1.0  # as in worker/process/heartbeat.py
+READ_EVERY_S = 0.4  # as in service/live_workers.py
 
 
 def server_s(client: redis.Redis) -> float:
@@ -44,7 +44,7 @@ def server_s(client: redis.Redis) -> float:
 
 
 def cost_us(client: redis.Redis, call: Callable[[int], object], calls: int) -> float:
-    """Of the server's processor, for each call."""
+    """Microseconds of the server's processor for each call."""
     for i in range(calls // 20):
         call(i)
     before = server_s(client)
@@ -74,7 +74,7 @@ def outcome() -> Outcome:
 
 
 def lives(client: redis.Redis, ledger: Ledger, count: int) -> dict[str, float]:
-    """What each step of a job's life costs, one after the other, without the broker's part."""
+    """The cost of each step of a job's life, one after the other, without the broker's part."""
     jobs = [new_job() for _ in range(count + count // 20)]
     done = outcome()
 
@@ -92,7 +92,7 @@ def lives(client: redis.Redis, ledger: Ledger, count: int) -> dict[str, float]:
 
 
 def running_jobs(ledger: Ledger, count: int) -> list[str]:
-    """Claimed, each by a worker."""
+    """Jobs that are each claimed by a worker."""
     names = []
     for i in range(count):
         job = new_job()

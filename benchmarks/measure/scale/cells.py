@@ -1,10 +1,10 @@
-"""Small products a second of one cell and of several on one machine, behind nginx, by turns.
+"""Small products per second of one cell and of several on one machine, behind nginx, alternately.
 
     python -m benchmarks.measure.scale.cells [--cells 4] [--out benchmarks/results/scale_cells.json]
 
-A cell is a Valkey, an API process and a CPU worker, as in `tools/stack.py`; each has as many callers, who send 16 x 16
-products inline and wait for each. Give it three cores a cell and one for nginx and the callers: with fewer it measures
-the machine. Needs nginx.
+A cell is a Valkey, an API process and a CPU worker, as in `tools/stack.py`. Each has equally many callers, who send 16
+x 16 products inline and wait for each. It needs three cores for each cell and one for nginx and the callers: with fewer
+it measures the machine. Needs nginx.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CLIENTS, SECONDS, ROUNDS = 32, 10.0, 3
 
 @contextmanager
 def proxy(cells: Sequence[tuple[str, Stack]], root: Path) -> Iterator[int]:
-    """nginx in front of them: its port."""
+    """Starts nginx in front of them, and returns its port."""
     port = free_port()
     listed = tuple(Cell(cell=name, servers=(f"127.0.0.1:{stack.api_port}",)) for name, stack in cells)
     plan = CellPlan(listen=f"127.0.0.1:{port}", cells=listed)
@@ -44,7 +44,7 @@ def proxy(cells: Sequence[tuple[str, Stack]], root: Path) -> Iterator[int]:
 
 
 def request_to(port: int, cell: str) -> Request:
-    """A small product for that cell. Callers name it, so that each has its share."""
+    """A small product for that cell. The request names the cell, so that all have equal load."""
     a = np.arange(256, dtype=np.float32).reshape(16, 16)
     content_type, body = multipart({"a": npy_bytes(a), "b": npy_bytes(a)}, "application/x-npy")
     headers = {"Content-Type": content_type, "Accept": "application/x-npy", "X-Matmul-Cell": cell}
@@ -52,7 +52,7 @@ def request_to(port: int, cell: str) -> Request:
 
 
 def products_per_s(port: int, cells: Sequence[str], clients: int, seconds: float) -> float:
-    """All cells together, with as many callers for each, in a process for each."""
+    """All cells together, with equally many callers for each, in a process for each cell."""
     found = rates([request_to(port, cell) for cell in cells], clients=clients, seconds=seconds)
     return sum(each.per_s for each in found)
 

@@ -1,11 +1,12 @@
-"""How fast a host fetches a matrix of the object store, as a share of the range rate of a loopback server itself.
+"""How fast a host fetches a matrix of the object store, as a share of the rate at which a loopback server delivers
+ranges.
 
     python -m benchmarks.measure.scale.objects [--out benchmarks/results/scale_objects.json]
 
-nginx serves the objects as files: a server that costs next to nothing, so that what is left is the store's own. Its own
-rate is what plain sockets get with as many ranges at once, over connections that are kept, who drop what they read.
-Both take turns; the arena is on /dev/shm, and each fetch is from the bucket, held against its digests, into a slot.
-Needs nginx and obstore.
+nginx serves the objects as files, with next to no overhead, so that the remaining time is the store's own. The
+reference rate is that of plain sockets with equally many ranges at once over kept connections, which discard what they
+read. Both alternate; the arena is on /dev/shm, and each fetch goes from the bucket, checked against its digests, into a
+slot. Needs nginx and obstore.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def files_over_http(root: Path) -> Iterator[int]:
 
 
 class PlainSockets:
-    """As many as the store reads by, kept as it keeps its own; threads too."""
+    """As many connections and threads as the store uses, kept open as it keeps its own."""
 
     def __init__(self, port: int) -> None:
         self._sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(RANGES_AT_ONCE)]
@@ -93,7 +94,7 @@ def _drop(connection: socket.socket, path: str, start: int, end: int) -> None:
 
 
 def fetch_s(store: ObjectMatrixStore, data: str, matrix_id: str, size: int) -> float:
-    """Seconds from no copy on this host to one that is open."""
+    """Seconds from no copy on this host to an opened copy."""
     store.slots.free(store.path(data))
     begun = time.perf_counter()
     with store.open(matrix_id, "int8", (1, size)) as stored:
@@ -133,7 +134,7 @@ def measured(root: Path, size: int, rounds: int) -> dict[str, Any]:
                 sockets.close()
         finally:
             server.stop()
-    pairs = pairs[2:]  # the slot has its memory, and nginx the file
+    pairs = pairs[2:]  # without warm-up: now the slot has its memory, and nginx has read the file
     share = statistics.median(own / ours for own, ours in pairs)
     own, ours = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
     return {

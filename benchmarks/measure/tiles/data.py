@@ -1,4 +1,4 @@
-"""Operands in the host's memory, page-locked, filled by a GPU: a CPU would take minutes for a hundred gigabytes."""
+"""Operands in page-locked host memory, filled by a GPU, because a CPU would take minutes for a hundred gigabytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHUNK_ELEMENTS = 1 << 28
 
 @contextmanager
 def page_locked(size: int) -> Iterator[Array]:
-    """So many bytes, uint8."""
+    """This many bytes, as uint8."""
     raw = np.frombuffer(mmap.mmap(-1, size), np.uint8)
     address = raw.ctypes.data
     populate(address, size)
@@ -30,7 +30,7 @@ def page_locked(size: int) -> Iterator[Array]:
 
 
 def matrix(memory: Array, begin: int, shape: tuple[int, int], dtype: DTypeName) -> Array:
-    """A matrix in that memory, from that byte on."""
+    """A matrix in that memory, starting at that byte."""
     elements = np.dtype(STORAGE_DTYPES[dtype])
     size = shape[0] * shape[1] * elements.itemsize
     found: Array = memory[begin : begin + size].view(elements).reshape(shape)
@@ -38,7 +38,7 @@ def matrix(memory: Array, begin: int, shape: tuple[int, int], dtype: DTypeName) 
 
 
 def fill(array: Array, dtype: DTypeName, seed: int) -> None:
-    """With normal numbers; integers from -8 to 8."""
+    """Fills it with normal numbers, or with integers from -8 to 8."""
     generator = cupy.random.default_rng(seed)
     flat = array.reshape(-1)
     for start in range(0, flat.size, CHUNK_ELEMENTS):

@@ -2,9 +2,9 @@
 
     python -m benchmarks.measure.tiles.library_gang --out benchmarks/results/h100x2_library_gang.json
 
-Resident: each GPU has its part of all matrices, and cuBLASMp gathers A and multiplies, beside cuBLAS on one GPU; by
-this process's clock, all beginning together. From the host: as a job has it, operands and product in page-locked
-memory, the library's call and then the check in tiles.
+Resident: each GPU has its part of all matrices, and cuBLASMp gathers A and multiplies, compared with cuBLAS on one GPU;
+by this process's clock, all beginning together. From the host: as in a job, operands and product in page-locked memory,
+the library's call and then the check in tiles.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FROM_HOST = (FromHost("float32", "cublasmp"), FromHost("float32", "cublas_xt"), 
 
 
 def library_s(gang: MpGang, dtype: DTypeName) -> float:
-    """The best of some launches, all GPUs beginning together, on normal numbers."""
+    """The best of several launches, all GPUs beginning together, on normal numbers."""
     spans = [[(0.0, 0.0)] * LAUNCHES for _ in range(gang.count)]
 
     def run(rank: int, product: RankProduct) -> None:
@@ -60,7 +60,7 @@ def library_s(gang: MpGang, dtype: DTypeName) -> float:
 
 
 def _ends_of(spans: Sequence[Sequence[tuple[float, float]]]) -> Iterator[tuple[tuple[float, ...], tuple[float, ...]]]:
-    """Of each launch, when each GPU began, and when it was done."""
+    """For each launch, when each GPU began, and when it ended."""
     for launch in range(LAUNCHES):
         of_each = [own[launch] for own in spans]
         yield tuple(begin for begin, _ in of_each), tuple(end for _, end in of_each)
@@ -85,7 +85,7 @@ def resident_rows(runner: CudaRunner, gang: MpGang) -> Iterator[dict[str, Any]]:
 
 
 def from_host_rows(runner: CudaRunner, memory: Array) -> Iterator[dict[str, Any]]:
-    """The second run of each: the first compiles what checks it, and has the GPUs find each other."""
+    """The second run of each: the first compiles the check, and lets the GPUs connect to each other."""
     for case in (each for each in FROM_HOST if each.kernel in runner.kernels):
         problem = Problem(N, N, N, case.dtype)
         choice, arrays = chosen(runner, case.kernel, problem), arrays_of(memory, N, case.dtype)

@@ -1,10 +1,10 @@
-"""Products on two GPUs of one host beside one, for docs/scaling.md.
+"""Products on two GPUs of one host compared with one, for docs/scaling.md.
 
     python -m benchmarks.measure.tiles.multi_gpu --out benchmarks/results/h200x2_multi_gpu.json
 
 Resident: each GPU has its rows of A and all of B, and computes its rows of C; the kernel alone. From the host: operands
-and product in page-locked memory, checked tile by tile, as a worker does it. The same product is computed by one GPU
-whole, by one in tiles, and by two, and compared.
+and product in page-locked memory, checked tile by tile, as in a worker. The same product is computed by one GPU as a
+whole, by one in tiles, and by two, and the results are compared.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FROM_HOST: tuple[Resident, ...] = (
 
 
 def resident_s(gpus: list[Gpu], case: Resident, choice: Choice) -> float:
-    """The best of some launches, all GPUs beginning together; of this process's clock."""
+    """The best of several launches, all GPUs beginning together; by this process's clock."""
     rows = case.n // len(gpus)
     problem = Problem(rows, case.n, case.n, case.dtype)
     barrier, spent = Barrier(len(gpus)), [[0.0] * LAUNCHES for _ in gpus]
@@ -87,7 +87,7 @@ def resident_s(gpus: list[Gpu], case: Resident, choice: Choice) -> float:
 
 
 def forced(runner: CudaRunner, problem: Problem, choice: Choice) -> Tiling:
-    """In tiles, whether it fits or not."""
+    """In tiles, even if it would fit."""
     tiling = runner.tiler.in_tiles(problem, choice)
     assert tiling is not None, "k is not too deep"
     return tiling
@@ -126,7 +126,7 @@ def from_host_rows(one: CudaRunner, gang: CudaRunner, memory: Array) -> Iterator
 
 
 def compared_rows(one: CudaRunner, gang: CudaRunner, memory: Array) -> Iterator[dict[str, Any]]:
-    """Each product three ways, by the same kernel, held against cuBLAS in float64 on the device, row by row."""
+    """Each product in three ways, by the same kernel, compared with cuBLAS in float64 on the device, row by row."""
     for dtype, kernel in (("float32", "cublas"), ("bfloat16", "hopper_bf16"), ("int8", "hopper_int8")):
         a, b, out = arrays_of(memory, COMPARED_N, dtype)  # type: ignore[arg-type]  # of literals
         problem = Problem(COMPARED_N, COMPARED_N, COMPARED_N, dtype)  # type: ignore[arg-type]

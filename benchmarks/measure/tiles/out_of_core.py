@@ -2,9 +2,9 @@
 
     python -m benchmarks.measure.tiles.out_of_core --out benchmarks/results/h100_out_of_core.json
 
-Each product is checked tile by tile, and what was multiplied is compared with what lies in the host's memory, as in a
-worker. The rate in core is the kernel's own at N = 32,768. `--n` is the size of the largest product; where the host has
-no room for three such matrices in float32, it is made smaller.
+Each product is checked tile by tile, and the operands on the device are compared with those in the host's memory, as in
+a worker. The in-core rate is the kernel's own at N = 32,768. `--n` is the size of the largest product; it is made
+smaller if the host has no room for three such matrices in float32.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STEP = 2000
 
 
 class Case(NamedTuple):
-    """`share`: of the largest product's size in float32."""
+    """`share`: the share of the largest product's size in float32."""
 
     dtype: DTypeName
     kernel: str

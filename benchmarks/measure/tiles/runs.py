@@ -37,8 +37,8 @@ def chosen(runner: CudaRunner, kernel: str, problem: Problem, accuracy: Accuracy
 
 
 def in_tiles(runner: CudaRunner, choice: Choice, tiling: Tiling, arrays: Sequence[Array]) -> dict[str, Any]:
-    """The product written to the third array. Seconds are of this process's clock: until the last tile lies in the
-    host's memory, checked; and until all that was multiplied was compared as well."""
+    """Writes the product to the third array. Seconds by this process's clock: until the last checked tile is in the
+    host's memory; and until all operands have been compared as well."""
     a, b, out = arrays
     whole = out[np.newaxis]
     problem = tiling.plan.problem
@@ -56,7 +56,7 @@ def in_tiles(runner: CudaRunner, choice: Choice, tiling: Tiling, arrays: Sequenc
     tile = tiling.plan.largest
     of_devices = [tiling.plan.tiles_of(device) for device in range(tiling.plan.devices)]
     of_tiles_ms = max(sum(records[each.number].kernel_ms for each in own) for own in of_devices)
-    kernel_ms = of_tiles_ms + measured.kernel_ms  # of a library, which multiplied the whole
+    kernel_ms = of_tiles_ms + measured.kernel_ms  # the latter for a library, which multiplied the whole
     return {
         "kernel": choice.kernel.name,
         "dtype": problem.dtype,
@@ -81,8 +81,8 @@ def in_tiles(runner: CudaRunner, choice: Choice, tiling: Tiling, arrays: Sequenc
 
 
 def warm_up(runner: CudaRunner, choice: Choice, tiling: Tiling) -> None:
-    """Compiles and loads what a product in tiles takes: its check, by a small one, and its kernels, by one of each
-    shape. A library's are loaded where they are first launched, which waits for all that the device does."""
+    """Compiles and loads what a product in tiles needs: its check, by a small product, and its kernels, by one tile of
+    each shape. A library's kernels are loaded at their first launch, which waits until the device is idle."""
     small = replace(tiling.plan.problem, m=WARM_UP_N, n=WARM_UP_N, k=WARM_UP_N)
     stored, product = (STORAGE_DTYPES[each] for each in (small.dtype, small.product_dtype))
     zeros = np.zeros((WARM_UP_N, WARM_UP_N), stored)
@@ -99,7 +99,7 @@ def warm_up(runner: CudaRunner, choice: Choice, tiling: Tiling) -> None:
 
 
 def shapes_of(tiling: Tiling) -> list[Problem]:
-    """All that are launched: of tiles, and of slices of a first one."""
+    """All shapes that are launched: of tiles, and of slices of a first tile."""
     plan = tiling.plan
     tiles = [tile.problem(plan.problem) for tile in plan.tiles()]
     first = [replace(tiles[0], m=rows.size) for rows in slices(plan, plan.largest)]
@@ -107,8 +107,8 @@ def shapes_of(tiling: Tiling) -> list[Problem]:
 
 
 class DeviceOperands:
-    """Two operands and their product on a GPU, to have a kernel launched on: normal numbers, or copies of `arrays`. For
-    the context of that GPU and of one stream."""
+    """Two operands and their product on a GPU, to launch a kernel on: normal numbers, or copies of `arrays`. For the
+    context of that GPU and of one stream."""
 
     def __init__(self, gpu: Gpu, problem: Problem, choice: Choice, arrays: Sequence[Array] = ()) -> None:
         self._gpu, self._problem, self._choice = gpu, problem, choice
@@ -148,7 +148,7 @@ class DeviceOperands:
 
 
 def in_core_tflops(gpu: Gpu, choice: Choice, problem: Problem, seconds: float) -> float:
-    """The kernel alone, operands on the device: the best of the launches of some time."""
+    """The kernel alone, with operands on the device: its best launch within some time."""
     with cupy.cuda.Device(gpu.index), cupy.cuda.Stream(non_blocking=True):
         operands = DeviceOperands(gpu, problem, choice)
         operands.launch_s()
@@ -164,7 +164,7 @@ def _fill_device(matrix: DeviceMatrix, problem: Problem, seed: int) -> None:
 
 
 def fill_on_device(memory: Any, count: int, dtype: DTypeName, seed: int) -> None:
-    """With normal numbers; integers from -8 to 8."""
+    """Fills it with normal numbers, or with integers from -8 to 8."""
     generator = cupy.random.default_rng(seed)
     types = {"float64": cupy.float64, "float32": cupy.float32, "bfloat16": cupy.uint16, "float16": cupy.float16}
     line = cupy.ndarray((count,), types.get(dtype, cupy.int8), memory)

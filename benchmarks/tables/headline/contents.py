@@ -1,4 +1,4 @@
-"""The list of sections at the head of docs/performance.md, device by device."""
+"""The list of sections at the beginning of docs/performance.md, device by device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ YOURS = (
 
 
 def contents(parts: Sequence[str]) -> str:
-    """A line for each device with its sections, one for what belongs to none, and one for a device of the reader's."""
+    """A line for each device with its sections, one for sections without a device, and one on measuring the reader's
+    own device."""
     by_device: dict[str, list[str]] = {}
     others: list[str] = []
     for heading in (found for part in parts for found in HEADING.findall(part)):
@@ -42,5 +43,5 @@ def _link(text: str, heading: str) -> str:
 
 
 def anchor(heading: str) -> str:
-    """As GitHub and the documentation site make it."""
+    """The anchor that GitHub and the documentation site give a heading."""
     return re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-")

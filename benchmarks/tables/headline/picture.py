@@ -1,4 +1,4 @@
-"""The picture at the top of README.md: how fast ours is beside cuBLAS at its best, wins and losses alike."""
+"""The picture at the top of README.md: our speed relative to cuBLAS at its best, wins and losses alike."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def draw(device: str, rows: Sequence[Headline]) -> Figure:
 
 
 def picture(device: str, rows: Sequence[Headline]) -> bytes | None:
-    """As SVG; None without rows."""
+    """The picture as SVG; None without rows."""
     return rendered(lambda: draw(device, rows), "svg") if rows else None

@@ -1,4 +1,6 @@
-"""The first section of docs/performance.md: our fastest kernels beside cuBLAS at its best, for readers in a hurry."""
+"""The first section of docs/performance.md: our fastest kernels compared with cuBLAS at its best, for readers in a
+hurry.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ Tuning = Mapping[tuple[str, str, int], Mapping[str, Any]]  # rows of a library r
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A kernel of ours at one size. `ratio` is over the library's best; `how` says which way of calling it that is."""
+    """A kernel of ours at one size. `ratio` is over the library's best; `how` says which way of calling the library
+    that is."""
 
     operands: str
     n: int
@@ -57,14 +60,14 @@ class Headline:
 
     @property
     def verdict(self) -> str:
-        """Of the interval: whether it leaves 1 out."""
+        """Whether the interval excludes 1, and on which side."""
         if self.ratio.lo > 1:
             return "ours"
         return "cuBLAS" if self.ratio.hi < 1 else "even"
 
 
 def headlines(runs: Mapping[str, Results], tuning: Tuning) -> list[Headline]:
-    """By operands, float32 first, then by size."""
+    """By type of operands, float32 first, then by size."""
     found = [
         row
         for target in TARGETS
@@ -112,8 +115,8 @@ def _way(one: Beside) -> str:
 
 
 def _gain(one: Beside, tuning: Tuning) -> float:
-    """What tuning gained over the default, both in the library's own record: leases differ, their ratios do not.
-    Nothing where the tuned library was in our own rounds."""
+    """The gain of tuning over the default, both from the library's own record: machines differ, their ratios do not.
+    1 if the tuned library was in our own rounds."""
     if one.library_tuned is not None:
         return 1.0
     row = tuning.get((one.target.library, one.target.dtype, one.shape.n))
@@ -123,7 +126,7 @@ def _gain(one: Beside, tuning: Tuning) -> float:
 
 
 def tuning_of(path: Path) -> Tuning:
-    """Of a record of `make bench-library`; nothing where there is none."""
+    """The rows of a record of `make bench-library`; empty if there is none."""
     if not path.exists():
         return {}
     return {(row["kernel"], row["dtype"], row["n"]): row for row in json.loads(path.read_bytes())["rows"]}
@@ -131,7 +134,7 @@ def tuning_of(path: Path) -> Tuning:
 
 @dataclass(frozen=True, slots=True)
 class HeadlineRun:
-    """All rows of a run of `make bench-kernels`; `host` begins the names of its files."""
+    """All rows of a run of `make bench-kernels`; `host` is the prefix of its files' names."""
 
     host: str
     device: str
@@ -151,7 +154,7 @@ class HeadlineRun:
         yield f"**When ours loses.** {losses(self.rows)}"
 
     def words(self) -> str:
-        """The largest gain and the largest loss."""
+        """The largest gain and the largest loss, in words."""
         best, worst = (pick(self.rows, key=lambda row: row.ratio.value) for pick in (max, min))
         padded = " on operands that the caller has padded with zeros" if "zero-padded" in worst.how else ""
         return (
@@ -162,7 +165,7 @@ class HeadlineRun:
 
 
 def headline_of(path: Path, runs: Mapping[str, Results]) -> HeadlineRun:
-    """Of a file of `make bench-kernels`, with the library's record beside it."""
+    """The rows of a file of `make bench-kernels`, with the library's record."""
     device = next((str(run.device["name"]) for run in runs.values()), "")
     tuning = tuning_of(path.with_name(f"{host_of(path)}_library.json"))
     return HeadlineRun(host_of(path), device, headlines(runs, tuning))
@@ -179,7 +182,7 @@ def _cells(row: Headline) -> tuple[str, ...]:
 
 
 def losses(rows: Sequence[Headline]) -> str:
-    """In words: where, and by how much."""
+    """The losses in words: where, and by how much."""
     lost = sorted((row for row in rows if row.verdict == "cuBLAS"), key=lambda row: row.ratio.value)
     even = sum(row.verdict == "even" for row in rows)
     won = sum(row.verdict == "ours" for row in rows)

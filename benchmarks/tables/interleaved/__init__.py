@@ -1,1 +1,1 @@
-"""What docs/performance.md says of runs by `benchmarks.measure.interleaved`."""
+"""The sections of docs/performance.md on runs of `benchmarks.measure.interleaved`."""

@@ -1,4 +1,4 @@
-"""What docs/performance.md says of a recorded `python -m benchmarks.measure.interleaved.block_scales`."""
+"""The section of docs/performance.md on a recorded `python -m benchmarks.measure.interleaved.block_scales`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OURS, LIBRARY, NARROW, PLAIN = "hopper_fp8", "cublas_fp8_blocks", "bfloat16", "w
 
 
 def block_scales(path: Path) -> Iterator[str]:
-    """A section."""
+    """The parts of the section."""
     record = json.loads(path.read_bytes())
     rows: list[Row] = record["rows"]
     yield f"## 8-bit floats with block scales, on an {record['device']}"

@@ -1,4 +1,6 @@
-"""Long products, for docs/performance.md: of a recorded `python -m benchmarks.measure.interleaved.deep`."""
+"""The section of docs/performance.md on products with a long k, from a recorded `python -m
+benchmarks.measure.interleaved.deep`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ HEAD = ("kernel", "m × n", "k", "in step, TFLOPS", "without", "gain", "cuBLAS",
 
 
 def deep(path: Path) -> Iterator[str]:
-    """A section."""
+    """The parts of the section."""
     record = json.loads(path.read_bytes())
     yield f"## Long products, on an {record['device']}"
     yield (

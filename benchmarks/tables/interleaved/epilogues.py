@@ -1,4 +1,4 @@
-"""What docs/performance.md says of a recorded `python -m benchmarks.measure.interleaved.epilogues`."""
+"""The section of docs/performance.md on a recorded `python -m benchmarks.measure.interleaved.epilogues`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Row = Mapping[str, Any]
 
 
 def epilogues(path: Path) -> Iterator[str]:
-    """A section."""
+    """The parts of the section."""
     record = json.loads(path.read_bytes())
     rows: list[Row] = record["rows"]
     yield f"## C, a bias and an activation in the kernel itself, on an {record['device']}"

@@ -1,5 +1,6 @@
-"""What docs/performance.md says of a recorded `python -m benchmarks.measure.grouped`: groups of rows in one launch
-beside cuBLAS's ways."""
+"""The section of docs/performance.md on a recorded `python -m benchmarks.measure.interleaved.grouped`: groups of rows
+in one launch, compared with cuBLAS's ways.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ CALLS, ONE_CALL = "cublas", "cublasGemmGroupedBatchedEx"
 
 
 def grouped(path: Path) -> Iterator[str]:
-    """A section."""
+    """The parts of the section."""
     record = json.loads(path.read_bytes())
     rows: list[Row] = record["rows"]
     yield f"## Grouped products, on an {record['device']}"

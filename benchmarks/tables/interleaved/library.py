@@ -1,4 +1,6 @@
-"""cuBLAS at its best, for docs/performance.md: of a recorded `python -m benchmarks.measure.interleaved.library`."""
+"""The section of docs/performance.md on cuBLAS at its best, from a recorded `python -m
+benchmarks.measure.interleaved.library`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ COLUMNS = ("kernel", "type", "N", "default", "tuned", "zero-padded", "zero-padde
 
 
 def library(path: Path) -> Iterator[str]:
-    """A section."""
+    """The parts of the section."""
     record = json.loads(path.read_bytes())
     yield f"## The library at its best, on an {record['device']}"
     yield (

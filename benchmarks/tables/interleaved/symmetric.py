@@ -1,5 +1,6 @@
-"""One triangle of X·Xᵀ beside all of it, for docs/performance.md: of a recorded
-`python -m benchmarks.measure.interleaved.symmetric`."""
+"""The section of docs/performance.md on one triangle of X·Xᵀ compared with all of it, from a recorded `python -m
+benchmarks.measure.interleaved.symmetric`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ Row = Mapping[str, Any]
 
 
 def symmetric(path: Path) -> Iterator[str]:
-    """A section."""
+    """The parts of the section."""
     record = json.loads(path.read_bytes())
     rows: list[Row] = record["rows"]
     yield f"## Symmetric products, on an {record['device']}"

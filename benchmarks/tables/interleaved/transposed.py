@@ -1,5 +1,6 @@
-"""B transposed beforehand, for docs/performance.md: of a recorded
-`python -m benchmarks.measure.interleaved.transposed`."""
+"""The section of docs/performance.md on B transposed beforehand, from a recorded `python -m
+benchmarks.measure.interleaved.transposed`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ HEAD = (
 
 
 def transposed(path: Path) -> Iterator[str]:
-    """A section."""
+    """The parts of the section."""
     record = json.loads(path.read_bytes())
     yield f"## B transposed beforehand, on an {record['device']}"
     yield (

@@ -1,4 +1,4 @@
-"""What docs/reliability.md says of the recorded `make chaos-long`."""
+"""The section of docs/reliability.md on the recorded `make chaos-long`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PASSED_ON = ("before", "executed")  # of calls
 
 
 def chaos(results: Path) -> Iterator[str]:
-    """A section; nothing where nothing is recorded."""
+    """The parts of the section; empty without a record."""
     if not (path := results / "chaos.json").exists():
         return
     record = json.loads(path.read_text())
@@ -46,7 +46,7 @@ def chaos(results: Path) -> Iterator[str]:
 
 
 def _margins(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
-    """A bound that was changed meanwhile has a row for each."""
+    """A bound that changed between runs has a row for each value."""
     most: dict[tuple[str, float], float] = {}
     for run in runs:
         for what, (seen, bound) in run.get("margins", {}).items():
@@ -61,7 +61,7 @@ def _row(name: str, runs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _kind(kind: str, runs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The longest times of any run."""
+    """The longest times of all runs."""
     times = sum(run["faults_by_kind"].get(kind, 0) for run in runs)
     found = [run["back_in_the_queue"][kind] for run in runs if kind in run["back_in_the_queue"]]
     if not found:

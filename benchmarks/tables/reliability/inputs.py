@@ -1,4 +1,4 @@
-"""What docs/reliability.md says of the recorded `make malformed`, `make fuzz-api` and `make fuzz`."""
+"""The sections of docs/reliability.md on the recorded `make malformed`, `make fuzz-api` and `make fuzz`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from benchmarks.tables.reliability.runs import Run, device, made, read, total
 from tools.markdown import table
 
-PHASES = ("examples", "coverage", "fuzzing", "stateful")  # of schemathesis
+PHASES = ("examples", "coverage", "fuzzing", "stateful")  # of Schemathesis
 
 
 def malformed(results: Path) -> Iterator[str]:
-    """A section; nothing where nothing is recorded."""
+    """The parts of the section; empty without a record."""
     runs = read(results / "malformed.json")
     if not runs:
         return
@@ -26,7 +26,7 @@ def malformed(results: Path) -> Iterator[str]:
 
 
 def openapi(results: Path) -> Iterator[str]:
-    """The same of requests made up from the OpenAPI document."""
+    """The same for requests generated from the OpenAPI document."""
     runs = read(results / "fuzz_api.json")
     if not runs:
         return
@@ -51,7 +51,7 @@ def _counts(run: Run, phase: str) -> int:
 
 
 def fuzz(results: Path) -> Iterator[str]:
-    """The same of the parsers. Edges: the most that a process took."""
+    """The same for the parsers. Edges: the maximum of any process."""
     runs = read(results / "fuzz.json")
     if not runs:
         return

@@ -1,4 +1,4 @@
-"""What docs/reliability.md says of the recorded `make machine`."""
+"""The section of docs/reliability.md on the recorded `make machine`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.markdown import table
 
 
 def machine(results: Path) -> Iterator[str]:
-    """A section; nothing where nothing is recorded."""
+    """The parts of the section; empty without a record."""
     if not (runs := read(results / "machine.json")):
         return
     calls = sum(sum(counts.values()) for run in runs for counts in run["calls"].values())

@@ -1,4 +1,4 @@
-"""What docs/reliability.md says of two versions at work on one Redis."""
+"""The section of docs/reliability.md on two versions that work with one Redis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.markdown import table
 
 
 def mixed(results: Path) -> Iterator[str]:
-    """A section; nothing where nothing is recorded."""
+    """The parts of the section; empty without a record."""
     if not (runs := read(results / "mixed_versions.json")):
         return
     bad = sum((Counter(run["bad"]) for run in runs), Counter[str]())

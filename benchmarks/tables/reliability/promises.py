@@ -1,5 +1,6 @@
-"""The table at the head of docs/reliability.md: what is promised in numbers, the command that checks it, what it must
-show, and what it showed."""
+"""The table at the beginning of docs/reliability.md: each promise in numbers, the command that checks it, the required
+result, and the recorded one.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from typing import Any, NamedTuple
 from benchmarks.tables.reliability.runs import read, total
 from tools.markdown import table
 
-EXAMPLES = 1000  # of an operation
-CHAINS = "chains"  # of requests, beside the operations
+EXAMPLES = 1000  # for each operation
+CHAINS = "chains"  # of requests, counted separately from operations
 CROSSED = ("this API, other worker", "other API, this worker")
 
 
 class Promise(NamedTuple):
-    """`found` tells what a record shows; it gets the record's path."""
+    """`found` says what a record shows; it gets the record's path."""
 
     of: str
     command: str
@@ -28,7 +29,7 @@ class Promise(NamedTuple):
 
 
 def promises(results: Path) -> Iterator[str]:
-    """A section: a row for each promise whose record is there."""
+    """A section with a row for each promise whose record exists."""
     rows = [
         (each.of, f"`{each.command}`", each.must, each.found(paths[-1]))
         for each in PROMISES
@@ -60,7 +61,7 @@ def _mixed(path: Path) -> str:
 
 
 def _soak(path: Path) -> str:
-    """Of the last run on each Python."""
+    """From the last run on each Python."""
     runs = read(path)
     last = {run["python"]: run for run in runs}
     grown = [

@@ -1,4 +1,4 @@
-"""Records that add up runs, as they are read: of several seeds, on several devices, at several commits."""
+"""Records that combine several runs: of several seeds, on several devices, at several commits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Run = Mapping[str, Any]
 
 
 def read(path: Path) -> list[Run]:
-    """None where nothing is recorded."""
+    """None if nothing is recorded."""
     runs: list[Run] = json.loads(path.read_text())["runs"] if path.exists() else []
     return runs
 
@@ -25,6 +25,6 @@ def device(run: Run) -> str:
 
 
 def made(runs: Sequence[Run]) -> str:
-    """Where and at which commits the runs were made."""
+    """The machines and commits of the runs."""
     devices, commits = (", ".join(dict.fromkeys(map(of, runs))) for of in (device, lambda run: str(run["commit"])))
     return f"Recorded on {devices}, at {commits}."

@@ -1,4 +1,4 @@
-"""What docs/reliability.md says of the recorded `make soak`."""
+"""The section of docs/reliability.md on the recorded `make soak`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.markdown import table
 
 
 def soak(results: Path) -> Iterator[str]:
-    """A section; nothing where nothing is recorded. Memory is told of the last run."""
+    """The parts of the section; empty without a record. Memory figures are those of the last run."""
     if not (runs := read(results / "soak.json")):
         return
     yield made(runs)

@@ -1,4 +1,4 @@
-"""What docs/scaling.md says of recorded products by NVIDIA's libraries on several GPUs of one host."""
+"""The section of docs/scaling.md on recorded products by NVIDIA's libraries on several GPUs of one host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.tables.service.bounds import Bound
 from benchmarks.tables.where import where
 from tools.markdown import table
 
-MUST = {"float32": 1.85, "float16": 1.7, "float64": 1.8}  # on two GPUs over one, N = 16,384
+MUST = {"float32": 1.85, "float16": 1.7, "float64": 1.8}  # required speed-up by two GPUs over one, N = 16,384
 
 
 def library_gang(results: Path) -> Iterator[str]:
@@ -51,7 +51,7 @@ def library_gang(results: Path) -> Iterator[str]:
 
 
 def _judged(dtype: str, speedup: float) -> tuple[str, str]:
-    """Empty where nothing was asked for."""
+    """Empty if there is no target."""
     if dtype not in MUST:
         return "", ""
     bound = Bound(MUST[dtype], more_is_better=True)

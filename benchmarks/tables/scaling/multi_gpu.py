@@ -1,4 +1,4 @@
-"""What docs/scaling.md says of recorded products on two GPUs of one host."""
+"""The section of docs/scaling.md on recorded products on two GPUs of one host."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from benchmarks.tables.where import where
 from tools.markdown import table
 
 JUDGED = ("must", "aim", "")
-BOUNDS = {  # over one GPU; by what is measured, element type, whether it is fp32_emulated, and N
+BOUNDS = {  # speed-up over one GPU; by kind of run, element type, whether it is fp32_emulated, and N
     ("resident", "float32", False, 16_384): Bound(1.9, 1.97, 2, more_is_better=True),
     ("resident", "float64", False, 16_384): Bound(1.9, 1.97, 2, more_is_better=True),
     ("resident", "bfloat16", False, 32_768): Bound(1.85, 1.97, 2, more_is_better=True),
     ("resident", "float32", True, 16_384): Bound(1.8, 1.95, more_is_better=True),
     ("from host", "float32", False, 32_768): Bound(1.8, 1.95, more_is_better=True),
 }
-KILLED_S = Bound(10, 3)  # after its lease
+KILLED_S = Bound(10, 3)  # after the end of its lease
 
 
 def multi_gpu(results: Path) -> Iterator[str]:
-    """A part for each record, and one for what became of gangs that were killed."""
+    """A part for each record, and one on gangs with killed workers."""
     for path in sorted(results.glob("*_multi_gpu.json")):
         record = json.loads(path.read_bytes())
         yield f"{record['gpus']} × {record['device']}. {where(record)}"
@@ -73,7 +73,7 @@ def _from_host(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def _judged(what: str, dtype: str, kernel: str, n: int, speedup: float) -> tuple[str, str, str]:
-    """Empty where nothing was asked for."""
+    """Empty if there is no target."""
     bound = BOUNDS.get((what, dtype, kernel == "fp32_emulated", n))
     return (*bound.cells[:2], bound.verdict(speedup)) if bound else ("", "", "")
 

@@ -1,4 +1,4 @@
-"""What docs/scaling.md says of recorded products that are larger than a GPU, on one GPU."""
+"""The section of docs/scaling.md on recorded products that are larger than a GPU's memory, on one GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.tables.where import where
 from tools.markdown import table
 
 GIB = 1 << 30
-BUS_BYTES_PER_S = 50e9  # of PCIe 5, as uploads from page-locked memory have it
+BUS_BYTES_PER_S = 50e9  # of PCIe 5, as measured for uploads from page-locked memory
 COLUMNS = (
     "type",
     "kernel",
@@ -30,7 +30,7 @@ COLUMNS = (
     "aim",
     "",
 )
-BOUNDS = {  # by element type and N: of the rate in core
+BOUNDS = {  # shares of the in-core rate, by element type and N
     ("float32", 90_000): Bound(0.9, 0.97, 1, more_is_better=True),
     ("bfloat16", 90_000): Bound(0.8, 0.95, more_is_better=True),  # with 24 GiB allowed
 }
@@ -46,7 +46,7 @@ def out_of_core(results: Path) -> Iterator[str]:
 
 
 def progress_of_tiles(results: Path) -> Iterator[str]:
-    """What a job's record says before the first recorded product begins."""
+    """The estimate in a job's record before the first recorded product begins."""
     for row in _tiled_rows(results)[:1]:
         tiles = f"{row['tiles']} tiles of {row['tile_rows']}×{row['tile_columns']}"
         said = f"{row['kernel']} in {tiles} on one GPU, about {row['estimate_s']:.1f} s"
@@ -55,7 +55,7 @@ def progress_of_tiles(results: Path) -> Iterator[str]:
 
 
 def tile_rows(results: Path) -> Iterator[str]:
-    """The rows that hide the bus, by the rates in core that were recorded."""
+    """The number of rows that hides the bus, by the recorded in-core rates."""
     found = [
         f"{rounded(ITEMSIZE[row['dtype']] / 3 * row['in_core_tflops'] * 1e12 / (2 * BUS_BYTES_PER_S)):,} for "
         f"{row['dtype']} by `{row['kernel']}` at {row['in_core_tflops']:.0f}"
@@ -76,7 +76,7 @@ def _tiled_rows(results: Path) -> list[dict[str, Any]]:
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """cuBLASXt says nothing of how it cuts, and checks nothing."""
+    """cuBLASXt does not say how it divides a product, and checks nothing."""
     n, dtype = row["n"], row["dtype"]
     tiles = (
         f"{row['tiles']} of {row['tile_rows']}×{row['tile_columns']}" if "tiles" in row else f"of {row['tile_rows']}"

@@ -1,4 +1,4 @@
-"""What the service is to reach, and records by the time at which they were made."""
+"""Targets of the service, and records in order of time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What must be reached, what is aimed at, and what a probe or arithmetic says is possible."""
+    """The required value, the desired value, and the value that a probe or arithmetic shows to be possible."""
 
     must: float
     aim: float | None = None
@@ -34,7 +34,7 @@ class Bound:
 
 
 def first_and_newest(paths: Iterable[Path]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """Of records of one kind, by when they were made; None for the first where there is one alone."""
+    """The first and the newest record of a kind; None for the first if there is only one."""
     records = sorted(
         (json.loads(path.read_bytes()) for path in paths), key=lambda one: one["environment"]["recorded_at"]
     )
@@ -42,7 +42,7 @@ def first_and_newest(paths: Iterable[Path]) -> tuple[dict[str, Any] | None, dict
 
 
 def figure(value: float | None) -> str:
-    """Three digits; empty where nothing was measured."""
+    """Three digits; empty if nothing was measured."""
     if value is None:
         return ""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""What docs/performance.md says of `python -m tests.soak.large_bodies`: memory while large bodies pass."""
+"""The section of docs/performance.md on `python -m tests.soak.large_bodies`: memory during large bodies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.markdown import table
 
 
 def large_bodies(results: Path) -> Iterator[str]:
-    """A section; nothing where nothing is recorded."""
+    """The parts of the section; empty without a record."""
     if not (path := results / "large_bodies.json").exists():
         return
     record = json.loads(path.read_text())

@@ -1,4 +1,6 @@
-"""What docs/performance.md says of `make bench-path`: the way of a product beside the bare way through the device."""
+"""The section of docs/performance.md on `make bench-path`: the path of a product compared with the bare path through
+the device.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,8 @@ STEPS_HOW = (
 
 
 def path(name: str, paths: Sequence[Path], where: str) -> Iterator[str]:
-    """A section. `where` is of the newest record, and `name` the picture's, without its suffix."""
+    """The parts of the section. `where` describes the newest record's machine, and `name` is the picture's, without its
+    suffix."""
     first, newest = first_and_newest(paths)
     if any(row["line"] == "stored" for row in newest["rows"]):
         yield f"## The way of a product on an {newest['device']}"
@@ -85,7 +88,7 @@ def path(name: str, paths: Sequence[Path], where: str) -> Iterator[str]:
 
 
 def _api_processes(record: dict[str, Any]) -> str:
-    """Records of the time when there was one only do not say."""
+    """Records from the time of a single process do not state it."""
     count = record.get("api_processes", 1)
     return "one API process" if count == 1 else f"{count} API processes"
 
@@ -118,7 +121,7 @@ def _service_cell(row: Row) -> str:
 
 
 def _with_ratios(rows: Sequence[Row]) -> Iterator[Row]:
-    """In the order of WHAT: the lines as recorded, and those that follow from two figures."""
+    """In the order of WHAT: the recorded lines, and those computed from two figures."""
     one = {row["n"]: row["service"] for row in rows if row["line"] == "queued"}
     found: list[Row] = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""The picture of where a product's time goes, before and now, from what `make bench-path` recorded."""
+"""The picture of the steps that a product's time consists of, before and now, as `make bench-path` recorded them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TITLE_IN, TICKS_IN, LEFT_IN, RIGHT_IN = 0.27, 0.27, 0.6, 0.1  # around the bars 
 
 
 def times(row: Mapping[str, Any]) -> dict[str, float]:
-    """Milliseconds by step; the rest is what the caller waited besides."""
+    """Milliseconds by step; the remainder is the rest of the caller's wait."""
     found: dict[str, float] = {name: row[f"{name}_ms"] for name in MEASURED}
     return found | {"rest": row["caller_ms"] - sum(found.values())}
 
 
 def picture(first: Mapping[str, Any] | None, newest: Mapping[str, Any]) -> bytes | None:
-    """As SVG; None where no steps were recorded."""
+    """The picture as SVG; None if no steps were recorded."""
     by_size: dict[int, dict[str, dict[str, float]]] = {}
     for label, record in (("before", first), ("now", newest)):
         for row in record["rows"] if record else ():
@@ -42,7 +42,7 @@ def _drawn(by_size: Mapping[int, Mapping[str, Mapping[str, float]]]) -> Figure:
     figure = Figure(figsize=(WIDTH_IN, height_in))
     top_in, panels = height_in, []
     for (n, bars), panel_in in zip(by_size.items(), heights, strict=True):
-        # Places of our own: a layout engine's differ in their last digits from run to run, and so does the file.
+        # Fixed positions: those of a layout engine differ in their last digits from run to run, and so would the file.
         bottom_in, inner_in = top_in - panel_in + TICKS_IN, panel_in - TICKS_IN - TITLE_IN
         box = LEFT_IN / WIDTH_IN, bottom_in / height_in, 1 - (LEFT_IN + RIGHT_IN) / WIDTH_IN, inner_in / height_in
         panels.append(figure.add_axes(box))

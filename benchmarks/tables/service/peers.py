@@ -1,4 +1,4 @@
-"""What docs/performance.md says of `make bench-peers`: the service beside PyTriton and a naive service, on a CPU."""
+"""The section of docs/performance.md on `make bench-peers`: the service, PyTriton and a naive service on a CPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.tables.service.bounds import Bound, figure, first_and_newest
 from tools.markdown import table
 
-# By clients and N: the service's time, or products a second, over PyTriton's.
+# By clients and N: the service's time, or products per second, over PyTriton's.
 BOUNDS = {
     (1, 16): Bound(1.5, 1.0),
     (1, 256): Bound(1.15, 0.9),
@@ -35,7 +35,7 @@ SERVER_HOW = (
 
 
 def peers(paths: Sequence[Path], where: str) -> Iterator[str]:
-    """A section. `where` is of the newest record."""
+    """The parts of the section. `where` describes the newest record's machine."""
     first, newest = first_and_newest(paths)
     yield "## The service beside its peers"
     of = f"{newest['pytriton']['nvidia-pytriton']}" if newest["pytriton"] else "(not measured in this run)"

@@ -1,4 +1,4 @@
-"""What docs/performance.md says of single products through the whole service, on a CPU and on a GPU."""
+"""The sections of docs/performance.md on single products through the whole service, on a CPU and on a GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools.markdown import table
 
 
 def targets(record: dict[str, Any]) -> str:
-    """What the service is to reach on two cores, and whether this run did."""
+    """The targets of the service on two cores, and whether this run reached them."""
     rows = {row["n"]: row for row in record["sizes"]}
     reached = (
         ("overhead at N = 16, ms", rows[16]["overhead_p50_ms"], 4.0, False),
@@ -34,7 +34,7 @@ def targets(record: dict[str, Any]) -> str:
 
 
 def service(record: dict[str, Any]) -> str:
-    """Reply time of a synchronous product beside numpy's own."""
+    """Reply time of a synchronous product, compared with numpy's own."""
     rows = [
         (
             f"{row['n']}",
@@ -64,7 +64,7 @@ def service(record: dict[str, Any]) -> str:
 
 
 def end_to_end(record: dict[str, Any]) -> str:
-    """Products on a GPU through the whole way."""
+    """Products on a GPU through the whole service."""
     rows = []
     for result in record["results"]:
         job = result["job"]

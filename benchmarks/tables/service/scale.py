@@ -1,4 +1,4 @@
-"""The recorded parts of docs/scaling.md: the object store, cells, and what workers cost a ledger."""
+"""The recorded parts of docs/scaling.md: the object store, cells, and the cost of workers for a ledger."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def cells(results: Path) -> str:
 
 
 def walls(results: Path) -> str:
-    """What follows from the cost of a job's life for very many of them."""
+    """The limits that follow from the cost of a job's life for very many jobs."""
     record = _read(results, "beats")
     if record is None:
         return ""

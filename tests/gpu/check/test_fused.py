@@ -3,58 +3,26 @@ and what goes wrong is found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from jobs.errors import OperandDamaged, VerificationFailed
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from kernels.model.accuracy import element_bound
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
+from tests.gpu.check.fused import KERNELS, SIZES, assert_found, fused, spoil
 from tests.gpu.check.test_epilogue import checked, problem_of, sent
 from tests.gpu.products import choice
 from tests.support.kernels.products import matrix, operands, stored
 from worker.check.elements import as_float64
 from worker.check.rounding import EPILOGUE_ROUNDINGS
-from worker.device.operands import HostOperand, WidenedOperand
-from worker.device.runner import Epilogue, Product, gathered
+from worker.device.operands import WidenedOperand
+from worker.device.runner import Epilogue, gathered
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
-
-KERNELS: list[tuple[str, DTypeName]] = [
-    ("hopper_bf16", "bfloat16"),
-    ("hopper_fp16", "float16"),
-    ("hopper_tf32", "float32"),
-]
-# Edges of boxes and of tiles, rows that bulk copies reach and rows that they do not; several groups of the check.
-SIZES = [(1000, 900, 303), (640, 1536, 288), (129, 4099, 520)]
-
-
-@contextmanager
-def fused(
-    runner: CudaRunner,
-    kernel: str,
-    problem: Problem,
-    given: tuple[HostOperand, HostOperand],
-    epilogue: Epilogue | None,
-) -> Iterator[Product]:
-    """Skips where the device has no such kernel."""
-    from worker.cuda.epilogue.fusable import fusable
-
-    chosen = choice(runner, kernel, problem, {"edge": 0} if kernel == "hopper_tf32" else {})
-    asked = fusable(problem, chosen, given, epilogue, runner.device.traits)
-    assert asked is not None
-    for program in asked.programs:
-        runner.compiler.binary(program)
-    with runner.compute(problem, chosen, *given, epilogue=epilogue) as product:
-        assert product.made_by is not None and "rounded once" in product.made_by.why
-        yield product
 
 
 def bound_of(problem: Problem, sizes: tuple[Array, ...], accuracy: AccuracyName, output: DTypeName) -> Array:
@@ -130,37 +98,8 @@ def test_what_goes_wrong_is_found(
     rng: np.random.Generator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tests.gpu.test_damage import flip_on_device
-    from worker.cuda.epilogue.fused import FusedOnDevice
-
-    launch = FusedOnDevice.launch
-
-    def damaged(self: FusedOnDevice) -> None:
-        if where in ("bias", "c"):
-            spoiled = self.bias if where == "bias" else self.c
-            assert spoiled is not None
-            flip_on_device(spoiled, 8)
-        if where == "no c":
-            launch(replace(self, asked=replace(self.asked, beta=0.0)))
-        elif where == "alpha":
-            launch(replace(self, asked=replace(self.asked, alpha=1.01)))
-        else:
-            launch(self)
-        if where == "row of d":
-            (self.d.memory + 7 * self.d.layout.pitch_bytes).memset_async(0, self.d.layout.row_bytes)
-        if where == "element of d":
-            (self.d.memory + 5 * self.d.layout.pitch_bytes).memset_async(0x70, self.d.layout.itemsize)
-
-    monkeypatch.setattr(FusedOnDevice, "launch", damaged)
-    size = SIZES[0]
-    problem = problem_of(size, dtype)
-    a, b = operands(problem, rng)
-    c, bias = matrix(size[:2], dtype, rng), matrix((1, size[1]), dtype, rng)
-    epilogue = Epilogue(1.0, 1.0, sent(c), sent(bias), may_fuse=True)
-    error = OperandDamaged if where in ("bias", "c") else VerificationFailed
-    given = sent(a), sent(b)
-    with fused(runner, kernel, problem, given, epilogue) as product, pytest.raises(error):
-        checked(runner, kernel, problem, product, rng)
+    spoil(monkeypatch, where)
+    assert_found(runner, kernel, dtype, where, None, rng)
 
 
 def test_what_is_not_finite_and_columns_that_are_tiny(runner: CudaRunner, rng: np.random.Generator) -> None:

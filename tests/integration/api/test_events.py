@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -104,6 +105,31 @@ def test_a_silent_stream_is_kept_open_by_comments(quiet: httpx.Client, monkeypat
         lines = reply.iter_lines()
         assert any(line.startswith("retry: ") for line in lines)
         assert any(line.startswith(":") for line in lines)
+
+
+def old_client(server: httpx.URL, method: str, path: str) -> tuple[bytes, bytes]:
+    """Head and body of what an HTTP/1.0 client receives until the connection ends."""
+    with socket.create_connection((server.host, server.port), timeout=60) as connection:
+        connection.sendall(f"{method} {path} HTTP/1.0\r\n\r\n".encode())
+        head, _, body = connection.makefile("rb").read().partition(b"\r\n\r\n")
+    return head.lower(), body
+
+
+def test_http_1_0_has_no_chunks(api: Api, quiet: httpx.Client) -> None:
+    job_id = submit(quiet)
+    path = f"/v1/jobs/{job_id}/events"
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(old_client, quiet.base_url, "GET", path)
+        api.succeed(job_id, PRODUCT)
+        head, body = following.result(60)
+    assert head.startswith(b"http/1.1 200 ") and b"connection: close" in head
+    assert b"transfer-encoding" not in head and b"content-length" not in head
+    assert body.startswith(b"retry: ")
+    assert [event.event for event in read_events(iter(body.decode().split("\n")))] == ["queued", "running", "succeeded"]
+    assert old_client(quiet.base_url, "HEAD", path)[1] == b""
+    head, body = old_client(quiet.base_url, "GET", f"/v1/jobs/{job_id}")  # its length is known, and told
+    assert f"content-length: {len(body)}".encode() in head
+    assert json.loads(body)["id"] == job_id
 
 
 def test_bad_ids(quiet: httpx.Client) -> None:

@@ -17,7 +17,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.accuracy import SMALLEST_POSITIVE, element_bound
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from tests.gpu.check.test_fused import fused
+from tests.gpu.check.fused import fused
 from tests.gpu.products import choice
 from tests.support.kernels.products import stored
 from tests.support.scaled.operands import scaled_operands, scaled_problem, true_product

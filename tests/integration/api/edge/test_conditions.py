@@ -87,3 +87,21 @@ def test_what_is_shipped(quiet: httpx.Client, path: str) -> None:
     assert quiet.get(path, headers={"if-match": etag}).status_code == 200
     assert quiet.get(path, headers={"if-none-match": etag}).status_code == 304
     assert quiet.get(path, headers=OTHER).status_code == 412
+
+
+@pytest.mark.parametrize("wanted", ["bytes=0-9", "bytes=-1", "bytes=99999999-"])
+def test_only_a_get_has_ranges(api: Api, quiet: httpx.Client, wanted: str) -> None:
+    """RFC 9110, section 14.2: a HEAD answers with the length of the whole."""
+    job_id = submit(quiet)
+    api.succeed(job_id, PRODUCT)
+    path = f"/v1/jobs/{job_id}/product"
+    whole = quiet.get(path).headers
+    for conditions in ({}, {"if-range": whole["etag"]}):
+        head = quiet.head(path, headers={"range": wanted, **conditions})
+        assert (head.status_code, head.headers["content-length"]) == (200, whole["content-length"])
+        assert (head.headers["accept-ranges"], "content-range" in head.headers) == ("bytes", False)
+    operations = quiet.get("/openapi.json").json()["paths"]["/v1/jobs/{job_id}/product"]
+    described = {
+        name: {status for status in one["responses"] if status in ("206", "416")} for name, one in operations.items()
+    }
+    assert described == {"get": {"206", "416"}, "head": set()}
