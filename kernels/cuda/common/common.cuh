@@ -146,9 +146,9 @@ __device__ __forceinline__ Tile tile_of_block(Index n, int tile_rows, int tile_c
     return {block / across * tile_rows, block % across * tile_columns};
 }
 
-// ---- registers: how many blocks of `threads` find room on a multiprocessor (65,536 registers, at least 1,024 threads)
-// where a thread keeps so many accumulators and so many of their operands. Told to the compiler, which would otherwise
-// spend all 255 registers of a thread on loads in advance, and leave room for one block. ----
+// ---- registers: how many blocks of `threads` fit on a multiprocessor (65,536 registers, at least 1,024 threads) if a
+// thread keeps this many accumulators and operands. The compiler needs this number: otherwise it uses all 255 registers
+// of a thread for early loads, and only one block fits. ----
 __device__ constexpr int blocks_per_multiprocessor(int threads, int accumulators, int operands) {
     const int others = 48;  // addresses, counters, elements on their way
     const int registers = (accumulators + operands) * (sizeof(Accumulator) / 4) + others;

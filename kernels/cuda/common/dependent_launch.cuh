@@ -1,14 +1,14 @@
 // A launch that may begin while the one before it on its stream ends ("programmatic dependent launch", PTX ISA:
-// griddepcontrol): its blocks take multiprocessors as those of the other leave them, and what needs nothing of the
-// other is done meanwhile. On a device without that, and where nobody asked for it, launches follow each other as ever.
+// griddepcontrol): its blocks start on multiprocessors that the other kernel's blocks leave, and do the work that does
+// not depend on it. On devices without this feature, and unless it is requested, launches run one after the other.
 #pragma once
 
 #if !defined(EMULATED) && __CUDA_ARCH__ >= 900
 
-// This block does not mind: once all have said so, or ended, the next launch begins.
+// Allows the next launch to begin, once all blocks have called this or ended.
 __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;"); }
 
-// Until the launch before has ended, and all it wrote may be read.
+// Waits until the launch before has ended, so that everything it wrote may be read.
 __device__ __forceinline__ void wait_on_dependency() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 #else

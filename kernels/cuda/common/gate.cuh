@@ -1,5 +1,5 @@
-// A launch that takes effect only if a word on the device says so. The host launches a kernel behind another that
-// decides whether it is needed, and never waits to learn what was decided. Without GATED a kernel has no such argument.
+// A launch that takes effect only if a word in device memory says so. The host launches the kernel after another one
+// that decides whether it is needed, and does not wait for the decision. Without GATED a kernel has no such argument.
 #pragma once
 
 #ifdef GATED

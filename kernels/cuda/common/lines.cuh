@@ -1,6 +1,6 @@
-// Operands as lines, rows of A and columns of B, for kernels that write each line anew as bytes before they multiply:
-// digits or remainders. What runs before such a product goes through lines in blocks of LINES, and through their
-// elements in tiles of as many steps as the tensor cores take at a time.
+// Operands as lines, rows of A and columns of B, for kernels that convert each line to bytes before they multiply:
+// digits or remainders. The passes before such a product process lines in blocks of LINES, and their elements in tiles
+// of as many steps as one instruction of the tensor cores takes.
 #pragma once
 
 #include "common.cuh"
@@ -20,7 +20,7 @@ struct Operand {
 
     __device__ __forceinline__ int blocks() const { return blocks_of(lines, LINES); }
 
-    // Whether neighbours in memory can be read 16 bytes at once, from a place that is a multiple of so many.
+    // Whether neighbours in memory can be read 16 bytes at a time, from an index that is a multiple of their number.
     __device__ __forceinline__ bool is_aligned() const {
         constexpr int TOGETHER = 16 / sizeof(Element);
         const Index pitch = along_depth ? line_step : depth_step;
@@ -40,17 +40,17 @@ __device__ __forceinline__ Operand chosen(bool is_b, const Operand& a, const Ope
             is_b ? b.along_depth : a.along_depth};
 }
 
-// A tile of an operand that a block of threads writes anew: of which matrix, and from where on.
+// A tile of an operand that a block of threads converts: its matrix and its position.
 struct Part {
     Operand operand;
     const Element* matrix;
     int line, depth;  // the tile's first
     int block, step;  // which tile it is, with blocks of lines numbered through A's items and then B's
-    bool whole;       // no bounds are met in it
+    bool whole;       // whether it lies inside the operand entirely
 };
 
-// One for each tile of A, and then of B, in the order in which they lie in memory; the last first: what was measured
-// last the L2 may still have. `steps`: tiles of a line, so many elements `deep`.
+// One for each tile of A, then of B, in the order of memory, but backwards: the L2 may still have what was measured
+// last. `steps`: number of tiles in a line; `deep`: elements in a tile of a line.
 __device__ __forceinline__ Part part_of_block(const Operand& a, const Operand& b, int steps, int deep) {
     const int blocks_a = a.items * a.blocks(), number = gridDim.x - 1 - blockIdx.x;
     const bool is_b = number >= blocks_a * steps;

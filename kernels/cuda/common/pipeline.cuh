@@ -1,5 +1,5 @@
-// Tiles of two operands that come by a pipeline of asynchronous copies, and their product: what `pipelined` and
-// `strassen` are made of.
+// Tiles of two operands that a pipeline of asynchronous copies loads, and their product: the common part of `pipelined`
+// and `strassen`.
 #pragma once
 
 #include "async.cuh"
@@ -25,7 +25,7 @@ struct Courier {
 
     const Element* from;  // this thread's first run of the next tile
     Index ld;
-    int outers;       // of the tile's rows or columns, so many lie in the operand
+    int outers;       // how many of the tile's rows or columns lie in the operand
     int line, first;  // of that run within the tile
     bool aligned;
 
@@ -37,8 +37,8 @@ struct Courier {
           first(threadIdx.x % ACROSS * COUNT),
           aligned(aligned) {}
 
-    // Starts to copy the next tile, of whose steps `depths` lie in the operand. What lies outside becomes zero: a copy
-    // can take less than it writes, so edges need no branch where rows are aligned.
+    // Starts to copy the next tile, of which `depths` steps lie in the operand. Elements outside become zero: a copy
+    // can read less than it writes, so edges need no branch if rows are aligned.
     template <bool GUARDED>
     __device__ __forceinline__ void copy(Accumulator* tile, Index depths) {
         const int depth = depths < BLOCK_K ? static_cast<int>(depths) : BLOCK_K;
@@ -77,7 +77,7 @@ struct Pipeline {
     const ThreadTile& place;
     Accumulator* const first;  // of STAGES pairs of tiles
     Accumulator* present;      // the pair to multiply
-    Accumulator* vacant;       // the pair to fill: what the tile before was in
+    Accumulator* vacant;       // the pair to fill: that of the tile before
     Index left;                // of k, not yet on its way
     Fragments fragments[2];
     Sums sums;
@@ -92,7 +92,7 @@ struct Pipeline {
           vacant(tiles + (STAGES - 1) * PAIR),
           left(k) {}
 
-    // Starts the copies of the next pair; commits also none, so that groups count tiles.
+    // Starts the copies of the next pair. Commits an empty group too, so that the number of groups is that of tiles.
     template <bool INTERIOR>
     __device__ __forceinline__ void copy(Accumulator* pair) {
         if (INTERIOR || left > 0) {
@@ -113,9 +113,8 @@ struct Pipeline {
         __syncthreads();
     }
 
-    // Multiplies the present pair and reads the first step of the next, which is garbage where there is none. In the
-    // interior this is one stretch of code without a branch, in which the compiler is free to spread copies and reads
-    // among the multiply-adds.
+    // Multiplies the present pair and reads the first step of the next, which is garbage after the last. In the
+    // interior this code has no branch, so the compiler is free to interleave copies and reads with the multiply-adds.
     template <bool INTERIOR>
     __device__ __forceinline__ void multiply() {
         copy<INTERIOR>(vacant);

@@ -1,9 +1,8 @@
-// Stages of both operands in shared memory as they lie in memory, and which threads multiply what of them: for kernels
-// with BLOCK_ and THREAD_ sizes and SLICES.
+// Stages of both operands in shared memory, in the layout of global memory, and which part of them each thread
+// multiplies: for kernels with BLOCK_ and THREAD_ sizes and SLICES.
 //
-// tiles.cuh transposes what lies along k on its way in, one element a store. Here copies are 16 bytes wide whichever
-// way an operand lies, and threads read runs of GROUP elements of it: rows or columns of one step, or steps of one of
-// these.
+// tiles.cuh transposes a K-major operand when it stores it, one element at a time. Here copies are 16 bytes wide in
+// either layout, and threads read runs of GROUP elements: rows or columns of one step, or steps of one row or column.
 #pragma once
 #include "async.cuh"
 #include "tiles.cuh"
@@ -24,7 +23,8 @@ struct Side {
     static constexpr int ACROSS = LINE / GROUP;  // runs in a line
     static constexpr int DOWN = THREADS / ACROSS;
     static constexpr int SHARE = (LINES + DOWN - 1) / DOWN;
-    // Lanes read different lines where these lie along k: an odd number of runs apart, eight meet different banks.
+    // If lines are along k, lanes read different lines: with an odd number of runs between them, eight use different
+    // banks.
     static constexpr int PITCH = ALONG_K ? LINE + GROUP : LINE;
     static constexpr int WORDS = LINES * PITCH;
     static constexpr int PLACES = OUTER / THREAD_OUTER;  // of threads along this side of the tile
@@ -32,7 +32,7 @@ struct Side {
 
     const Element* from;  // this thread's first run of the next stage
     Index ld;
-    int outers;       // of the tile's rows or columns, so many lie in the operand
+    int outers;       // how many of the tile's rows or columns lie in the operand
     int line, first;  // of that run within the stage
     int place;        // of this thread's part among PLACES
     bool aligned;
@@ -49,7 +49,7 @@ struct Side {
     // `corner` is where the block's part of a matrix begins.
     __device__ __forceinline__ void begin(const Element* corner) { from = corner + line * ld + first; }
 
-    // Starts to copy the next stage, of whose steps `depth` lie in the operand; zeros for what does not.
+    // Starts to copy the next stage, of which `depth` steps lie in the operand; the others become zero.
     __device__ __forceinline__ void copy(Accumulator* stage, int depth) {
         const int lines = ALONG_K ? outers : depth, length = ALONG_K ? depth : outers;
         const int left = lesser(GROUP, length - first > 0 ? length - first : 0);  // elements of this thread's runs
@@ -71,7 +71,7 @@ struct Side {
         from += ALONG_K ? BLOCK_K : BLOCK_K * ld;
     }
 
-    // Which of the tile's rows or columns a thread's i-th is: neighbours where a run lies across k, else spread.
+    // Index in the tile of a thread's i-th row or column: neighbours if runs are across k, else spread out.
     __device__ __forceinline__ int outer(int i) const {
         return ALONG_K ? place + i * PLACES : (place + i / GROUP * PLACES) * GROUP + i % GROUP;
     }
@@ -93,8 +93,8 @@ struct Side {
     }
 };
 
-// Where a thread works: a warp covers a part of the tile that is as square as that goes, but eight threads wide at
-// least, for then eight lanes read runs that lie together.
+// A thread's part of the tile. A warp covers a part that is as square as possible but at least eight threads wide, so
+// that eight lanes read contiguous runs.
 struct ThreadTile {
     static constexpr int DOWN = BLOCK_M / THREAD_M, ACROSS = BLOCK_N / THREAD_N;
     static constexpr int MIN_LANES = DOWN < 4 ? 32 / DOWN : 8, LANES_N = ACROSS < MIN_LANES ? ACROSS : MIN_LANES;

@@ -1,10 +1,10 @@
-// How resident blocks share out the tiles of C. Whole tiles go round. What would fill only part of a last wave is cut
-// along k into equal shares, one for each block, which thus end together ("stream-K", Osama et al. 2023).
+// How resident blocks divide the tiles of C. Full waves consist of whole tiles. The tiles of a partial last wave are
+// cut along k into equal shares, one for each block, so that all blocks end together ("stream-K", Osama et al. 2023).
 //
-// A share that reaches into a second tile costs its block another segment to hand over. So where shares that end with
-// their tiles are hardly longer, they are taken.
+// A share that extends into a second tile makes its block hand over another segment. So shares that end with their
+// tiles are used if they are hardly longer.
 //
-// All in 32 bits: a division of 64 takes hundreds of clocks, in which a block multiplies nothing.
+// All arithmetic has 32 bits: a 64-bit division takes hundreds of clocks, during which a block multiplies nothing.
 #pragma once
 
 constexpr int MAX_SHARING_THREADS = 192 * 256;  // of all blocks that share tiles; no device has more
@@ -15,7 +15,7 @@ struct TileSegment {
     bool is_cut;  // others have the rest
 };
 
-// Where a tile lies, counted in tiles.
+// The position of a tile, in tiles.
 struct Corner {
     int item, down, across;
 };
@@ -29,7 +29,7 @@ struct Sharers {
 // room for, which are numbered one after the other here: so the last ones have multiprocessors to themselves.
 template <int SHORTEST, int COST, int SECOND, int EACH = 1>
 struct Sharing {
-    static constexpr int RASTER = 8;                 // rows of tiles that are taken together, for the L2
+    static constexpr int RASTER = 8;                 // rows of tiles that are processed together, for the L2
     static constexpr long long MAX_STEPS = 1 << 30;  // of all tiles that are cut
 
     int block;  // this one's number
@@ -38,9 +38,9 @@ struct Sharing {
     int span, each, length, fewer;  // steps that are cut alike, into so many shares, of so many steps or, after
                                     // `fewer`, one more
 
-    // The launch sees to it that the batch has fewer than 2^31 tiles. LIGHT: a tile's last step is hardly one. ASIDE:
-    // steps in whose time blocks do what is none of these tiles. Where tiles are cut, blocks are left for it that have
-    // no share, so many that it takes about as long as one.
+    // The launch ensures that the batch has fewer than 2^31 tiles. LIGHT: a tile's last step has almost no work. ASIDE:
+    // the time, in steps, of work outside these tiles. If tiles are cut, some blocks get no share and do this work
+    // instead: as many as make it take about as long as a share.
     __device__ __forceinline__ Sharing(int down, int across, int batch, int steps, bool light, float aside = 0)
         : block(number_of_block()), down(down), across(across), tiles(down * across * batch), steps(steps) {
         const int blocks = gridDim.x, rest = tiles % blocks;
@@ -52,7 +52,7 @@ struct Sharing {
         if (cut > 0) share_out(blocks - left_for(aside), light);
     }
 
-    // This block's segment of this wave; false where it has no such wave, and no later one.
+    // This block's segment of this wave; false if it has neither this wave nor a later one.
     __device__ __forceinline__ bool find(int wave, TileSegment& segment) const {
         const int segments = block < shares ? pieces_of(block) : 0;
         if (wave < segments) {
@@ -73,7 +73,7 @@ struct Sharing {
         return {item, group * RASTER + place - column * height, column};
     }
 
-    // Of a tile that is cut.
+    // For a tile that is cut.
     __device__ __forceinline__ Sharers sharers_of(int tile) const {
         return {sharer_of(tile * steps), sharer_of(tile * steps + steps - 1)};
     }
@@ -102,7 +102,7 @@ private:
         return min(blocks - 1, least);
     }
 
-    // One for each block, or, where that is hardly slower, as many as end with their tiles.
+    // One for each block; or a number that lets shares end with their tiles, if that is hardly slower.
     __device__ __forceinline__ void share_out(int blocks, bool light) {
         const int all = cut * steps, most = max(cut, min(blocks, all / SHORTEST)), of_tile = most / cut;
         const int longest = (all - light * cut - 1) / most + 1, longest_even = (steps - light - 1) / of_tile + 1;

@@ -1,17 +1,17 @@
-// How segments of a tile that is cut (stream_k.cuh) come together: each warp hands over its sums, and whoever comes
-// last adds up those of all segments in the order of k. Nobody waits for another. Warps of a tile do so independently,
-// since a warp's part of C is the same in every block.
+// How the segments of a tile that is cut (stream_k.cuh) are added: each warp hands over its sums, and the last one adds
+// the sums of all segments in the order of k. No warp waits for another. The warps of a tile do this independently,
+// because a warp's part of C is the same in every block.
 #pragma once
 
 #include "stream_k.cuh"
 
 constexpr int MAX_SHARING_WARPS = MAX_SHARING_THREADS / 32;
 
-// For each warp of a tile that is cut, how many of its segments have been handed over. Who adds them up leaves zero, so
-// launches that follow each other on a stream need not clear anything before.
+// For each warp of a tile that is cut, how many of its segments have been handed over. The warp that adds them resets
+// the count to zero, so successive launches on a stream need not clear it.
 __device__ unsigned int handed_over[MAX_SHARING_WARPS];
 
-// What this counter was; so many more are added. What others wrote before they added may then be read.
+// Adds to the counter and returns its previous value. What others wrote before they added may then be read.
 __device__ __forceinline__ int arrived(unsigned int* counter, unsigned int more) {
     unsigned int before = 0;
     if (threadIdx.x % 32 == 0) before = atomicAdd(counter, more);

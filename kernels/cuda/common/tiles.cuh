@@ -1,16 +1,17 @@
 // How a block brings tiles of its operands into shared memory, and how a thread reads and writes runs of elements.
 //
 // A tile in shared memory is DEPTH rows, one for each step of k, of OUTER elements: rows of A or columns of B. Both
-// operands so have the same form, and one piece of code serves them, stored or transposed: what differs is the axis
-// that runs along memory. Along k (A as it is, B transposed) a run of consecutive elements is transposed on its way in.
+// operands therefore have the same form, and the same code serves both, stored or transposed. Only the axis that is
+// contiguous in memory differs. If it is k (A, or B transposed), a run of consecutive elements is transposed when
+// stored.
 #pragma once
 #include "common.cuh"
 
 constexpr bool A_ALONG_K = !TRANSPOSE_A;
 constexpr bool B_ALONG_K = TRANSPOSE_B;
 
-// The words that a thread keeps beside its sums, in accumulators, for blocks_per_multiprocessor: a step's operands and
-// the elements on their way. Types that are converted on the way, or are two registers wide, need room for both forms.
+// The registers of a thread besides its sums, in accumulators, for blocks_per_multiprocessor: a step's operands and the
+// elements being loaded. Types that are converted, or are two registers wide, need registers for both forms.
 __device__ constexpr int words_beside(int operands, int held) {
     return operands + held - 16 + (sizeof(Element) == 4 ? 0 : 48);
 }
@@ -32,13 +33,13 @@ __device__ __forceinline__ bool is_aligned(const Value* matrix, Index ld, Index 
            stride % COUNT == 0;
 }
 
-// Rows of shared memory so much longer that a run transposed on its way in meets different banks: lanes next to each
-// other write COUNT rows apart. A multiple of GROUP keeps every row's beginning aligned.
+// Padding of rows in shared memory, so that a run that is transposed when stored uses different banks: neighbouring
+// lanes write COUNT rows apart. A multiple of GROUP keeps the start of every row aligned.
 constexpr int TILE_PADDING = GROUP;
 
-// Carries tiles of one operand, one BLOCK_K after the other: fetched into registers, then put into shared memory.
-// `corner` is where the block's rows (of A) or columns (of B) begin; `outers` of them lie in the operand. All THREADS
-// take part.
+// Loads tiles of one operand, one BLOCK_K after the other: fetches them into registers, then stores them in shared
+// memory. `corner` is where the block's rows (of A) or columns (of B) begin; `outers` of them lie in the operand. All
+// THREADS take part.
 template <int OUTER, int DEPTH, int THREADS, bool ALONG_K>
 struct TileLoader {
     static constexpr int LINE = ALONG_K ? DEPTH : OUTER;  // elements of the tile that lie together in memory
@@ -55,7 +56,7 @@ struct TileLoader {
 
     const Element* from;  // this thread's first run of the next tile
     Index ld;
-    int outers;       // of the tile's rows or columns, so many lie in the operand
+    int outers;       // how many of the tile's rows or columns lie in the operand
     int line, first;  // of that run within the tile
     bool aligned;
     Run<Element, COUNT> held[SHARE];
@@ -68,8 +69,8 @@ struct TileLoader {
           first(thread % ACROSS * COUNT),
           aligned(aligned) {}
 
-    // Takes up the next tile, `depths` of whose steps lie in the operand. What lies outside becomes zero: 0 against an
-    // infinity of the other operand would make a NaN.
+    // Fetches the next tile, of which `depths` steps lie in the operand. Elements outside become zero in both operands,
+    // because 0 times an infinity of the other operand would give a NaN.
     template <bool GUARDED>
     __device__ __forceinline__ void fetch(Index depths) {
         const int depth = depths < DEPTH ? static_cast<int>(depths) : DEPTH;
@@ -102,7 +103,7 @@ struct TileLoader {
     }
 };
 
-// Reads COUNT accumulators that lie together and aligned in shared memory.
+// Reads COUNT contiguous, aligned accumulators from shared memory.
 template <int COUNT>
 __device__ __forceinline__ void read_run(Accumulator* to, const Accumulator* from) {
     const Run<Accumulator, COUNT> run = *reinterpret_cast<const Run<Accumulator, COUNT>*>(from);
