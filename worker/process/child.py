@@ -183,7 +183,7 @@ class Child:
     def _worked(self, claimed: Sequence[Claimed]) -> None:
         with self.heartbeat.busy(claimed[0].job.id):
             if not is_one_launch(claimed):
-                one_after_another(claimed, self._lease, self._one_by_one, self._ends.record)
+                one_after_another(claimed, self._lease, self._one_by_one, self._ends.in_steps)
                 return
             with self._lease.hold(claimed) as hold:
                 ends = self._together(claimed, hold) if len(claimed) > 1 else self._one_by_one(claimed, hold)
