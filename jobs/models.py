@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -60,6 +60,9 @@ def _plain_problem(
 
 class MatmulRequest(Strict):
     """A validated product request: what the worker needs, and what the record shows."""
+
+    __slots__ = ("_kept",)  # no field, so that no copy takes it along
+    _kept: ClassVar[tuple[Problem, Delivered]]
 
     a: OperandRef = Field(description="Operand A: m×k, or k×m with `transpose_a`; a batch axis may lead.")
     b: OperandRef = Field(description="Operand B: k×n, or n×k with `transpose_b`; a batch axis may lead.")
@@ -116,6 +119,25 @@ class MatmulRequest(Strict):
     @property
     def problem(self) -> Problem:
         """The product A·B as a Problem."""
+        return self._derived[0]
+
+    @property
+    def delivered(self) -> Delivered:
+        """The shape and type of the delivered product."""
+        return self._derived[1]
+
+    @property
+    def _derived(self) -> tuple[Problem, Delivered]:
+        """Both are asked for some ten times in a product's life, so they are kept. A copy derives its own."""
+        try:
+            return self._kept
+        except AttributeError:
+            problem = self._problem()
+            kept = problem, delivered_of(problem, self.output_dtype)
+            object.__setattr__(self, "_kept", kept)
+            return kept
+
+    def _problem(self) -> Problem:
         flags = tuple(getattr(self, name) for name in OPERAND_FLAGS)
         plain = self.a.shape, self.b.shape, multiplied_as(self.a.dtype, self.output_dtype), flags
         if self.scale_b is not None:
@@ -125,11 +147,6 @@ class MatmulRequest(Strict):
         is_all = (self.alpha, self.beta, self.bias, self.activation, self.output_dtype) == (1.0, 0.0, None, None, None)
         is_symmetric = is_all and are_transposes(self.a, self.b, dict(zip(OPERAND_FLAGS, flags, strict=True)))
         return _plain_problem(*plain, is_symmetric)
-
-    @property
-    def delivered(self) -> Delivered:
-        """The shape and type of the delivered product."""
-        return delivered_of(self.problem, self.output_dtype)
 
 
 class Progress(Strict):
