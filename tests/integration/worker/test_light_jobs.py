@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import redis
+from structlog.testing import capture_logs
 
 from jobs.errors import DeviceFault
 from jobs.ledger.chains import Taken
@@ -183,6 +184,16 @@ def test_a_product_of_an_attempt_that_was_lost_meanwhile_is_dropped(
     assert list((bench.directory / "matrices").glob(f"{product_id(ids[1], 1)}*")) == []
 
 
+def test_a_claim_writes_one_line(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(light_jobs, "SLICE_S", -1.0)
+    ids = [bench.of_depth(depth) for depth in (3, 4, 5)]
+    child = child_of(bench, Watched(bench))
+    with capture_logs() as logged:
+        child.run(ids[0], 1)
+    lines = [(each["job"], each["jobs"], each["taken"]) for each in logged if each["event"] == "multiplied"]
+    assert lines == [(ids[0], 3, 3)]
+
+
 def test_larger_ones_come_along_as_far_as_there_are_threads(bench: WorkerBench) -> None:
     wide = np.ones((17, 2), np.float32)
     ids = [bench.of_depth(3), bench.submit(wide, wide.T.copy()), bench.submit(wide, wide.T.copy()), bench.of_depth(4)]
@@ -221,8 +232,12 @@ def test_one_that_is_called_off_meanwhile_is_not_computed(bench: WorkerBench) ->
     assert runner.computed == 2
 
 
-def test_after_a_fault_nothing_more_is_tried(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was done counts, and the others run again."""
+@pytest.mark.parametrize("slice_s", [TIMEOUT_S, -1.0])
+def test_after_a_fault_nothing_more_is_tried(
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch, slice_s: float
+) -> None:
+    """What was done counts, also where its end is still on the way, and the others run again."""
+    monkeypatch.setattr(light_jobs, "SLICE_S", slice_s)
     ended: list[int] = []
     end = LeaseKeeper.end_child
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 import cupy
@@ -15,12 +14,10 @@ from worker.cuda.memory import DeviceMatrix
 from worker.cuda.operand_cache import OperandCache
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.scaled.arrangement import scaled_bytes
+from worker.device.known_room import KnownRoom
 from worker.device.operands import HostOperand
 from worker.device.runner import DoesNotFit, Epilogue
 
-# Asking the driver takes some percent of a light product's time. So it is asked again only after a while, or where a
-# product needs more than a small part of what was free: the products of so short a time cannot fill the rest.
-KNOWN_S, AMPLE = 0.02, 16
 SPARE_BYTES = 192 << 20  # left free beside the matrices: cuBLAS's workspace, the check's vectors and sums
 
 
@@ -58,29 +55,12 @@ def free_bytes() -> int:
     return int(free + cupy.get_default_memory_pool().free_bytes())
 
 
-class _Room:
-    """The free memory found lately. For any threads, of which each sees some answer of the last KNOWN_S."""
-
-    def __init__(self) -> None:
-        self._found = 0.0, 0  # time.monotonic() when it was asked for, and bytes
-
-    def is_ample(self, need: int) -> bool:
-        """Whether it was so much that no asking is needed."""
-        asked_at, free = self._found
-        return AMPLE * need <= free and time.monotonic() - asked_at < KNOWN_S
-
-    def has(self, need: int) -> bool:
-        self._found = time.monotonic(), free_bytes()
-        return need <= self._found[1]
-
-
-_room = _Room()
+_room = KnownRoom(lambda: free_bytes())
 
 
 def admit(kernel: str, bytes_needed: Callable[[], int], free_all: Callable[[], None]) -> None:
     """Admits a product, freeing cached memory if necessary. Raises DoesNotFit."""
-    need = bytes_needed()
-    if _room.is_ample(need) or _room.has(need):
+    if _room.has(bytes_needed()):
         return
     free_all()
     need = bytes_needed()
