@@ -53,15 +53,15 @@ def some(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
 
 
 def test_the_directory_is_listed_once_for_several(some: Watched) -> None:
-    assert len({os.fstat(some.taken().fd).st_ino for _ in range(4)}) == 4 and some.listings == 1
+    taken = [some.taken() for _ in range(4)]
+    assert len({os.fstat(slot.fd).st_ino for slot in taken}) == 4 and some.listings == 1
     assert some.take(SIZE, some.path()) is None and some.listings == 2, "others may have freed some meanwhile"
 
 
 def test_the_latest_is_taken_first(some: Watched) -> None:
-    slot = some.taken()
-    some.taken()
-    latest = some.freed(slot)
-    assert os.fstat(some.taken().fd).st_ino == latest and some.listings == 0
+    latest = some.freed(some.taken())
+    again = some.taken()
+    assert os.fstat(again.fd).st_ino == latest and some.listings == 0
 
 
 def test_those_that_another_process_took_are_passed_over(some: Watched, tmp_path: Path) -> None:
