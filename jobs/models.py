@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -53,7 +53,6 @@ class MatmulRequest(Strict):
     """A validated product request: what the worker needs, and what the record shows."""
 
     __slots__ = ("_kept",)  # no field, so that no copy takes it along
-    _kept: ClassVar[tuple[Problem, Delivered]]
 
     a: OperandRef = Field(description="Operand A: m×k, or k×m with `transpose_a`; a batch axis may lead.")
     b: OperandRef = Field(description="Operand B: k×n, or n×k with `transpose_b`; a batch axis may lead.")
@@ -120,8 +119,8 @@ class MatmulRequest(Strict):
     @property
     def _derived(self) -> tuple[Problem, Delivered]:
         """Both are asked for some ten times in a product's life, so they are kept. A copy derives its own."""
-        try:
-            return self._kept
+        try:  # not by way of pydantic, which looks for names that are not there for long
+            return object.__getattribute__(self, "_kept")  # type: ignore[no-any-return]
         except AttributeError:
             flags, output = tuple(getattr(self, name) for name in OPERAND_FLAGS), self.output_dtype
             is_all = (self.alpha, self.beta, self.bias, self.activation, output) == (1.0, 0.0, None, None, None)
