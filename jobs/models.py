@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic import Field
@@ -18,15 +17,14 @@ from jobs.kernel_choice import KernelChoice
 from jobs.random_hex import random_hex
 from jobs.requests.bounds import ErrorBound, Tolerance
 from jobs.requests.job_matrices import JobMatrices
-from jobs.requests.operands import INPUTS, OperandRef, are_transposes
+from jobs.requests.operands import INPUTS, OperandRef
+from jobs.requests.problem import problem_of
 from jobs.states import JobState
 from jobs.timing import Timing
 from jobs.tracing.request_trace import trace_of_new_job
 from kernels.model.activations import ActivationName
-from kernels.model.groups import with_groups
 from kernels.model.numerics import OPERAND_FLAGS, AccuracyName, DTypeName, Problem
-from kernels.model.outputs import Delivered, delivered_of, multiplied_as
-from kernels.model.scales import with_scales
+from kernels.model.outputs import Delivered, delivered_of
 from kernels.selection.demands import ToleranceKind
 
 ANONYMOUS = "anonymous"  # the owner of everything where keys are off
@@ -51,15 +49,10 @@ def job_of_product(matrix_id: str) -> tuple[str, int] | None:
     return (f"job_{found[1]}", int(found[2])) if (found := _PRODUCT.fullmatch(matrix_id)) else None
 
 
-@lru_cache(maxsize=4096)  # a product asks for it some ten times on its way
-def _plain_problem(
-    a: tuple[int, ...], b: tuple[int, ...], dtype: DTypeName, flags: tuple[bool, ...], symmetric: bool = False
-) -> Problem:
-    return Problem.of_shapes(a, b, dtype, **dict(zip(OPERAND_FLAGS, flags, strict=True)), symmetric=symmetric)
-
-
 class MatmulRequest(Strict):
     """A validated product request: what the worker needs, and what the record shows."""
+
+    __slots__ = ("_kept",)  # no field, so that no copy takes it along
 
     a: OperandRef = Field(description="Operand A: m×k, or k×m with `transpose_a`; a batch axis may lead.")
     b: OperandRef = Field(description="Operand B: k×n, or n×k with `transpose_b`; a batch axis may lead.")
@@ -116,20 +109,25 @@ class MatmulRequest(Strict):
     @property
     def problem(self) -> Problem:
         """The product A·B as a Problem."""
-        flags = tuple(getattr(self, name) for name in OPERAND_FLAGS)
-        plain = self.a.shape, self.b.shape, multiplied_as(self.a.dtype, self.output_dtype), flags
-        if self.scale_b is not None:
-            return with_scales(_plain_problem(*plain), self.b.shape, self.scale_b.shape)
-        if self.group_sizes is not None:
-            return with_groups(_plain_problem(*plain), self.group_sizes)
-        is_all = (self.alpha, self.beta, self.bias, self.activation, self.output_dtype) == (1.0, 0.0, None, None, None)
-        is_symmetric = is_all and are_transposes(self.a, self.b, dict(zip(OPERAND_FLAGS, flags, strict=True)))
-        return _plain_problem(*plain, is_symmetric)
+        return self._derived[0]
 
     @property
     def delivered(self) -> Delivered:
         """The shape and type of the delivered product."""
-        return delivered_of(self.problem, self.output_dtype)
+        return self._derived[1]
+
+    @property
+    def _derived(self) -> tuple[Problem, Delivered]:
+        """Both are asked for some ten times in a product's life, so they are kept. A copy derives its own."""
+        try:  # not by way of pydantic, which looks for names that are not there for long
+            return object.__getattribute__(self, "_kept")  # type: ignore[no-any-return]
+        except AttributeError:
+            flags, output = tuple(getattr(self, name) for name in OPERAND_FLAGS), self.output_dtype
+            is_all = (self.alpha, self.beta, self.bias, self.activation, output) == (1.0, 0.0, None, None, None)
+            problem = problem_of(self.a, self.b, flags, output, self.scale_b, self.group_sizes, is_all=is_all)
+            kept = problem, delivered_of(problem, output)
+            object.__setattr__(self, "_kept", kept)
+            return kept
 
 
 class Progress(Strict):

@@ -13,7 +13,7 @@ from typing import Any
 import redis
 
 from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, JobNotFound, TimeLimitExceeded, WorkerLost
-from jobs.ledger.chains import Taken, unmet_error
+from jobs.ledger.chains import unmet_error
 from jobs.ledger.claims.by_message import JOB_ID, RedisClaims
 from jobs.ledger.claims.refusals import Refusals
 from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, cursor_after, cursor_seq, event_place, job_error
@@ -30,17 +30,17 @@ from jobs.ledger.interface import (
     Ledger,
     QueueDepth,
     Requeued,
-    Success,
 )
 from jobs.ledger.limits import NO_LIMITS, Limits, QuotaOf, limit_arguments, no_quota
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.moves import Moves
 from jobs.ledger.replies import counts_of, event_of, job_of, redriven, refuse, submitted
-from jobs.ledger.submission import claim_on_product, key_digest, measured_of, submission
+from jobs.ledger.submission import key_digest, submission
+from jobs.ledger.successes import RedisSuccesses
 from jobs.ledger.unread import readable, requeued
 from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
 from jobs.matrices.index import Bounds
-from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
+from jobs.models import Job, JobError, JobEvent, NewJob, Progress
 from jobs.redis.client import translated
 from jobs.redis.clock import microseconds
 from jobs.redis.connections import beside
@@ -53,7 +53,7 @@ from jobs.states import JobState
 LUA_DIR = Path(__file__).parent / "lua"
 
 
-class RedisLedger(RedisClaims, RedisFairQueues, RedisGivesBack, Ledger):
+class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisGivesBack, Ledger):
     """Safe to share between threads. `clock` is for tests (`RedisScripts`)."""
 
     def __init__(
@@ -216,7 +216,7 @@ class RedisLedger(RedisClaims, RedisFairQueues, RedisGivesBack, Ledger):
         pipe.zcard(f"{self._prefix}finished")
         return counts_of(*pipe.execute())
 
-    # ---- the worker's side; claims are in claims.py ----
+    # ---- the worker's side; claims are in claims.py, successes in successes.py ----
     def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
         return bool(self._run_on("renew", job_id, attempt, *map(microseconds, (lease_s, HARD_LIMIT_MARGIN_S))))
 
@@ -229,17 +229,6 @@ class RedisLedger(RedisClaims, RedisFairQueues, RedisGivesBack, Ledger):
         about = (progress.model_dump_json(), json.dumps(news))
         flat: list[str | bytes] = [part for finding in findings.items() for part in finding]
         return bool(self._run_on("keep_findings", job_id, attempt, *about, *flat))
-
-    def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
-        flat: list[str | bytes | int] = []
-        for each in done:
-            if not JOB_ID.fullmatch(each.job_id):
-                raise JobNotFound
-            outcome = each.outcome
-            kernel = outcome.kernel if isinstance(outcome, Outcome) else ""
-            about = (outcome.model_dump_json(), kernel, outcome.device, each.product or b"")
-            flat += [each.job_id, each.attempt, *about, claim_on_product(each, self._bounds), measured_of(outcome)]
-        return [Taken(taken) for taken in self._run("succeed", self._bounds.all_bytes, *flat)]
 
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         about = error.model_dump_json(), error.type, max_attempts

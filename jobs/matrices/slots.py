@@ -11,6 +11,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from jobs.matrices.slot_format import TRAILER_BYTES, is_slot_length, slot_length
 FREE = "free"
 MAX_FREE = 512  # each search for a free slot lists all their names
 FREE_AGE_S = 3600.0  # a slot unused for this long is deleted
+LISTED_S = 0.1  # for so long the names that were listed are tried, unless all are used up: listing takes a while
 _NAME = re.compile(r"([1-9][0-9]{0,18})\.([0-9a-f]{16})\.[0-9a-f]{16}")
 
 
@@ -72,6 +74,8 @@ class Slots:
     def __init__(self, directory: Path, max_free_bytes: int) -> None:
         self._free = directory / FREE
         self.max_free_bytes = max_free_bytes
+        self._listed: dict[int, list[str]] = {}  # names of free slots of one length, by their times
+        self._listed_until = 0.0  # time.monotonic()
         self.make_directory()
 
     def make_directory(self) -> None:
@@ -81,23 +85,23 @@ class Slots:
     def take(self, size: int, path: str) -> Slot | None:
         """The most recently freed slot for `size` bytes, renamed to `path`; None if there is none."""
         length = slot_length(size)
-        for free in self._newest_free(length):
-            if (file := open_locked(path_of(self._free, free.name), EXCLUSIVE)) is None:
+        for name in self._newest_free(length):
+            if (file := open_locked(path_of(self._free, name), EXCLUSIVE)) is None:
                 continue
-            if self._claimed(file, free, path):
+            if self._claimed(file, name, length, path):
                 return Slot(self, file, path, length)
             file.close()
         return None
 
-    def _claimed(self, file: LockedFile, free: _Free, path: str) -> bool:
+    def _claimed(self, file: LockedFile, name: str, length: int, path: str) -> bool:
         """Renames a locked free slot to `path`. Refuses a slot that was removed to make room, or whose length does not
         match its name because its matrix was replaced while it was being freed.
         """
-        if os.fstat(file.fd).st_size != free.length:
+        if os.fstat(file.fd).st_size != length:
             return False
         os.utime(file.fd)  # the sweep uses this time
         try:
-            os.rename(path_of(self._free, free.name), path)
+            os.rename(path_of(self._free, name), path)
         except FileNotFoundError:
             return False
         return True
@@ -158,8 +162,10 @@ class Slots:
         status = os.fstat(file.fd)
         is_whole = is_slot_length(status.st_size) and status.st_blocks * 512 >= status.st_size
         if is_whole and self.max_free_bytes:
-            token = f"{time.time_ns():016x}.{secrets.token_hex(8)}"
-            os.rename(path, path_of(self._free, f"{status.st_size}.{token}"))
+            name = f"{status.st_size}.{time.time_ns():016x}.{secrets.token_hex(8)}"
+            os.rename(path, path_of(self._free, name))
+            if time.monotonic() < self._listed_until:
+                self._listed.get(status.st_size, []).append(name)
         else:
             remove(path)
         self.trim()
@@ -179,12 +185,25 @@ class Slots:
     def free_bytes(self) -> int:
         return sum(free.length for free in self._all_free())
 
-    def _newest_free(self, length: int) -> Iterator[_Free]:
-        """The free slots of one length, most recently freed first."""
+    def _newest_free(self, length: int) -> Iterator[str]:
+        """Names of free slots of one length, most recently freed first: those that were listed a moment ago and not
+        tried since, or else all. Others may have taken them meanwhile.
+        """
+        names = self._listed.get(length, []) if time.monotonic() < self._listed_until else []
+        is_new = False
+        while names or not is_new:
+            if not names:
+                names, is_new = self._listed_anew(length), True
+            with suppress(IndexError):  # another thread had the last one
+                yield names.pop()
+
+    def _listed_anew(self, length: int) -> list[str]:
         begin = f"{length}."
-        for name in sorted((name for name in self._names() if name.startswith(begin)), reverse=True):  # by their times
-            if match := _NAME.fullmatch(name):
-                yield _free_of(match)
+        names = sorted(name for name in self._names() if name.startswith(begin) and _NAME.fullmatch(name))
+        if time.monotonic() >= self._listed_until:
+            self._listed, self._listed_until = {}, time.monotonic() + LISTED_S
+        self._listed[length] = names
+        return names
 
     def _all_free(self) -> list[_Free]:
         """All free slots, in the order in which they were freed."""

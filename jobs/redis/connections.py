@@ -7,8 +7,9 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import redis
@@ -40,9 +41,21 @@ class Connections:
             return self._ask(*command)
 
     def _ask(self, *command: str | bytes | int | float) -> Any:
+        return self.send(*command)()
+
+    def send(self, *command: str | bytes | int | float) -> Callable[[], Any]:
+        """Sends a command. What this returns waits for the raw answer, and must be called once. Both raise
+        redis.RedisError."""
         connection = self._taken()
         try:
             connection.send_command(*command)  # type: ignore[no-untyped-call]
+        except BaseException:
+            connection.disconnect()  # type: ignore[no-untyped-call]
+            raise
+        return partial(self._answer_over, connection)
+
+    def _answer_over(self, connection: redis.Connection) -> Any:
+        try:
             answer = connection.read_response()
         except redis.exceptions.ReadOnlyError:
             connection.disconnect()  # type: ignore[no-untyped-call]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 
-import numpy as np
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 
@@ -49,6 +48,7 @@ from worker.process.light_jobs import MAX_LIGHT, one_after_another
 from worker.process.readiness import NotReady, prove
 from worker.process.spare_time import SpareTime
 from worker.product.batch import is_light, is_one_launch, launches, multiply_batch
+from worker.product.fresh_random import fresh_rng
 from worker.product.multiply import Multiplied, multiply
 from worker.queues.next_messages import NextMessages
 from worker.tracing.launches import Launches, named
@@ -109,7 +109,7 @@ class Child:
             raise NotReady(problem)
         roofs = retry_until(lambda: self._registry.roofs(self._runner.device), timeout_s=WORK_TIMEOUT_S / 2)
         self._runner.device = self._runner.device.model_copy(update={"measured": roofs})
-        count = prove(self._runner, new_rng())
+        count = prove(self._runner, fresh_rng())
         device = self._runner.device
         warm_up(device.traits)
         about = {"products": count, "left_out": len(device.left_out)}
@@ -183,7 +183,7 @@ class Child:
     def _worked(self, claimed: Sequence[Claimed]) -> None:
         with self.heartbeat.busy(claimed[0].job.id):
             if not is_one_launch(claimed):
-                one_after_another(claimed, self._lease, self._one_by_one, self._ends.record)
+                one_after_another(claimed, self._lease, self._one_by_one, self._ends.in_steps)
                 return
             with self._lease.hold(claimed) as hold:
                 ends = self._together(claimed, hold) if len(claimed) > 1 else self._one_by_one(claimed, hold)
@@ -208,7 +208,7 @@ class Child:
                     self._store,
                     self._runner,
                     auto=self.spare_time.choices,
-                    rng=new_rng(),
+                    rng=fresh_rng(),
                     product_ttl_s=self._settings.product_ttl_s,
                     check_ownership=hold.check,
                 )
@@ -261,7 +261,7 @@ class Child:
                     self._store,
                     self._runner,
                     auto=self.spare_time.choices,
-                    rng=new_rng(),
+                    rng=fresh_rng(),
                     product_ttl_s=self._settings.product_ttl_s,
                     check_ownership=check_ownership,
                     ledger=self._ledger,
@@ -291,10 +291,3 @@ def _errors_named(claimed: Sequence[Claimed]) -> Iterator[None]:
     except Exception as error:
         log.exception("a job broke off", jobs=[each.job.id for each in claimed])
         raise JobFailed("The worker met an error it does not know; its log says more.") from error
-
-
-def new_rng() -> np.random.Generator:
-    """A random generator for one launch, seeded by the operating system, because the check's vectors must be
-    unpredictable.
-    """
-    return np.random.default_rng()

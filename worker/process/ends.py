@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -10,6 +13,7 @@ import structlog
 from jobs.errors import DeviceFault, JobFailed, MatrixNotFound, NoRoomForProduct, StoreFull, StoreUnavailable
 from jobs.ledger.chains import Taken
 from jobs.ledger.interface import Claimed, Ledger, Success
+from jobs.ledger.successes import SuccessesAhead
 from jobs.matrices.interface import MatrixStore
 from jobs.models import BenchmarkOutcome, JobError, Outcome, product_id
 from jobs.redis.replicas import Mark
@@ -30,7 +34,9 @@ NO_ROOM_PAUSE_S = 0.5  # before a job that found no room goes back into its queu
 TRUSTED_BELOW = 2  # mismatches
 
 Result = TypeVar("Result")
-End = Multiplied | BenchmarkOutcome | JobFailed
+Done = Multiplied | BenchmarkOutcome
+End = Done | JobFailed
+Ends = Sequence[tuple[Claimed, End]]
 
 log = structlog.get_logger(__name__)
 
@@ -51,36 +57,47 @@ class JobEnds:
         self._settings, self._ledger, self._store, self._runner = settings, ledger, store, runner
         self._heartbeat, self._lease, self._launches = heartbeat, lease, launches
 
-    def record(self, ends: Sequence[tuple[Claimed, End]]) -> None:
+    def record(self, ends: Ends) -> None:
         """Records the ends of one launch. After a device fault this process exits. Raises StoreUnavailable,
         StoreFull.
         """
-        self._launches.recording()
-        self._succeed([(job, end) for job, end in ends if not isinstance(end, JobFailed)])
-        self._fail([(job, end) for job, end in ends if isinstance(end, JobFailed)])
+        with self.in_steps() as record:
+            record(ends)
 
-    def _succeed(self, ends: Sequence[tuple[Claimed, Multiplied | BenchmarkOutcome]]) -> None:
-        if not ends:
-            return
+    @contextmanager
+    def in_steps(self) -> Iterator[Callable[[Ends], None]]:
+        """For the ends of products that are computed one after the other by one thread. What this yields records some
+        of them as `record`, but returns before Redis has answered. The answer is read before the next ones are
+        recorded, and when the context ends. Jobs must be held until then.
+        """
+        steps = Steps(self, self._launches)
+        try:
+            yield steps.record
+        finally:
+            steps.finish()
+
+    def send(self, ends: Sequence[tuple[Claimed, Done]]) -> Step:
+        """Tells the ledger of jobs that succeeded. It must be settled."""
         done = [_success(claimed, end, self._settings.product_ttl_s) for claimed, end in ends]
-        taken = self._patiently(lambda: self._ledger.succeed_all(done))
-        for (claimed, end), success, became in zip(ends, done, taken, strict=True):
+        if isinstance(self._ledger, SuccessesAhead):
+            return Step(ends, done, self._ledger.send_successes(done))
+        return Step(ends, done, partial(self._ledger.succeed_all, done))
+
+    def settle(self, step: Step) -> int:
+        """Waits for the ledger's answer and does what follows from it. Returns how many it took. Raises
+        StoreUnavailable, StoreFull."""
+        taken = self._patiently(step.answer)
+        for (claimed, end), success, became in zip(step.ends, step.done, taken, strict=True):
             if isinstance(end, Multiplied):
                 self._heartbeat.count_product(is_verified=end.outcome.verification.passed is True)
             if became.is_taken:
                 self._launches.ended(claimed, success.outcome)
             self._clear_up(claimed, success, taken=became)
-        became_of = [(claimed, became) for (claimed, _), became in zip(ends, taken, strict=True)]
+        became_of = [(claimed, became) for (claimed, _), became in zip(step.ends, taken, strict=True)]
         # Where others need operands that were stored for a job, the sweep removes them, once no other job does.
         self._drop_inline_operands([job for job, became in became_of if became.is_taken and Taken.SHARED not in became])
         self._give_back([job for job, became in became_of if became is Taken.NO_ROOM])
-        first = ends[0][1]
-        about = {"jobs": len(ends), "job": ends[0][0].job.id, "taken": sum(each.is_taken for each in taken)}
-        if isinstance(first, Multiplied):
-            kernel_ms = round(first.outcome.measured.kernel_ms, 3)
-            log.info("multiplied", **about, kernel=first.outcome.kernel, kernel_ms=kernel_ms)
-        else:
-            log.info("measured", **about, measurements=first.summary.measurements)
+        return sum(each.is_taken for each in taken)
 
     def _clear_up(self, claimed: Claimed, success: Success, *, taken: Taken) -> None:
         """The product, where the job was called off or is another attempt's by now. One that others wait for is kept on
@@ -95,7 +112,7 @@ class JobEnds:
         """There was no room for their products once they were done."""
         if claimed:
             pause(NO_ROOM_PAUSE_S)
-            self._fail([(each, NoRoomForProduct()) for each in claimed])
+            self.fail([(each, NoRoomForProduct()) for each in claimed])
 
     def _drop_inline_operands(self, ended: Sequence[Claimed]) -> None:
         """They came with the requests and are of no more use. Their claims went with the jobs' success; what stays
@@ -125,7 +142,7 @@ class JobEnds:
         except (MatrixNotFound, StoreUnavailable, StoreFull) as error:
             log.debug("a product could not be removed", matrix=product, reason=error.type)
 
-    def _fail(self, ends: Sequence[tuple[Claimed, JobFailed]]) -> None:
+    def fail(self, ends: Sequence[tuple[Claimed, JobFailed]]) -> None:
         """Records why. What may go better elsewhere is queued again; a device that faulted takes this process along."""
         for claimed, failure in ends:
             self._record_failure(claimed, failure)
@@ -168,6 +185,55 @@ class JobEnds:
         return self._ledger.fail(job_id, attempt, error, max_attempts=max_attempts) is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Successes of which the ledger was told. `answer` waits for what became of each."""
+
+    ends: Sequence[tuple[Claimed, Done]]
+    done: Sequence[Success]
+    answer: Callable[[], Sequence[Taken]]
+
+
+class Steps:
+    """The steps that record the ends of some jobs, of which one at most is not answered yet. For one thread."""
+
+    def __init__(self, ends: JobEnds, launches: Launches) -> None:
+        self._ends, self._launches = ends, launches
+        self._behind: Step | None = None
+        self._settled: list[tuple[Claimed, Done]] = []
+        self._taken = 0
+
+    def record(self, ends: Ends) -> None:
+        """Successes first: a failure may end the process."""
+        self._settle()
+        self._launches.recording()
+        if succeeded := [(job, end) for job, end in ends if not isinstance(end, JobFailed)]:
+            self._behind = self._ends.send(succeeded)
+        if failed := [(job, end) for job, end in ends if isinstance(end, JobFailed)]:
+            self._settle()
+            self._ends.fail(failed)
+
+    def finish(self) -> None:
+        """One line for all of them: writing it takes a tenth of a small product's time."""
+        self._settle()
+        if not self._settled:
+            return
+        claimed, first = self._settled[0]
+        about = {"jobs": len(self._settled), "job": claimed.job.id, "taken": self._taken}
+        if isinstance(first, Multiplied):
+            kernel_ms = round(first.outcome.measured.kernel_ms, 3)
+            log.info("multiplied", **about, kernel=first.outcome.kernel, kernel_ms=kernel_ms)
+        else:
+            log.info("measured", **about, measurements=first.summary.measurements)
+
+    def _settle(self) -> None:
+        if (step := self._behind) is None:
+            return
+        self._behind = None
+        self._taken += self._ends.settle(step)
+        self._settled += step.ends
+
+
 def _inline(claimed: Claimed) -> Sequence[StoredOperand]:
     """The operands that came with the request and are in the store, each once: one may be both A and B."""
     found = {
@@ -178,7 +244,7 @@ def _inline(claimed: Claimed) -> Sequence[StoredOperand]:
     return [*found.values()]
 
 
-def _success(claimed: Claimed, end: Multiplied | BenchmarkOutcome, product_ttl_s: float) -> Success:
+def _success(claimed: Claimed, end: Done, product_ttl_s: float) -> Success:
     if isinstance(end, Multiplied):
         claim = None if end.is_claimed else (claimed.job.owner, product_ttl_s)
         return Success(claimed.job.id, claimed.attempt, end.outcome, end.packed, claim)

@@ -34,8 +34,11 @@ def launches(claimed: Sequence[Claimed], light_side: int) -> Sequence[Sequence[C
     The number of stored matrices in a launch is limited so that each product gets the same check as it would alone.
     """
     if len(claimed) < 2 or claimed[0].job.batch in ("", BESIDE):
-        light = [each for each in claimed if is_light(each, light_side)]
-        return [*([each] for each in claimed if each not in light), *([light] if light else [])]
+        light: list[Claimed] = []
+        heavy: list[Claimed] = []
+        for each in claimed:
+            (light if is_light(each, light_side) else heavy).append(each)
+        return [*([each] for each in heavy), *([light] if light else [])]
     if all(_is_in_record(each) for each in claimed):
         return [claimed]
     one = _padded([_request(each).problem for each in claimed])

@@ -93,13 +93,13 @@ def test_a_product_is_on_the_disk_before_its_job_has_succeeded(
 ) -> None:
     bench = make_bench("disk")
     job_id = bench.submit(A, A.T)
-    succeed_all, before = bench.ledger.succeed_all, []
+    send, before = bench.ledger.send_successes, []
 
-    def recorded(done: Sequence[Success]) -> Sequence[Taken]:
+    def recorded(done: Sequence[Success]) -> Callable[[], Sequence[Taken]]:
         before.extend(synced)
-        return succeed_all(done)
+        return send(done)
 
-    monkeypatch.setattr(bench.ledger, "succeed_all", recorded)
+    monkeypatch.setattr(bench.ledger, "send_successes", recorded)
     synced.clear()
     run(bench, job_id)
     assert before == [product_id(job_id, 1), "matrices"]

@@ -40,6 +40,13 @@ def test_each_of_many_gets_its_own_answer(connections: Connections) -> None:
         assert all(threads.map(ask, range(400)))
 
 
+def test_an_answer_may_be_read_later(connections: Connections) -> None:
+    first = client_id(connections)
+    answer = connections.send("CLIENT", "ID")
+    assert client_id(connections) != first, "its connection is in use until then"
+    assert answer() == first and client_id(connections) == first
+
+
 def test_a_refusal_leaves_the_connection_in_use(connections: Connections) -> None:
     before = client_id(connections)
     with pytest.raises(redis.ResponseError, match="unknown command"):

@@ -14,6 +14,7 @@ from worker.cuda.memory import DeviceMatrix
 from worker.cuda.operand_cache import OperandCache
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.scaled.arrangement import scaled_bytes
+from worker.device.known_room import KnownRoom
 from worker.device.operands import HostOperand
 from worker.device.runner import DoesNotFit, Epilogue
 
@@ -54,9 +55,12 @@ def free_bytes() -> int:
     return int(free + cupy.get_default_memory_pool().free_bytes())
 
 
+_room = KnownRoom(lambda: free_bytes())
+
+
 def admit(kernel: str, bytes_needed: Callable[[], int], free_all: Callable[[], None]) -> None:
     """Admits a product, freeing cached memory if necessary. Raises DoesNotFit."""
-    if bytes_needed() <= free_bytes():
+    if _room.has(bytes_needed()):
         return
     free_all()
     need = bytes_needed()

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from cupy_backends.cuda.libs import cublas
 
 from jobs.errors import KernelUnavailable
+from jobs.formats.elements import Array
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.groups import groups_of
 from kernels.model.numerics import DTypeName, Problem
@@ -140,20 +142,20 @@ class Cublas:
         m, n, k = (_padded(size, problem) for size in (problem.m, problem.n, problem.k))
         if max(m, n, k, problem.batch, *(x.layout.pitch for x in (a, b, c))) > LARGEST_SIZE:
             raise KernelUnavailable(f"{kernel} takes sizes up to {LARGEST_SIZE} here; use another kernel.")
-        one, zero = np.ones(1, mode.scalar), np.zeros(1, mode.scalar)
+        one, zero, _ = _scalars(mode.scalar.__name__)
         operations = (
             _operation(problem.transpose_b, conjugated=problem.conjugate_b),
             _operation(problem.transpose_a, conjugated=problem.conjugate_a),
         )
-        first = (self._handle, *operations, n, m, k, one.ctypes.data)
+        first = (self._handle, *operations, n, m, k, one)
         types = mode.operand_type, mode.operand_type, mode.product_type
         last = mode.compute_type, cublas.CUBLAS_GEMM_DEFAULT
         if problem.batch == 1:
             places = [(x.address, t, x.layout.pitch) for x, t in zip((b, a, c), types, strict=True)]
-            cublas.gemmEx(*first, *places[0], *places[1], zero.ctypes.data, *places[2], *last)
+            cublas.gemmEx(*first, *places[0], *places[1], zero, *places[2], *last)
         else:
             strided = [(x.address, t, x.layout.pitch, x.layout.stride) for x, t in zip((b, a, c), types, strict=True)]
-            zero_and_c = (zero.ctypes.data, *strided[2], problem.batch)
+            zero_and_c = (zero, *strided[2], problem.batch)
             cublas.gemmStridedBatchedEx(*first, *strided[0], *strided[1], *zero_and_c, *last)
 
     @property
@@ -202,6 +204,14 @@ class Cublas:
         copy = allocate(transposed_layout(matrix.layout, in_groups=True))
         transpose(self._transpose, matrix, copy)
         return copy
+
+
+@cache
+def _scalars(kind: str) -> tuple[int, int, Array]:
+    """The addresses of 1 and 0, and the array that they are in, which is kept with them."""
+    one_and_zero = np.array([1, 0], kind)
+    place = int(one_and_zero.ctypes.data)
+    return place, place + one_and_zero.itemsize, one_and_zero
 
 
 def _depth_first(problem: Problem) -> Problem:

@@ -1,0 +1,64 @@
+"""Successes of jobs, recorded in Redis: in one step, or in two, between which the worker computes other jobs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import redis
+
+from jobs.errors import JobNotFound
+from jobs.ledger.chains import Taken
+from jobs.ledger.claims.by_message import JOB_ID
+from jobs.ledger.interface import Success
+from jobs.ledger.submission import claim_on_product, measured_of
+from jobs.matrices.index import Bounds
+from jobs.models import Outcome
+from jobs.redis.connections import Connections
+from jobs.redis.scripts import RedisScripts
+
+
+class SuccessesAhead(ABC):
+    """A ledger that can be told of successes before its answer to this is waited for."""
+
+    @abstractmethod
+    def send_successes(self, done: Sequence[Success]) -> Callable[[], Sequence[Taken]]:
+        """Begins `Ledger.succeed_all`. What this returns waits for the answer, and raises as that does; then it may be
+        called again. If no answer comes, the whole step is repeated: it is of no harm a second time.
+        """
+
+
+class RedisSuccesses(SuccessesAhead):
+    scripts: RedisScripts
+    _run: Callable[..., Any]
+    _connections: Connections
+    _bounds: Bounds
+
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
+        return [Taken(taken) for taken in self._run("succeed", *self._about(done))]
+
+    def send_successes(self, done: Sequence[Success]) -> Callable[[], Sequence[Taken]]:
+        sent: list[Callable[[], Any]] = []
+        with suppress(redis.RedisError):
+            sent.append(self._connections.send(*self.scripts.command("succeed", *self._about(done))))
+
+        def taken() -> Sequence[Taken]:
+            if sent:
+                with suppress(redis.RedisError):  # Redis is away, or does not know the script
+                    return [Taken(each) for each in sent.pop()()]
+            return self.succeed_all(done)
+
+        return taken
+
+    def _about(self, done: Sequence[Success]) -> Sequence[str | bytes | int]:
+        flat: list[str | bytes | int] = [self._bounds.all_bytes]
+        for each in done:
+            if not JOB_ID.fullmatch(each.job_id):
+                raise JobNotFound
+            outcome = each.outcome
+            kernel = outcome.kernel if isinstance(outcome, Outcome) else ""
+            about = (outcome.model_dump_json(), kernel, outcome.device, each.product or b"")
+            flat += [each.job_id, each.attempt, *about, claim_on_product(each, self._bounds), measured_of(outcome)]
+        return flat
