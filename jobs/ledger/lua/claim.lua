@@ -89,31 +89,66 @@ local function in_its_launch(job, max_jobs)
   return others
 end
 
--- The job that the message is for, if it waits for its first attempt. One that is left in the list, as after a crash
--- between both steps, goes: the sweeper sends it again.
-local function taken_job(taken, limit)
+-- The values of the job that the message is for, if it waits for its first attempt. One that is left in the list, as after
+-- a crash between both steps, goes: the sweeper sends it again.
+local function taken_values(taken, limit)
   local message = redis.call('LINDEX', taken, -1)
   redis.call('DEL', taken)
   local id, attempt = string.match(message or '', '"correlation_id": "([%w_-]+)%.(%d+)"')
-  local job = attempt == '1' and read(id)
-  if job and job.attempt == '1' and job.state == 'queued' and tonumber(job.timeout) <= tonumber(limit) then
-    return job
+  local v = attempt == '1' and values_of(id)
+  if v and v[2] == '1' and v[1] == 'queued' and tonumber(v[22]) <= tonumber(limit) then
+    return id, v
   end
   return nil
 end
 
+-- The claim of a job that waits for its first attempt, where no other waits that could go with it: the same as in `main`,
+-- straight on, for gathering what is written costs a step of one job a third of its time. nil, and nothing is written,
+-- where it is another.
+local function claim_usual(id, v, worker, lease, max_jobs)
+  local owner, seq, in_record, queue, batch = v[4], v[5], v[8], v[20], v[26]
+  if v[1] ~= 'queued' or v[2] ~= '1' or v[3] ~= '1' or v[15] or owner ~= OPEN or in_record ~= 'ab' or not batch then
+    return nil
+  end
+  local started_field = 'started:' .. queue
+  local started, waiting, paused, queue_paused = unpack(call('HMGET', counts, started_field, 'waiting', 'paused', 'paused:' .. queue))
+  if paused == '1' or queue_paused == '1' or (waiting ~= '1' and tonumber(max_jobs) > 1) then
+    return nil
+  end
+  local at = now()
+  local ends, left_waiting = at + lease, waiting - 1
+  if tonumber(v[24]) > tonumber(started or 0) then
+    call('HSET', counts, started_field, v[24], 'sent:' .. queue, v[10], 'waiting', left_waiting)
+  else
+    call('HSET', counts, 'waiting', left_waiting)
+  end
+  call('ZADD', leases, ends, id)
+  call('ZREM', state_key('queued', owner), id)
+  call('ZREM', queued_key(queue), id)
+  call('ZREM', batch_key({queue = queue, batch = batch}), id)
+  call('HSET', job_key(id), 'state', 'running', 'version', '2', 'runs', next_of(v[21]), 'started', at, 'seen', at,
+    'worker', worker, 'others', '')
+  call('PUBLISH', prefix .. 'changes', id .. ' 2 running')
+  return {{v, '2', at, call('HMGET', matrices_key(id), 'a', 'b'), false}}
+end
+
 local function main(ARGV)
   local id, attempt, worker, lease, max_jobs, max_beside, beside, max_light, light_side, taken, limit = unpack(ARGV, 2, 12)
-  local job
+  local v
   if taken ~= '' then
-    job = taken_job(taken, limit)
-    if not job then
+    id, v = taken_values(taken, limit)
+    if not v then
       return false
     end
-    id, attempt = job.id, job.attempt
+    attempt = v[2]
   else
-    job = read(id)
+    v = values_of(id)
   end
+  local usual = v and attempt == '1' and claim_usual(id, v, worker, lease, max_jobs)
+  if usual then
+    return usual
+  end
+  local job = v and job_with(id, v)
   if is_its_own(job, worker) and job.attempt == attempt then
     local claimed = {claimed_again(job)}
     for other_id in string.gmatch(redis.call('HGET', job_key(id), 'others'), '%S+') do

@@ -2,14 +2,23 @@
 -- In `counts`, products:<kernel>, by kernel that ran: how many, of how many launches, microseconds of them all together in
 -- all and in the queue, and nanoseconds of copies to the device, of the kernel and of copies back.
 local served, launched = {}, {} -- what this step adds; what was measured of launches that made several products
+local NONE = '0 0 0 0 0 0 0'
 local FIGURES, KEPT = '(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)', '%d %d %d %d %d %d %d'
+
+-- The sums with one product more, of a launch of its own.
+local function sums_with(sums, measured, took, waited)
+  local h2d, own, d2h = string.match(measured, '(%S+) (%S+) (%S+)')
+  local products, launches, all, queued, to_device, of_kernel, back = string.match(sums or NONE, FIGURES)
+  return string.format(KEPT, products + 1, launches + 1, all + took, queued + waited, to_device + h2d * 1e6,
+    of_kernel + own * 1e6, back + d2h * 1e6)
+end
 
 -- Reads what is counted of a kernel, with `ended`, which counts jobs in the same step.
 local function read_served(kernel, ended)
   local field = 'products:' .. kernel
   local sums, so_far = unpack(call('HMGET', counts, field, ended))
   known[ended] = known[ended] or tonumber(so_far or 0)
-  local sum = {string.match(sums or '0 0 0 0 0 0 0', FIGURES)}
+  local sum = {string.match(sums or NONE, FIGURES)}
   served[kernel] = sum
   return sum
 end

@@ -153,7 +153,61 @@ local function tell_places(replies)
   end
 end
 
+-- One that comes alone and needs nothing that is not in the call: the same as `record`, straight on, for gathering what
+-- is written costs a step of one job a third of its time. nil, and nothing is written, where it is another.
+local function record_usual(ARGV)
+  local id, owner, kind, queue, timeout, request, asked, max_queued, limits, digest, _, _, a, b, c, product_bytes, ttl,
+    most, most_of_owner, batch, reply_to, _, _, _, unmet, needs, most_ended, most_ended_of_owner, trace, room =
+    unpack(ARGV, 3, STORED - 2)
+  local most_waiting = tonumber(limits)
+  if digest ~= '' or unmet ~= '' or needs ~= '' or room ~= '0' or batch == '' or a == '' or b == ''
+    or c ~= '' or not most_waiting then
+    return nil
+  end
+  local number_field, key, all = 'number:' .. queue, job_key(id), state_key('all', owner)
+  local seq, waiting, number = unpack(call('HMGET', counts, 'seq', 'waiting', number_field))
+  seq, waiting, number = (seq or 0) + 1, tonumber(waiting or 0), (number or 0) + 1
+  local has_message = owner ~= OPEN and call('HGET', window_key(queue), owner)
+  if has_message or waiting >= most_waiting or waiting >= tonumber(max_queued) then
+    return nil
+  end
+  local at, held = now(), #a + #b + product_bytes
+  local message = message_of({id = id, queue = queue, attempt = '1', timeout = timeout, number = int(number)})
+  if call('ZADD', all, 'NX', seq, id) == 0 then
+    return {reply('bound', id)}
+  end
+  local no_room = charge_within(owner, held, tonumber(most), tonumber(most_of_owner))
+  if no_room then
+    redis.call('ZREM', all, id)
+    return {no_room}
+  end
+  if owner ~= OPEN then
+    call('HSET', window_key(queue), owner, 1)
+  end
+  local more = trace ~= '' and {'trace', trace} or {}
+  if reply_to ~= '' then
+    more[#more + 1], more[#more + 2] = 'reply_to', reply_to
+  end
+  call('HSET', key, 'id', id, 'owner', owner, 'kind', kind, 'queue', queue, 'timeout', timeout, 'request', request,
+    'asked', asked, 'seq', seq, 'created', at, 'ttl', ttl, 'product_bytes', product_bytes, 'held', held, 'in_record', 'ab',
+    'batch', batch, 'state', 'queued', 'version', '1', 'attempt', '1', 'runs', '0', 'number', number, 'first', number,
+    'published', at, 'queued', at, unpack(more))
+  call('HSET', matrices_key(id), 'a', a, 'b', b)
+  call('ZADD', queued_key(queue), number, id)
+  call('LPUSH', LISTS .. queue, message)
+  call('ZADD', batch_key({queue = queue, batch = batch}), number, id)
+  call('ZADD', state_key('queued', owner), seq, id)
+  call('HSET', counts, number_field, number, 'waiting', waiting + 1, 'seq', seq)
+  is_recorded(owner, most_ended, most_ended_of_owner)
+  forget_oldest()
+  return {{'recorded', seq, at, number, waiting == 0 and 0 or place_of(queue, owner, number, id)}}
+end
+
 local function main(ARGV)
+  local usual = tonumber(ARGV[2]) == STORED - 1 and #ARGV == STORED + 3 and record_usual(ARGV)
+  if usual then
+    return usual
+  end
   local replies, i = {}, 2
   while i < #ARGV - 2 do
     local last = i + tonumber(ARGV[i])

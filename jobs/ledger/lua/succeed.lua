@@ -49,8 +49,42 @@ local function succeed(most, at, id, attempt, outcome, kernel, device, product, 
   return (job.dependents and 2 or 1) + (end_of.operands_kept > 0 and 4 or 0)
 end
 
+-- The end of a product in its job's record, as most are: the same as `succeed`, straight on, for gathering what is written
+-- costs a step of one job a third of its time. nil, and nothing is written, where it is another.
+local function succeed_usual(at, id, attempt, outcome, kernel, device, product, claim, measured)
+  local v = attempt == '1' and product ~= '' and kernel ~= '' and measured ~= '' and values_of(id, ENDS_BY)
+  if not v or v[1] ~= 'running' or v[2] ~= '1' or v[3] ~= '2' or v[8] ~= 'ab' or v[13] or v[14] or v[15] or v[16] or v[17] or v[18] then
+    return nil
+  end
+  local owner, key, all = v[4], job_key(id), 'products:' .. kernel
+  local sums, ended = unpack(call('HMGET', counts, all, 'ended:succeeded'))
+  local more, expires = #product - v[6], at + v[7]
+  local counted = sums_with(sums, measured, at - v[12], v[11] - v[10]) -- what may fail does so before the first write
+  local head = id .. ' succeeded 1 3 ' .. v[10] .. ' ' .. v[11] .. ' ' .. int(at) .. '  '
+  charge('all', more)
+  charge('of:' .. owner, more)
+  call('HSET', matrices_key(id), 'c', product, 'a', '', 'b', '')
+  call('HSET', key, 'held', #product, 'outcome', outcome, 'device', device, 'kernel', kernel, 'state', 'succeeded',
+    'version', '3', 'finished', at)
+  call('ZADD', prefix .. 'packed', expires, id)
+  call('ZADD', prefix .. 'finished', at, id)
+  call('ZADD', prefix .. 'finished:' .. owner, at, id)
+  call('ZREM', leases, id)
+  call('ZADD', state_key('succeeded', owner), v[5], id)
+  call('HSET', counts, all, counted, 'ended:succeeded', (ended or 0) + 1)
+  if v[9] then
+    call('PUBLISH', prefix .. 'answers:' .. v[9], answer_of(head, outcome, '', product))
+  end
+  call('PUBLISH', prefix .. 'changes', id .. ' 3 succeeded')
+  return {1}
+end
+
 local function main(ARGV)
   local most, at = tonumber(ARGV[2]), now()
+  local usual = #ARGV == 10 and ARGV[9] == '' and succeed_usual(at, unpack(ARGV, 3, 10))
+  if usual then
+    return usual
+  end
   local taken = {}
   for i = 3, #ARGV, 8 do
     taken[#taken + 1] = succeed(most, at, unpack(ARGV, i, i + 7))
