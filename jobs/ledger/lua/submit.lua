@@ -190,13 +190,15 @@ local function record_usual(ARGV)
   local owner, queue, batch, jobs = ARGV[4], ARGV[6], ARGV[22], (#ARGV - 3) / STORED
   local max_queued, most_waiting, most, most_of_owner =
     tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[20]), tonumber(ARGV[21])
-  local ids, held, bytes = {false}, {false}, 0 -- a table that has its size at once is cheaper
+  local ids, held, bytes, seen = {false}, {false}, 0, jobs > 1 and {} -- a table that has its size at once is cheaper
   for i = 1, jobs do
-    ids[i], held[i] = usual(ARGV, 3 + (i - 1) * STORED, owner, queue, batch)
-    if not ids[i] then
+    local id, its_bytes = usual(ARGV, 3 + (i - 1) * STORED, owner, queue, batch)
+    if not id or (seen and seen[id]) then
       return nil
+    elseif seen then
+      seen[id] = true
     end
-    bytes = bytes + held[i]
+    ids[i], held[i], bytes = id, its_bytes, bytes + its_bytes
   end
   if jobs % 1 ~= 0 or not most_waiting then
     return nil

@@ -65,10 +65,13 @@ end
 -- on, for gathering what is written costs a third of a small job's time. nil, and nothing is written, where one is another.
 local function succeed_usual(ARGV, at)
   local values, jobs, more, kernel = {false}, 0, 0, ARGV[6] -- a table that has its size at once is cheaper
+  local seen = #ARGV > 10 and {}
   for i = 3, #ARGV, 8 do
     local v = usual_values(ARGV, i, jobs > 0 and values[1][4])
-    if not v then
+    if not v or (seen and seen[ARGV[i]]) then
       return nil
+    elseif seen then
+      seen[ARGV[i]] = true
     end
     jobs, more = jobs + 1, more + #ARGV[i + 5] - v[6]
     values[jobs] = v
