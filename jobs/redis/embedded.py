@@ -131,6 +131,7 @@ class EmbeddedServer:
             "appendfsync everysec",
             'save ""',
             "maxmemory-policy noeviction",
+            "latency-tracking no",  # each command of a script would add to a histogram that nobody reads
             "daemonize no",
             *self._options,
             "",

@@ -7,6 +7,9 @@
 -- With `taken`, the list into which the worker had a message moved in the step before, it is for the first attempt that
 -- this message names; false where that is to be claimed in the usual way, as a job that may take longer than `limit`.
 local NEAR = 1024 -- numbers, so that a message is not looked for far from the list's end
+local LEFT_AT_MOST = 100 -- messages of a worker that died again and again between both steps
+-- In a message as jobs/queue.py has it; what is looked for from its beginning on is found without looking at all of it.
+local FIRST_IN_BODY = '^{"body": "%[%[\\"([%w_-]+)\\", (%d+)%]'
 local ELSEWHERE_US = 300 * 1e6 -- so long a job waits for a worker that did not make its product wrong
 
 -- What was read, its start now, the operands, the attempt that made c where another job did, and how far it is if it runs already.
@@ -89,31 +92,106 @@ local function in_its_launch(job, max_jobs)
   return others
 end
 
--- The job that the message is for, if it waits for its first attempt. One that is left in the list, as after a crash
--- between both steps, goes: the sweeper sends it again.
-local function taken_job(taken, limit)
-  local message = redis.call('LINDEX', taken, -1)
-  redis.call('DEL', taken)
-  local id, attempt = string.match(message or '', '"correlation_id": "([%w_-]+)%.(%d+)"')
-  local job = attempt == '1' and read(id)
-  if job and job.attempt == '1' and job.state == 'queued' and tonumber(job.timeout) <= tonumber(limit) then
-    return job
+-- The values of the job that the message is for, if it waits for its first attempt. One that is left in the list, as after
+-- a crash between both steps, goes: the sweeper sends it again.
+local function taken_values(taken, limit)
+  local messages = call('RPOP', taken, LEFT_AT_MOST)
+  local message = messages and messages[1] or ''
+  local id, attempt = string.match(message, FIRST_IN_BODY)
+  if not id then
+    id, attempt = string.match(message, '"correlation_id": "([%w_-]+)%.(%d+)"')
+  end
+  local v = attempt == '1' and values_of(id)
+  if v and v[2] == '1' and v[1] == 'queued' and tonumber(v[22]) <= tonumber(limit) then
+    return id, v
   end
   return nil
 end
 
+-- Whether a job with these values waits for its first attempt, in this queue and batch, and is as most are.
+local function is_usual(v, queue, batch)
+  return v and v[1] == 'queued' and v[2] == '1' and v[3] == '1' and not v[15] and v[4] == OPEN and v[8] == 'ab'
+    and v[20] == queue and v[26] == batch
+end
+
+-- Adds the others that go into the launch of the first; their ids, or nil where one is not as most are.
+local function usual_others(ids, values, most)
+  local number, queue, batch = values[1][23], values[1][20], values[1][26]
+  local found = companions({id = ids[1], owner = OPEN, queue = queue, batch = batch}, most, math.abs(number) + NEAR)
+  for i = 1, #found do
+    local v = values_of(found[i])
+    if not is_usual(v, queue, batch) then
+      return nil
+    end
+    ids[i + 1], values[i + 1] = found[i], v
+  end
+  return table.concat(found, ' ')
+end
+
+-- The claim of jobs as most are: the same as in `main`, straight on, for gathering what is written costs a third of a small
+-- job's time. nil, and nothing is written, where one is another.
+local function claim_usual(id, v, worker, lease, max_jobs, beside)
+  local queue, batch = v[20], v[26]
+  if not batch or not is_usual(v, queue, batch) then
+    return nil
+  end
+  local started_field = 'started:' .. queue
+  local started, waiting, paused, is_queue_paused =
+    unpack(call('HMGET', counts, started_field, 'waiting', 'paused', 'paused:' .. queue))
+  waiting = tonumber(waiting or 0)
+  if paused == '1' or is_queue_paused == '1' or (batch == beside and waiting > 1) then
+    return nil
+  end
+  local ids, values, others = {id}, {v}, ''
+  if waiting > 1 and tonumber(max_jobs) > 1 then
+    others = usual_others(ids, values, max_jobs - 1)
+    if not others then
+      return nil
+    end
+  end
+  local at = now()
+  local ends = at + lease
+  local leased, changes, claimed = {false, false}, {false}, {false} -- a table that has its size at once is cheaper
+  for i = 1, #ids do
+    local each, its = ids[i], values[i]
+    leased[2 * i - 1], leased[2 * i], changes[i] = ends, each, each .. ' 2 running'
+    claimed[i] = {its, '2', at, call('HMGET', matrices_key(each), 'a', 'b'), false}
+    call('HSET', job_key(each), 'state', 'running', 'version', '2', 'runs', next_of(its[21]), 'started', at, 'seen', at,
+      'worker', worker, 'others', i == 1 and others or '')
+    if i > 1 then
+      call('LREM', LISTS .. queue, -1, message_of({id = each, queue = queue, attempt = '1', timeout = its[22], number = its[23]}))
+    end
+  end
+  call('ZADD', leases, unpack(leased))
+  call('ZREM', state_key('queued', OPEN), unpack(ids))
+  call('ZREM', queued_key(queue), unpack(ids))
+  call('ZREM', batch_key({queue = queue, batch = batch}), unpack(ids))
+  if tonumber(v[24]) > tonumber(started or 0) then
+    call('HSET', counts, started_field, v[24], 'sent:' .. queue, v[10], 'waiting', waiting - #ids)
+  else
+    call('HSET', counts, 'waiting', waiting - #ids)
+  end
+  call('PUBLISH', prefix .. 'changes', changes[2] and table.concat(changes, '\n') or changes[1])
+  return claimed
+end
+
 local function main(ARGV)
   local id, attempt, worker, lease, max_jobs, max_beside, beside, max_light, light_side, taken, limit = unpack(ARGV, 2, 12)
-  local job
+  local v
   if taken ~= '' then
-    job = taken_job(taken, limit)
-    if not job then
+    id, v = taken_values(taken, limit)
+    if not v then
       return false
     end
-    id, attempt = job.id, job.attempt
+    attempt = v[2]
   else
-    job = read(id)
+    v = values_of(id)
   end
+  local usual = v and attempt == '1' and claim_usual(id, v, worker, lease, max_jobs, beside)
+  if usual then
+    return usual
+  end
+  local job = v and job_with(id, v)
   if is_its_own(job, worker) and job.attempt == attempt then
     local claimed = {claimed_again(job)}
     for other_id in string.gmatch(redis.call('HGET', job_key(id), 'others'), '%S+') do

@@ -198,22 +198,27 @@ local READ = {
 }
 local ENDS_BY = 18
 
--- Those fields, or the first so many, as strings, and all under `values`; nil where there is no such job. Written out, for
--- a table that grows field by field costs as much as the call.
-local function read(id, fields)
-  local key = job_key(id)
-  local v = call('HMGET', key, unpack(READ, 1, fields))
-  if not v[1] then
-    return nil
-  end
+-- Those fields, or the first so many, as strings; nil where there is no such job.
+local function values_of(id, fields)
+  local v = call('HMGET', job_key(id), unpack(READ, 1, fields))
+  return v[1] and v or nil
+end
+
+-- The job with these values. Written out, for a table that grows field by field costs as much as the call.
+local function job_with(id, v)
   return {
-    values = v, key = key, id = id, state = v[1], attempt = v[2], version = v[3], owner = v[4], seq = v[5], held = v[6],
-    ttl = v[7], in_record = v[8], reply_to = v[9], queued = v[10], started = v[11], created = v[12],
+    values = v, key = job_key(id), id = id, state = v[1], attempt = v[2], version = v[3], owner = v[4], seq = v[5],
+    held = v[6], ttl = v[7], in_record = v[8], reply_to = v[9], queued = v[10], started = v[11], created = v[12],
     a_attempt = v[13], b_attempt = v[14], waits = v[15] == '1', has_waited = v[15] == '0', needs = v[16],
     dependents = v[17], cost = v[18],
     queue = v[20], runs = v[21], timeout = v[22], number = v[23], first = v[24], product_bytes = v[25], batch = v[26],
     kind = v[27], request = v[28], trace = v[29],
   }
+end
+
+local function read(id, fields)
+  local v = values_of(id, fields)
+  return v and job_with(id, v)
 end
 
 -- The attempt that made operand c; read only of a job whose c is the product of another, which few are.
@@ -429,18 +434,20 @@ local function drop_matrices(job)
   hold(job, 0)
 end
 
--- Sends what the end changed, and the product if that is in the record, to the service process whose caller waits: it
--- knows the rest. Each string comes after its length.
+-- What the end changed, and the product if that is in the record, for the service process whose caller waits: it knows the
+-- rest. Each string comes after its length. `struct` has only the lengths to pack: what it copies it copies byte by byte.
+local function answer_of(head, outcome, error, product)
+  local lengths = struct.pack('<I4I4I4I4', #head, #outcome, #error, #product)
+  return string.sub(lengths, 1, 4) .. head .. string.sub(lengths, 5, 8) .. outcome .. string.sub(lengths, 9, 12) .. error
+    .. string.sub(lengths, 13) .. product
+end
+
 local function answer(job, finished, end_of)
   local c = c_attempt(job)
   local head = job.id .. ' ' .. job.state .. ' ' .. job.attempt .. ' ' .. job.version .. ' ' .. job.queued .. ' '
     .. (job.started or '') .. ' ' .. finished .. ' ' .. (job.a_attempt or '') .. ' ' .. (job.b_attempt or '')
     .. (c and ' ' .. c or '')
-  local outcome, error, product = end_of.outcome or '', end_of.error or '', end_of.product or ''
-  -- `struct` has only the lengths to pack: what it copies it copies byte by byte.
-  local lengths = struct.pack('<I4I4I4I4', #head, #outcome, #error, #product)
-  publish('answers:' .. job.reply_to, string.sub(lengths, 1, 4) .. head .. string.sub(lengths, 5, 8) .. outcome
-    .. string.sub(lengths, 9, 12) .. error .. string.sub(lengths, 13) .. product)
+  publish('answers:' .. job.reply_to, answer_of(head, end_of.outcome or '', end_of.error or '', end_of.product or ''))
 end
 
 local settle_dependents, stop_waiting -- in common_chains.lua

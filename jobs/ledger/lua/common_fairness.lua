@@ -14,8 +14,12 @@ local function backlog_key(queue, owner)
   return prefix .. 'backlog:' .. queue .. ':' .. owner
 end
 
+local function window_key(queue)
+  return prefix .. 'window:' .. queue
+end
+
 local function set_sent(queue, owner, sent)
-  local window = prefix .. 'window:' .. queue
+  local window = window_key(queue)
   if sent > 0 then
     redis.call('HSET', window, owner, int(sent))
   else
@@ -35,7 +39,7 @@ wait_in_backlog = function(job)
     return nil
   end
   local queue, owner = job.queue, job.owner
-  local window, backlog = prefix .. 'window:' .. queue, backlog_key(queue, owner)
+  local window, backlog = window_key(queue), backlog_key(queue, owner)
   local sent = redis.call('HGET', window, owner)
   if not sent or (tonumber(sent) < window_of(queue) and redis.call('EXISTS', backlog) == 0) then
     redis.call('HINCRBY', window, owner, 1)
@@ -98,7 +102,7 @@ local function send_following(at)
       redis.call('ZREM', backlog_key(queue, owner), unpack(of.unsent))
     end
     if of.sent > 0 then
-      local before = tonumber(redis.call('HGET', prefix .. 'window:' .. queue, owner) or 0)
+      local before = tonumber(redis.call('HGET', window_key(queue), owner) or 0)
       local sent = math.max(0, before - of.sent)
       sent = sent + send_next(queue, owner, window_of(queue) - sent, at)
       if sent ~= before then
@@ -149,6 +153,6 @@ place_of = function(queue, owner, number, id)
   if not before then
     return redis.call('ZRANK', queued_key(queue), id) or -1
   end
-  local owners = redis.call('HLEN', prefix .. 'window:' .. queue)
+  local owners = redis.call('HLEN', window_key(queue))
   return math.min((window_of(queue) + before + 1) * owners, redis.call('ZCARD', queued_key(queue))) - 1
 end

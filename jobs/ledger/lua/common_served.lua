@@ -14,9 +14,9 @@ local function read_served(kernel, ended)
   return sum
 end
 
--- A product that succeeds. `measured`: milliseconds of the copy to the device, of the kernel and of the copy back, and how
+-- A product that succeeds, after so many microseconds in all and in the queue. `measured`: milliseconds of the copy to the device, of the kernel and of the copy back, and how
 -- many products the launch made; nothing for a benchmark, which has no measured product.
-local function serve(job, kernel, at, measured)
+local function serve(kernel, took, waited, measured)
   if measured == '' then
     return
   end
@@ -26,12 +26,16 @@ local function serve(job, kernel, at, measured)
     launched[measured] = true
     sum[2] = sum[2] + 1
   end
-  sum[1], sum[3], sum[4] = sum[1] + 1, sum[3] + at - job.created, sum[4] + job.started - job.queued
+  sum[1], sum[3], sum[4] = sum[1] + 1, sum[3] + took, sum[4] + waited
   sum[5], sum[6], sum[7] = sum[5] + h2d * 1e6, sum[6] + own * 1e6, sum[7] + d2h * 1e6
 end
 
+local function served_of(kernel)
+  return string.format(KEPT, unpack(served[kernel]))
+end
+
 local function keep_served()
-  for kernel, sum in pairs(served) do
-    write('HSET', counts, 'products:' .. kernel, string.format(KEPT, unpack(sum)))
+  for kernel in pairs(served) do
+    write('HSET', counts, 'products:' .. kernel, served_of(kernel))
   end
 end

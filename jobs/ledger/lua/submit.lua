@@ -2,6 +2,7 @@
 -- Records jobs as queued, sends their messages, or will once their operands are there, and binds their Idempotency-Keys;
 -- a reply for each. Refused while Redis is out of memory. The arguments of each job come after their number.
 local STORED = 34 -- from here on id, element type, shape and bytes of each operand that is stored for the job
+local USUAL = '33' -- arguments of one for which none is
 
 -- Why it is not recorded, unless it is already.
 local function refused(id, why)
@@ -153,7 +154,108 @@ local function tell_places(replies)
   end
 end
 
+-- Id and bytes of the job whose arguments begin there, if it is of this owner, queue and batch, and needs nothing that is
+-- not in the call, as most; else nil.
+local function usual(ARGV, from, its_owner, its_queue, its_batch)
+  local id, owner, _, queue, _, _, _, _, _, digest, _, _, a, b, c, product_bytes, _, _, _, batch, _, _, _, _, unmet, needs,
+    _, _, _, room = unpack(ARGV, from, from + STORED - 5)
+  if ARGV[from - 1] == USUAL and owner == its_owner and queue == its_queue and batch == its_batch and batch ~= ''
+    and digest == '' and unmet == '' and needs == '' and room == '0' and a ~= '' and b ~= '' and c == '' then
+    return id, #a + #b + product_bytes
+  end
+  return nil
+end
+
+-- Writes such a job; its message then.
+local function write_usual(ARGV, from, at, seq, number, held)
+  local id, owner, kind, queue, timeout, request, asked, _, _, _, _, _, a, b, _, product_bytes, ttl, _, _, batch, reply_to,
+    _, _, _, _, _, _, _, trace = unpack(ARGV, from, from + STORED - 6)
+  local more = {}
+  if trace ~= '' and reply_to ~= '' then
+    more = {'trace', trace, 'reply_to', reply_to}
+  elseif trace ~= '' or reply_to ~= '' then
+    more = trace ~= '' and {'trace', trace} or {'reply_to', reply_to}
+  end
+  call('HSET', job_key(id), 'id', id, 'owner', owner, 'kind', kind, 'queue', queue, 'timeout', timeout, 'request', request,
+    'asked', asked, 'seq', seq, 'created', at, 'ttl', ttl, 'product_bytes', product_bytes, 'held', held, 'in_record', 'ab',
+    'batch', batch, 'state', 'queued', 'version', '1', 'attempt', '1', 'runs', '0', 'number', number, 'first', number,
+    'published', at, 'queued', at, unpack(more))
+  call('HSET', matrices_key(id), 'a', a, 'b', b)
+  return message_of({id = id, queue = queue, attempt = '1', timeout = timeout, number = int(number)})
+end
+
+-- Jobs of one batch that need nothing that is not in the call: the same as `record` for each, straight on, for gathering
+-- what is written costs a third of a small job's time. nil, and nothing is written, where one is another or is refused.
+local function record_usual(ARGV)
+  local owner, queue, batch, jobs = ARGV[4], ARGV[6], ARGV[22], (#ARGV - 3) / STORED
+  local max_queued, most_waiting, most, most_of_owner =
+    tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[20]), tonumber(ARGV[21])
+  local ids, held, bytes, seen = {false}, {false}, 0, jobs > 1 and {} -- a table that has its size at once is cheaper
+  for i = 1, jobs do
+    local id, its_bytes = usual(ARGV, 3 + (i - 1) * STORED, owner, queue, batch)
+    if not id or (seen and seen[id]) then
+      return nil
+    elseif seen then
+      seen[id] = true
+    end
+    ids[i], held[i], bytes = id, its_bytes, bytes + its_bytes
+  end
+  if jobs % 1 ~= 0 or not most_waiting then
+    return nil
+  end
+  local number_field, all = 'number:' .. queue, state_key('all', owner)
+  local seq, waiting, number = unpack(call('HMGET', counts, 'seq', 'waiting', number_field))
+  seq, waiting, number = tonumber(seq or 0), tonumber(waiting or 0), tonumber(number or 0)
+  if waiting + jobs > math.min(most_waiting, max_queued)
+    or (owner ~= OPEN and (jobs > 1 or call('HGET', window_key(queue), owner))) then
+    return nil
+  end
+  local at, scores = now(), jobs > 1 and call('ZMSCORE', all, unpack(ids)) or {}
+  for i = 1, #scores do
+    if scores[i] then -- one that was recorded before
+      return nil
+    end
+  end
+  if charge_within(owner, bytes, most, most_of_owner) then
+    return nil
+  end
+  if jobs == 1 and call('ZADD', all, 'NX', seq + 1, ids[1]) == 0 then
+    charge('all', -bytes)
+    charge('of:' .. owner, -bytes)
+    return nil
+  end
+  local listed, ordered, messages, replies = {false, false}, {false, false}, {false}, {false}
+  for i = 1, jobs do
+    local id = ids[i]
+    messages[i] = write_usual(ARGV, 3 + (i - 1) * STORED, at, seq + i, number + i, held[i])
+    listed[2 * i - 1], listed[2 * i], ordered[2 * i - 1], ordered[2 * i] = seq + i, id, number + i, id
+    replies[i] = {'recorded', seq + i, at, number + i, false}
+  end
+  if jobs > 1 then
+    call('ZADD', all, unpack(listed))
+  end
+  call('ZADD', state_key('queued', owner), unpack(listed))
+  call('ZADD', queued_key(queue), unpack(ordered))
+  call('ZADD', batch_key({queue = queue, batch = batch}), unpack(ordered))
+  call('LPUSH', LISTS .. queue, unpack(messages))
+  call('HSET', counts, number_field, number + jobs, 'waiting', waiting + jobs, 'seq', seq + jobs)
+  if owner ~= OPEN then
+    call('HSET', window_key(queue), owner, 1)
+  end
+  local place = waiting == 0 and 0 or place_of(queue, owner, number + 1, ids[1])
+  for i = 1, jobs do
+    replies[i][5] = place + i - 1
+    is_recorded(owner, ARGV[29], ARGV[30])
+  end
+  forget_oldest()
+  return replies
+end
+
 local function main(ARGV)
+  local recorded_already = record_usual(ARGV)
+  if recorded_already then
+    return recorded_already
+  end
   local replies, i = {}, 2
   while i < #ARGV - 2 do
     local last = i + tonumber(ARGV[i])
