@@ -16,6 +16,7 @@ from jobs.matrices.digest import part_digests
 from tests.support.kernels.played_complex import arranged, find_not_finite
 from tests.support.kernels.played_epilogue import play_epilogue
 
+MEMSET = "memset"  # a kernel of the driver's
 calls: list[str] = []
 faults: dict[str, bool] = {}  # "download", "upload": the next one flips a bit; "register": it is refused
 
@@ -33,6 +34,7 @@ class Memory:
         return beyond
 
     def memset_async(self, value: int, count: int) -> None:
+        calls.append(MEMSET)
         self.bytes[:count] = value
 
 
@@ -56,6 +58,7 @@ class Runtime:
         del self.registered[ptr]
 
     def memsetAsync(self, to: int, value: int, size: int, stream: int) -> None:
+        calls.append(MEMSET)
         ctypes.memset(to, value, size)
 
     def memcpyAsync(self, to: int, source: int, size: int, kind: int, stream: int) -> None:
@@ -130,6 +133,7 @@ def install() -> Runtime:
 
 def _clear(address: int, pitch: int, value: int, width: int, height: int, _: Any) -> int:
     """As cuMemsetD2D8Async."""
+    calls.append(MEMSET)
     for row in range(height):
         ctypes.memset(address + row * pitch, value, width)
     return 0

@@ -83,14 +83,24 @@ class Multiplier:
 
     def multiply(self, _: str, problem: Problem, a: Any, b: Any, c: Any, _config: Any) -> None:
         arrays = [self._array(matrix) for matrix in (a, b, c)]
+        for matrix in (a, b):
+            self._check_padding(matrix)
         made = multiply(problem, *(each if each.shape[0] > 1 else each[0] for each in arrays[:2]))
         arrays[2][...] = made.reshape(arrays[2].shape)
         if played_driver.faults.pop("panel", False):
             arrays[0][0, 0, 0] += 1  # it was right when it came, and is not when its fingerprint is taken
 
-    def _array(self, matrix: Any) -> Any:
+    def _check_padding(self, matrix: Any) -> None:
+        """It takes part in sums."""
+        rows, columns = matrix.layout.rows, matrix.layout.columns
+        below, beside = matrix.layout.cleared
+        with_padding = self._array(matrix, below, beside)
+        assert not with_padding[:, rows:].any()
+        assert not with_padding[:, :, columns:].any()
+
+    def _array(self, matrix: Any, below: int = 0, beside: int = 0) -> Any:
         layout = matrix.layout
-        shape = layout.batch, layout.rows, layout.columns
+        shape = layout.batch, layout.rows + below, layout.columns + beside
         strides = (layout.kept_rows * layout.pitch, layout.pitch, 1)
         return lying(matrix.address, STORAGE_DTYPES[layout.dtype], shape, strides)
 
@@ -116,6 +126,7 @@ def outcome(case: dict[str, Any]) -> str:
 
     runtime: Any = cupy.cuda.runtime
     runtime.bytes_up = 0
+    played_driver.calls.clear()
     problem = Problem(**case["problem"])
     a, b = (numbers(shape, problem.dtype, seed) for seed, shape in enumerate(stored_shapes(problem)))
     out = np.zeros((problem.batch, problem.m, problem.n), STORAGE_DTYPES[problem.product_dtype])
@@ -151,6 +162,8 @@ def outcome(case: dict[str, Any]) -> str:
     if "product" in case:
         out[-1, -1, -1] += 1
     _compare_ends(product, records, out, by_library=first is not None)
+    if case.get("padded"):
+        assert played_driver.MEMSET not in played_driver.calls, "a kernel, which waits for the tile's"
     if "counts" in case:
         expected = a.nbytes + int(case.get("of_b", 1) * b.nbytes) + out.nbytes
         return "all bytes once" if runtime.bytes_up == expected else f"{runtime.bytes_up} bytes, not {expected}"
