@@ -10,7 +10,6 @@ import cupy
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.model.padding import MAX_PAD
 from worker.cuda.calls import clear_columns
 from worker.cuda.pitch import Layout, Piece
 from worker.device.host_turns import LongWait
@@ -77,9 +76,9 @@ def allocate(layout: Layout) -> DeviceMatrix:
 def clear_padding(matrix: DeviceMatrix) -> None:
     """Fills with zeros what a single matrix may be padded with, on the current stream."""
     layout, stream = matrix.layout, cupy.cuda.get_current_stream().ptr
-    if layout.in_groups or (padded := layout.padded(MAX_PAD)) is None:
+    if layout.in_groups:
         return
-    below, beside = padded[0] - layout.rows, padded[1] - layout.columns
+    below, beside = layout.cleared
     if below:
         start = matrix.address + layout.rows * layout.pitch_bytes
         cupy.cuda.runtime.memsetAsync(start, 0, below * layout.pitch_bytes, stream)

@@ -72,6 +72,14 @@ class Layout:
         rows, columns = (padded_size(size, pad, self.itemsize) for size in (self.rows, self.columns))
         return (rows, columns) if self.batch == 1 and rows <= self.kept_rows and columns <= self.pitch else None
 
+    @property
+    def cleared(self) -> tuple[int, int]:
+        """Rows below each matrix and columns beside it that must be zero, as they may take part in sums."""
+        if self.in_groups:
+            return self.kept_rows - self.rows, self.pitch - self.columns
+        rows, columns = self.padded(MAX_PAD) or (self.rows, self.columns)
+        return rows - self.rows, columns - self.columns
+
     def pieces(self, max_bytes: int) -> Iterator[Piece]:
         """The matrix in stored order, in pieces of at most so many bytes."""
         if self.pitch == self.columns and (self.kept_rows == self.rows or self.batch == 1):

@@ -4,13 +4,13 @@
 
 Each product is checked tile by tile, and the operands on the device are compared with those in the host's memory, as in
 a worker. The in-core rate is the kernel's own at N = 32,768. `--n` is the size of the largest product; it is made
-smaller if the host has no room for three such matrices in float32.
+smaller if the host has no room for its matrices. `--types` measures a part, in as much memory as that takes.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,10 +53,21 @@ XT_CASES: tuple[tuple[DTypeName, float], ...] = (("float32", IN_CORE / 90_000), 
 XT_BLOCK = 8192
 
 
-def largest_n(asked: int) -> int:
+def size_of(n: int, share: float) -> int:
+    return int(n * share) // STEP * STEP
+
+
+def needed_bytes(cases: Sequence[Case], n: int) -> int:
+    """Of the largest of these products, with its operands."""
+    sizes = ((size_of(n, case.share), case.dtype) for case in cases)
+    problems = (Problem(size, size, size, dtype) for size, dtype in sizes)
+    return max(problem.operand_bytes + problem.product_bytes for problem in problems)
+
+
+def largest_n(asked: int, cases: Sequence[Case]) -> int:
     free = int((available_bytes() or 0) * (1 - SPARE))
     n = asked
-    while 12 * n * n > free:
+    while needed_bytes(cases, n) > free:
         n -= STEP
     return n
 
@@ -71,7 +82,7 @@ def arrays_of(memory: Array, n: int, dtype: DTypeName) -> tuple[Array, Array, Ar
 
 
 def measured(case: Case, memory: Array, n: int, in_core: dict[tuple[str, str], float]) -> dict[str, Any]:
-    size = int(n * case.share) // STEP * STEP
+    size = size_of(n, case.share)
     runner = CudaRunner(Settings(device="gpu:0", device_memory_bytes=case.allowed_bytes))
     problem = Problem(size, size, size, case.dtype)
     choice = chosen(runner, case.kernel, problem)
@@ -87,14 +98,16 @@ def measured(case: Case, memory: Array, n: int, in_core: dict[tuple[str, str], f
     return row | {"allowed_bytes": case.allowed_bytes, "in_core_tflops": in_core[key]}
 
 
-def rows(memory: Array, n: int, cases: tuple[Case, ...]) -> Iterator[dict[str, Any]]:
+def rows(memory: Array, n: int, cases: Sequence[Case]) -> Iterator[dict[str, Any]]:
     in_core: dict[tuple[str, str], float] = {}
     for case in cases:
         row = measured(case, memory, n, in_core)
         row["of_in_core"] = row["tflops"] / row["in_core_tflops"]
         yield row
     for dtype, share in XT_CASES:
-        arrays = arrays_of(memory, int(n * share) // STEP * STEP, dtype)
+        if ("cublas", dtype) not in in_core:
+            continue
+        arrays = arrays_of(memory, size_of(n, share), dtype)
         row = by_cublas_xt(arrays, (0,), XT_BLOCK)
         yield row | {"of_in_core": row["tflops"] / in_core["cublas", dtype]}
 
@@ -103,6 +116,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--n", type=int, default=90_000)
+    types = list(dict.fromkeys(case.dtype for case in CASES))
+    parser.add_argument("--types", nargs="+", choices=types, default=types)
     arguments = parser.parse_args()
     device = CudaRunner(Settings(device="gpu:0")).device
     about = {
@@ -111,9 +126,10 @@ def main() -> None:
         "host_bytes": available_bytes(),
         "versions": device.versions,
     }
-    n = largest_n(arguments.n)
-    with page_locked(12 * n * n) as memory:
-        record_rows(arguments.out, about, rows(memory, n, CASES))
+    cases = [case for case in CASES if case.dtype in arguments.types]
+    n = largest_n(arguments.n, cases)
+    with page_locked(needed_bytes(cases, n)) as memory:
+        record_rows(arguments.out, about, rows(memory, n, cases))
 
 
 if __name__ == "__main__":

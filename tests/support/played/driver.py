@@ -17,6 +17,7 @@ from tests.support.kernels.played_complex import arranged, find_not_finite
 from tests.support.kernels.played_epilogue import play_epilogue
 
 calls: list[str] = []
+memsets: list[int] = []  # bytes of each; they are kernels of the driver's
 faults: dict[str, bool] = {}  # "download", "upload": the next one flips a bit; "register": it is refused
 
 
@@ -33,6 +34,7 @@ class Memory:
         return beyond
 
     def memset_async(self, value: int, count: int) -> None:
+        memsets.append(count)
         self.bytes[:count] = value
 
 
@@ -56,6 +58,7 @@ class Runtime:
         del self.registered[ptr]
 
     def memsetAsync(self, to: int, value: int, size: int, stream: int) -> None:
+        memsets.append(size)
         ctypes.memset(to, value, size)
 
     def memcpyAsync(self, to: int, source: int, size: int, kind: int, stream: int) -> None:
@@ -130,6 +133,7 @@ def install() -> Runtime:
 
 def _clear(address: int, pitch: int, value: int, width: int, height: int, _: Any) -> int:
     """As cuMemsetD2D8Async."""
+    memsets.append(width * height)
     for row in range(height):
         ctypes.memset(address + row * pitch, value, width)
     return 0

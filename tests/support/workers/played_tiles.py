@@ -10,6 +10,7 @@ import ctypes
 import json
 import sys
 from typing import Any, cast
+from unittest.mock import MagicMock
 
 import numpy as np
 
@@ -37,6 +38,7 @@ ARGUMENTS_OF_EPILOGUE = 17
 COMPLEX = "complex_as_real"
 PLAYED: dict[str, Any] = {"name": "played", "accuracy": {}}
 LIBRARY_S = 0.25
+FEW_ZEROS = 1 << 10
 
 
 class DeviceError(Exception):
@@ -83,14 +85,24 @@ class Multiplier:
 
     def multiply(self, _: str, problem: Problem, a: Any, b: Any, c: Any, _config: Any) -> None:
         arrays = [self._array(matrix) for matrix in (a, b, c)]
+        for matrix in (a, b):
+            self._check_padding(matrix)
         made = multiply(problem, *(each if each.shape[0] > 1 else each[0] for each in arrays[:2]))
         arrays[2][...] = made.reshape(arrays[2].shape)
         if played_driver.faults.pop("panel", False):
             arrays[0][0, 0, 0] += 1  # it was right when it came, and is not when its fingerprint is taken
 
-    def _array(self, matrix: Any) -> Any:
+    def _check_padding(self, matrix: Any) -> None:
+        """It takes part in sums."""
+        rows, columns = matrix.layout.rows, matrix.layout.columns
+        below, beside = matrix.layout.cleared
+        with_padding = self._array(matrix, below, beside)
+        assert not with_padding[:, rows:].any()
+        assert not with_padding[:, :, columns:].any()
+
+    def _array(self, matrix: Any, below: int = 0, beside: int = 0) -> Any:
         layout = matrix.layout
-        shape = layout.batch, layout.rows, layout.columns
+        shape = layout.batch, layout.rows + below, layout.columns + beside
         strides = (layout.kept_rows * layout.pitch, layout.pitch, 1)
         return lying(matrix.address, STORAGE_DTYPES[layout.dtype], shape, strides)
 
@@ -157,9 +169,16 @@ def outcome(case: dict[str, Any]) -> str:
     return f"{len(records) - len(done)} tiles"
 
 
+def _check_calls(case: dict[str, Any]) -> None:
+    """Nothing that panels wait for is a kernel."""
+    assert "padded" not in case or not played_driver.memsets, "it waits for the tile's kernel"
+
+
 def _compare_ends(product: Any, records: dict[int, TileRecord], out: Array, *, by_library: bool) -> None:
     """Digests of the product, and how long it took by its own account."""
     parts = product.finished(records)
+    for lane in product._lanes.values():
+        assert lane._reading._copying is not lane._up, "panels would wait for digests of blocks"
     assert by_library or product.flops_per_s is None, "a short product says nothing of a long one"
     assert parts == part_digests(memoryview(out.tobytes()), part_count(out.nbytes))
     assert product.measured.kernel_ms == (LIBRARY_S * 1e3 if by_library else 0.0)
@@ -218,10 +237,13 @@ def checked(computing: Any, launched: Any, sketched: Any) -> Verification:
 
 def main() -> None:
     played_driver.install()
+    from worker.cuda.tiles import padding
     from worker.cuda.tiles.computing import Computing
 
+    setattr(padding, "ZEROS_BYTES", FEW_ZEROS)  # noqa: B010  # so that they are copied many times
     setattr(Computing, "_checked", checked)  # noqa: B010  # what A·B is checked by has tests of its own
     cupy = sys.modules["cupy"]
+    setattr(cupy.cuda, "Stream", lambda **_: MagicMock())  # noqa: B010  # the double's are one and the same
     setattr(cupy, "zeros", Zeros)  # noqa: B010  # of the double
     setattr(cupy.cuda.runtime, "CUDARuntimeError", DeviceError)  # noqa: B010
     setattr(cupy.cuda.runtime, "memcpyPeerAsync", peer_copy)  # noqa: B010
@@ -233,9 +255,11 @@ def main() -> None:
         played_driver.faults.update(dict.fromkeys(case.get("faults", ()), True))
         try:
             told = outcome(case)
+            _check_calls(case)
         except MatmulError as error:
             told = type(error).__name__
         played_driver.faults.clear()
+        played_driver.memsets.clear()
         print(json.dumps(told), flush=True)
 
 

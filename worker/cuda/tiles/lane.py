@@ -1,5 +1,5 @@
 """One device's share of a product in tiles: copying panels up, kernel, check, and copying tiles down, each on its own
-stream.
+stream. Blocks that are read once more have another: their copies wait for digests, for which panels are not to wait.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Lane:
     ) -> None:
         """`wanted` is called between tiles; what it raises ends the lane. `shared`: all lanes need the inner panels."""
         self._gpu, self._task, self._tiles, self._operands, self._wanted = gpu, task, tiles, operands, wanted
-        self._up, self._down = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+        self._up, self._again, self._down = (cupy.cuda.Stream(non_blocking=True) for _ in range(3))
         largest, epilogue = task.plan.largest.problem(task.problem), task.epilogue
         self._out = HostMemory(task.out, largest.product_dtype)
         self._panels = {side: self._places_of(side, shared if side == task.plan.inner else None) for side in SIDES}
@@ -79,7 +79,7 @@ class Lane:
         """All tiles, each handed to `emit` once it lies in the product's memory. `rereads`: of the operands and,
         last, the product, with places for so many blocks; `is_done`: whether all rows of a block of that lie there."""
         self._product = len(rereads) - 1
-        self._reading = Rereading(self._gpu.compiler, rereads, self._task.seed, self._up, places)
+        self._reading = Rereading(self._gpu.compiler, rereads, self._task.seed, self._again, places)
         count = max(1, self._task.plan.count)
         quota = [0 if each.from_panels else -(-len(each.waiting) // count) for each in rereads]
         coming = self._following()
@@ -88,6 +88,7 @@ class Lane:
             self._wanted()
             tile = launched.pop()
             self._prefetch(number, tile, *coming[number])
+            self._let_pass()
             for operand in range(self._product):
                 for _ in range(quota[operand]):
                     self._reading.one(operand)
@@ -151,6 +152,12 @@ class Lane:
             panel = self._panels[plan.outer].begin(self._part(next_outer, plan.outer), panels[plan.outer])
             self._panels[plan.outer].advance(panel, 1 / left)
 
+    def _let_pass(self) -> None:
+        """Blocks that are read once more from now on come behind the panels that are on the stream so far."""
+        panels = cupy.cuda.Event(disable_timing=True)
+        panels.record(self._up)
+        self._again.wait_event(panels)
+
     # ---- down ----
     def _bring_back(self, checked: CheckedTile, number: int, emit: Callable[[CheckedTile], None]) -> None:
         """Starts the copy of a tile, and hands over the one before."""
@@ -192,5 +199,5 @@ class Lane:
 
     def synchronize(self) -> None:
         """Waits until all copies have ended, so that memory can be released."""
-        for stream in (self._up, self._down, cupy.cuda.get_current_stream()):
+        for stream in (self._up, self._again, self._down, cupy.cuda.get_current_stream()):
             stream.synchronize()

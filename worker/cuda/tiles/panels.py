@@ -10,10 +10,11 @@ import cupy
 
 from kernels.tiles.plan import PLACES
 from worker.cuda.from_host.copies import Copy, pieces, start_copy
-from worker.cuda.memory import DeviceMatrix, StopWatch, clear_padding
-from worker.cuda.pitch import Layout, operand_layout
+from worker.cuda.memory import DeviceMatrix, StopWatch
+from worker.cuda.pitch import operand_layout
 from worker.cuda.tiles.exchange import Exchange, Offer
 from worker.cuda.tiles.host import HostMemory, Part, copies
+from worker.cuda.tiles.padding import Zeros
 
 PIECES = 32  # that a panel is cut into where it is copied little by little
 
@@ -57,7 +58,7 @@ class Panels:
         self._memory, self._stream, self._shared, self._comes = memory, stream, shared, comes
         self._blocks = [cupy.cuda.alloc(max(max_bytes, 1)) for _ in range(PLACES)]
         self._panels: list[Panel | None] = [None] * PLACES
-        self._loads = 0
+        self._loads, self._zeros = 0, Zeros()
         self.watch = StopWatch()
 
     def begin(self, part: Part, beside: Panel | None = None) -> Panel:
@@ -70,12 +71,7 @@ class Panels:
         self._vacate(self._panels[place])
         layout = operand_layout(self._memory.dtype, part.shape)
         matrix = DeviceMatrix(layout, self._blocks[place])
-        if _has_padding(layout):  # it takes part in sums
-            with self._stream:
-                matrix.memory.memset_async(0, layout.bytes)
-        else:
-            with self._stream:
-                clear_padding(matrix)
+        self._zeros.clear_padding(matrix, self._stream.ptr)
         whole = list(copies(self._memory, part, matrix))
         cut = [piece for copy in whole for piece in pieces(copy, max(1, PIECES // len(whole)))]
         panel = self._panels[place] = Panel(self._loads, part, matrix, deque(cut))
@@ -132,7 +128,3 @@ class Panels:
         panel.waiting.clear()
         panel.is_there.record(self._stream)
         self._comes(panel)
-
-
-def _has_padding(layout: Layout) -> bool:
-    return layout.in_groups and (layout.kept_rows != layout.rows or layout.pitch != layout.columns)

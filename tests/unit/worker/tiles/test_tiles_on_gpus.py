@@ -15,6 +15,7 @@ BATCH = {"m": 30, "n": 40, "k": 50, "dtype": "float64", "batch": 7, "a_batched":
 SHARED = {"m": 30, "n": 40, "k": 50, "dtype": "float32", "batch": 6, "a_batched": True}
 PARTS = {"m": 24, "n": 20, "k": 4096, "dtype": "float32"}  # a row of A is a part that has a digest
 ROWS = {"m": 4300, "n": 20, "k": 16, "dtype": "float32"}  # computed as its rows come
+PADDED = {"m": 611, "n": 563, "k": 301, "dtype": "float32"}
 COMPLEX = {"m": 101, "n": 83, "k": 71, "dtype": "complex64"}
 COMPLEX_TURNS = {"transpose_a": True, "transpose_b": True, "conjugate_a": True}
 CASES: dict[str, tuple[dict[str, Any], str]] = {
@@ -25,6 +26,12 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "transposed": ({"problem": ODD | {"transpose_a": True, "transpose_b": True}, "parts": (1, 4, 3)}, "12 tiles"),
     "one transposed": ({"problem": PLAIN | {"transpose_b": True}, "parts": (1, 2, 5), "outer": "b"}, "10 tiles"),
     "in groups": ({"problem": BYTES, "parts": (1, 3, 3)}, "9 tiles"),
+    "padded": ({"problem": PADDED, "parts": (1, 2, 3), "padded": 1}, "6 tiles"),
+    "padded, transposed": (
+        {"problem": PADDED | {"transpose_a": True, "transpose_b": True}, "parts": (1, 3, 2), "padded": 1},
+        "6 tiles",
+    ),
+    "padded batch of bytes": ({"problem": BATCH | {"dtype": "int8", "k": 53}, "parts": (3, 1, 1)}, "3 tiles"),
     "a batch by items": ({"problem": BATCH, "parts": (3, 1, 1)}, "3 tiles"),
     "a batch by rows": ({"problem": BATCH, "parts": (7, 2, 2)}, "28 tiles"),
     "one B for all": ({"problem": SHARED, "parts": (3, 1, 1)}, "3 tiles"),
