@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.redis.embedded import EmbeddedServer
-from tests.support.own_process import printed_by
+from tests.support.played.own_process import printed_by
 
 MAX_GROWTH_MIB = 64
 

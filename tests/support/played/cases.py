@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.support.own_process import printed_by
+from tests.support.played.own_process import printed_by
 
 
 def outcomes_of(module: str, cases: Mapping[str, Any], arguments: Iterable[str] = ()) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import REAL_NAMES
 from kernels.selection.ahead import likely_products
-from tests.support.own_process import printed_by
+from tests.support.played.own_process import printed_by
 from worker.cuda.ahead.programs import programs_ahead, traits_of
 from worker.cuda.programs import programs_of
 from worker.cuda.sources import benchmark_program, digest_program, gather_program, sketch_program

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.own_process import printed_by
+from tests.support.played.own_process import printed_by
 
 
 @pytest.fixture(scope="module")

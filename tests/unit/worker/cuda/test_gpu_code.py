@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kernels.catalog import CATALOG
-from tests.support.own_process import printed_by
+from tests.support.played.own_process import printed_by
 from tests.support.played.variants import DEVICES
 
 
