@@ -60,11 +60,8 @@ class RedisSuccesses(SuccessesAhead):
                 raise JobNotFound
             if (outcome := each.outcome) is not last:
                 kernel = outcome.kernel if isinstance(outcome, Outcome) else ""
-                about, measured, last = (
-                    (outcome.model_dump_json(), kernel, outcome.device),
-                    measured_of(outcome),
-                    outcome,
-                )
+                about, measured = (outcome.model_dump_json(), kernel, outcome.device), measured_of(outcome)
+                last = outcome
             flat += [each.job_id, each.attempt, *about, each.product or b""]
             flat += [claim_on_product(each, self._bounds), measured]
         return flat

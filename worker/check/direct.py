@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs.formats.elements import Array
 from worker.check.elements import widen
 from worker.check.elementwise import Operands
 from worker.check.host_matrix import HostMatrix
@@ -22,16 +21,15 @@ NO_ROOT = np.zeros((1, 1, 1))  # operands enter as they are
 def worst_within(operands: Operands, rounding: Rounding) -> float | None:
     """The largest error of any element, divided by the error that rounding explains, at most 1. None where that is not
     so, or takes more than a look at finite numbers."""
-    a, b, c = operands.a, operands.b, operands.c
-    if not (isinstance(a, HostMatrix) and isinstance(b, HostMatrix) and isinstance(c, HostMatrix)):
+    matrices = [each for each in (operands.a, operands.b, operands.c) if type(each) is HostMatrix]
+    if len(matrices) < 3:  # others are not simply an array
         return None
     if operands.added is not None or rounding.normwise or rounding.operand or rounding.is_float64:
         return None
-    arrays = [each.array for each in (a, b, c)]
-    if max(each.size for each in arrays) > MAX_ELEMENTS:
+    if max(each.array.size for each in matrices) > MAX_ELEMENTS:
         return None
     with np.errstate(all="ignore"):
-        of_a, of_b, given = (_float64(array, each) for array, each in zip(arrays, (a, b, c), strict=True))
+        of_a, of_b, given = (widen(each.array, each.dtype).astype(np.float64) for each in matrices)
         off = of_a @ of_b
         value = np.abs(off)
         size = np.abs(of_a, out=of_a) @ np.abs(of_b, out=of_b)
@@ -39,8 +37,3 @@ def worst_within(operands: Operands, rounding: Rounding) -> float | None:
         off /= rounding.element_bound(size, NO_ROOT, value)
         worst = float(off.max(initial=0.0))
     return worst if worst <= 1.0 else None  # not so for NaN, which whatever is not finite gives
-
-
-def _float64(array: Array, matrix: HostMatrix) -> Array:
-    """A copy."""
-    return widen(array, matrix.dtype).astype(np.float64)
