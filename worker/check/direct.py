@@ -1,7 +1,7 @@
 """All elements of a small product against their sums in float64, at once.
 
 This is the rule of `worker/check/elementwise.py` for the usual case: every number is finite, and every element is
-within its bound. The few passes below then give the same number as the general way, which takes four times as many for
+within its bound. The few passes below then give the general way's number, which takes four times as many passes for
 each matrix of a batch. Whatever is unusual goes the general way.
 """
 
