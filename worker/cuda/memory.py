@@ -145,6 +145,7 @@ class Staging:
         self.spare_events: list[Any] = []
         self._arrival = cupy.cuda.Event(disable_timing=True)
         self._buffers = [np.frombuffer(cupy.cuda.alloc_pinned_memory(STAGING_BYTES), np.uint8) for _ in range(2)]
+        self._addresses = [int(each.ctypes.data) for each in self._buffers]
 
     def synchronize(self) -> None:
         """Waits for the current stream and the second one: nothing may still be written or read when memory of the host
@@ -167,7 +168,7 @@ class Staging:
             rows = room.view(elements.dtype).reshape(layout.batch, layout.kept_rows, layout.pitch)
             rows[:, : layout.rows, : layout.columns] = elements
         runtime, stream = cupy.cuda.runtime, cupy.cuda.get_current_stream().ptr
-        runtime.memcpyAsync(memory.ptr, image.ctypes.data, ends[-1], runtime.memcpyHostToDevice, stream)
+        runtime.memcpyAsync(memory.ptr, self._addresses[1], ends[-1], runtime.memcpyHostToDevice, stream)
         return [DeviceMatrix(layout, memory + at) for at, (_, layout) in zip(ends, matrices, strict=False)]
 
     def begin_download(self, matrices: Sequence[DeviceMatrix], watch: StopWatch) -> tuple[Any, list[memoryview]]:
@@ -179,7 +180,7 @@ class Staging:
             for matrix in matrices:
                 begin = at
                 for piece in matrix.layout.pieces(STAGING_BYTES):
-                    place = buffer.ctypes.data + begin + piece.host_offset
+                    place = self._addresses[0] + begin + piece.host_offset
                     _copy(place, matrix.address + piece.device_offset, matrix, piece, kind)
                     at += piece.bytes
                 places.append(buffer[begin:at].data)
@@ -193,7 +194,7 @@ class Staging:
             buffer = self._buffers[index % 2]
             with watch:
                 kind = cupy.cuda.runtime.memcpyDeviceToHost
-                _copy(buffer.ctypes.data, matrix.address + piece.device_offset, matrix, piece, kind)
+                _copy(self._addresses[index % 2], matrix.address + piece.device_offset, matrix, piece, kind)
             done = cupy.cuda.Event(disable_timing=True)
             done.record()
             if waiting is not None:

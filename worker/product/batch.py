@@ -91,8 +91,8 @@ def multiply_batch(
     choice = choose_kernel(jobs[0], problem, runner, auto)
     unchecked, began = request.verify == "off", now()
     with ExitStack() as opened:
-        of_a = [opened.enter_context(operand(each.a, job.a, store)) for each, job in zip(requests, jobs, strict=True)]
-        of_b = [opened.enter_context(operand(each.b, job.b, store)) for each, job in zip(requests, jobs, strict=True)]
+        of_a = [operand(each.a, job.a, store, opened) for each, job in zip(requests, jobs, strict=True)]
+        of_b = [operand(each.b, job.b, store, opened) for each, job in zip(requests, jobs, strict=True)]
         a, b = HostOperand(_stacked(of_a)), HostOperand(_stacked(of_b))
         try:
             with runner.compute(problem, choice, a, b, wanted=check_ownership, wiped=unchecked) as product:

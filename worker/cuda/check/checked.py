@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from secrets import randbits
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from jobs.formats.elements import Array
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from worker.check.elementwise import Operands
 from worker.check.host_matrix import OperandMatrix
+from worker.check.random_bits import fresh_bits
 from worker.check.rounding import Rounding
 from worker.check.row_errors import AllWithin, RowErrors, row_errors
 from worker.check.verify import delivered_rounding, group_width, wraps
@@ -75,7 +75,7 @@ class DeviceProduct:
             asked = Asked(wraps=wraps(real))
         else:
             asked = _asked_of(delivered_rounding(real, accuracy, self.after))
-        self._launch(sketch, asked._replace(seed=randbits(128)))
+        self._launch(sketch, asked._replace(seed=fresh_bits()))
         self._ahead = _Launched(sketch, asked)
         return sketch.done
 
