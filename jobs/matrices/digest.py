@@ -11,7 +11,7 @@ XXH3 is not cryptographic: the digest protects against faults, not against forge
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -92,8 +92,10 @@ class Digest:
 
 def part_digests(view: memoryview, count: int) -> bytes:
     """Digests of `count` successive parts, 8 bytes each, little-endian; the last part goes on to the end of `view`."""
-    ends = [*range(PART, count * PART, PART), view.nbytes]
-    return struct.pack(f"<{count}Q", *[xxh3_64_intdigest(view[i * PART : end]) for i, end in enumerate(ends)])
+    last = (count - 1) * PART
+    # Rows of an array are made in less time than slices of a view.
+    before: Iterable[Any] = np.asarray(view[:last]).reshape(-1, PART)
+    return struct.pack(f"<{count}Q", *map(xxh3_64_intdigest, before), xxh3_64_intdigest(view[last:]))
 
 
 def digest_of_parts(parts: np.ndarray[Any, np.dtype[np.uint64]]) -> int:
