@@ -156,7 +156,7 @@ class Staging:
     def watch(self) -> StopWatch:
         return StopWatch(self.spare_events)
 
-    def upload_together(self, matrices: Sequence[tuple[Array, Layout]]) -> list[DeviceMatrix]:
+    def upload_together(self, matrices: Sequence[tuple[Array, Layout]], watch: StopWatch) -> list[DeviceMatrix]:
         """Starts the copy of small matrices, C order, in one step: they are laid out here as on the device, padding and
         all. To be called again only once the stream has done it. Raises cupy's OutOfMemoryError."""
         ends = list(accumulate((round_up(layout.bytes, MATRIX_ALIGNMENT) for _, layout in matrices), initial=0))
@@ -168,7 +168,8 @@ class Staging:
             rows = room.view(elements.dtype).reshape(layout.batch, layout.kept_rows, layout.pitch)
             rows[:, : layout.rows, : layout.columns] = elements
         runtime, stream = cupy.cuda.runtime, cupy.cuda.get_current_stream().ptr
-        runtime.memcpyAsync(memory.ptr, self._addresses[1], ends[-1], runtime.memcpyHostToDevice, stream)
+        with watch:
+            runtime.memcpyAsync(memory.ptr, self._addresses[1], ends[-1], runtime.memcpyHostToDevice, stream)
         return [DeviceMatrix(layout, memory + at) for at, (_, layout) in zip(ends, matrices, strict=False)]
 
     def begin_download(self, matrices: Sequence[DeviceMatrix], watch: StopWatch) -> tuple[Any, list[memoryview]]:

@@ -244,8 +244,8 @@ def operands_on_device(
     if not any(operand.id for operand in operands):
         layouts = [operand_layout(dtype, each.shape) for each, dtype in zip(operands, types, strict=False)]
         if sum(each.bytes for each in layouts) <= TOGETHER_BYTES:
-            with copying:
-                return staging.upload_together([(x.elements, to) for x, to in zip(operands, layouts, strict=True)])
+            arrays = (operand.elements for operand in operands)
+            return staging.upload_together([*zip(arrays, layouts, strict=True)], copying)
     copies: list[DeviceMatrix] = []
     for operand, dtype in zip(operands, types, strict=False):
         same = next((i for i, other in enumerate(operands[: len(copies)]) if other.id == operand.id), None)
