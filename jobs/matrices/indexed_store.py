@@ -93,13 +93,10 @@ class IndexedMatrixStore(MatrixStore):
         return chain([next(pieces)], pieces)
 
     def whole(self, matrix_id: str, size: int) -> memoryview | None:
-        if size > self._buffers.size or not self.REREADS_AT_ONCE:  # others do not read into buffers
-            return None
-        if (buffer := self._buffers.take()) is None:
+        if size > self._buffers.size or not self.REREADS_AT_ONCE or (buffer := self._buffers.take()) is None:
             return None
         with self._source(check_id(matrix_id), size) as source:
-            piece = source.read_into(buffer[:size], 0)
-            check_parts(piece, source.digests(0, part_count(size)))
+            check_parts(piece := source.read_into(buffer[:size], 0), source.digests(0, part_count(size)))
         return piece
 
     def _pieces(self, matrix_id: str, size: int, start: int, stop: int, grows: bool) -> Iterator[memoryview]:

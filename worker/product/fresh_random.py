@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.check.random_bits import fresh_bits
+from worker.device.random_bits import fresh_bits
 
 
 class _OfThread(local):

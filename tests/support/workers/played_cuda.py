@@ -200,6 +200,15 @@ class Way:
         return StoredOperand(info.shape, opened, info.id)
 
 
+def launched(problem: Problem, matrices: Any, epilogue: Any, *, is_last: bool) -> None:
+    """A product by numpy; of zeros, where another launch follows."""
+    assert all(map(has_clear_padding, matrices[:2]))
+    of_a, of_b, of_c = (rows_of(matrix) for matrix in matrices)
+    of_c[:] = multiply(problem, *([of_a, of_b] if is_last else [of_a * 0, of_b * 0]))
+    if epilogue is not None:
+        epilogue.launch()
+
+
 def main() -> None:
     runtime = install()
     from worker.cuda.check import read_back
@@ -220,31 +229,18 @@ def main() -> None:
         def _admit(self, *_: Any, **__: Any) -> None:
             """It fits."""
 
-        def _multiplied_ms(
-            self,
-            problem: Problem,
-            choice: Any,
-            matrices: Any,
-            epilogue: Any,
-            before: Any,
-            meanwhile: Any = None,
-            *_: Any,
-            **__: Any,
-        ) -> float:
+        def _multiplied_ms(self, *given: Any, **_: Any) -> float:
             """There is no check here, so nothing is prepared for one meanwhile; but blocks that it would read are."""
+            problem, _, matrices, epilogue, _, meanwhile = given[:6]
             if way.is_by_library:
                 return by_library(self, self.compiler, problem, matrices, calls)
             if DTYPES[problem.dtype].is_complex:
                 multiply_complex(self.compiler, problem, matrices, calls)
                 return 1.0
-            assert all(map(has_clear_padding, matrices[:2]))
-            for number in range(way.launches):
-                arrays = [rows_of(matrix) for matrix in matrices]
-                of_a, of_b = arrays[:2] if number == way.launches - 1 else [each * 0 for each in arrays[:2]]
-                arrays[2][:] = multiply(problem, of_a, of_b)
-                if epilogue is not None:
-                    epilogue.launch()
-                if isinstance(getattr(meanwhile, "__self__", None), ProductBroughtBack):
+            is_small = isinstance(getattr(meanwhile, "__self__", None), ProductBroughtBack)
+            for left in reversed(range(way.launches)):
+                launched(problem, matrices, epilogue, is_last=not left)
+                if is_small:
                     meanwhile()
             return 1.0
 

@@ -13,7 +13,6 @@ from jobs.formats.elements import Array
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from worker.check.elementwise import Operands
 from worker.check.host_matrix import OperandMatrix
-from worker.check.random_bits import fresh_bits
 from worker.check.rounding import Rounding
 from worker.check.row_errors import AllWithin, RowErrors, row_errors
 from worker.check.verify import delivered_rounding, group_width, wraps
@@ -23,6 +22,7 @@ from worker.cuda.check.product_digests import ProductDigests
 from worker.cuda.check.sketch import NO_DIGESTS, Asked, Fused, SketchOnDevice
 from worker.cuda.check.sketch_plan import is_long
 from worker.cuda.compile import Compiler
+from worker.device.random_bits import fresh_bits
 
 
 class _Launched(NamedTuple):

@@ -11,8 +11,7 @@ from jobs.formats.elements import Array
 from kernels.model.numerics import DTypeName, Problem
 from tests.support.kernels.products import FLOAT_DATA, Data, operands
 from worker.check import verify
-from worker.check.direct import MAX_ELEMENTS, worst_within
-from worker.check.elementwise import Operands, worst_of_rows
+from worker.check.elementwise import MAX_ELEMENTS, Operands, worst_of_rows, worst_within
 from worker.check.rounding import Rounding, rounding_of
 from worker.cpu.blas import multiply
 from worker.device.runner import host_operands

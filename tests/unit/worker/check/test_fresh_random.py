@@ -9,8 +9,8 @@ from threading import Barrier
 import numpy as np
 import pytest
 
-from worker.check import random_bits
-from worker.check.random_bits import DRAWN_BYTES, SEED_BYTES, fresh_bits
+from worker.device import random_bits
+from worker.device.random_bits import DRAWN_BYTES, SEED_BYTES, fresh_bits
 from worker.product.fresh_random import fresh_rng
 
 
