@@ -105,9 +105,10 @@ def digest_of_parts(parts: np.ndarray[Any, np.dtype[np.uint64]]) -> int:
 
 def digest_of(data: Buffer | np.ndarray[Any, np.dtype[Any]]) -> int:
     """The digest of a whole matrix; of an array's elements in C order."""
+    whole: Any = np.ascontiguousarray(data) if isinstance(data, np.ndarray) else memoryview(data)
+    if whole.nbytes < 2 * PART:  # one part; most matrices that are digested by themselves are as small
+        return xxh3_64_intdigest(xxh3_64_intdigest(whole).to_bytes(PART_DIGEST_BYTES, "little"))
     view = as_bytes(data)
-    if view.nbytes < 2 * PART:  # one part; most matrices that are digested by themselves are as small
-        return xxh3_64_intdigest(xxh3_64_intdigest(view).to_bytes(PART_DIGEST_BYTES, "little"))
     return xxh3_64_intdigest(part_digests(view, part_count(view.nbytes)))
 
 
