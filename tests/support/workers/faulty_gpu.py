@@ -161,7 +161,8 @@ def _runner(runtime: Any) -> Runner:
             driver.begin(problem.k)
             return super()._compute(problem, *about, **more)
 
-        def _multiplied_ms(self, problem: Problem, choice: Choice, matrices: Any, *_: Any, **__: Any) -> float:
+        def _multiplied_ms(self, problem: Problem, choice: Choice, matrices: Any, *more: Any, **__: Any) -> float:
+            _, _, meanwhile, _ = more
             driver.allocate(max(1, super().kernel_bytes(choice, problem)))
             _go_wrong(problem.k)
             driver.check()
@@ -171,6 +172,7 @@ def _runner(runtime: Any) -> Runner:
             c[:written] = product[:written]
             if problem.k == IS_WRONG_HERE and happens_here("wrong"):
                 c[0, 0] += np.random.default_rng().integers(1, 1 << 20)
+            meanwhile()
             return 1.0
 
     return FaultyRunner()
