@@ -15,7 +15,7 @@ from jobs.ledger.claims.by_message import JOB_ID
 from jobs.ledger.interface import Success
 from jobs.ledger.submission import claim_on_product, measured_of
 from jobs.matrices.index import Bounds
-from jobs.models import Outcome
+from jobs.models import BenchmarkOutcome, Outcome
 from jobs.redis.connections import Connections
 from jobs.redis.scripts import RedisScripts
 
@@ -54,11 +54,14 @@ class RedisSuccesses(SuccessesAhead):
 
     def _about(self, done: Sequence[Success]) -> Sequence[str | bytes | int]:
         flat: list[str | bytes | int] = [self._bounds.all_bytes]
+        last: Outcome | BenchmarkOutcome | None = None  # jobs of one launch mostly have one
         for each in done:
             if not JOB_ID.fullmatch(each.job_id):
                 raise JobNotFound
-            outcome = each.outcome
-            kernel = outcome.kernel if isinstance(outcome, Outcome) else ""
-            about = (outcome.model_dump_json(), kernel, outcome.device, each.product or b"")
-            flat += [each.job_id, each.attempt, *about, claim_on_product(each, self._bounds), measured_of(outcome)]
+            if (outcome := each.outcome) is not last:
+                kernel = outcome.kernel if isinstance(outcome, Outcome) else ""
+                about, measured = (outcome.model_dump_json(), kernel, outcome.device), measured_of(outcome)
+                last = outcome
+            flat += [each.job_id, each.attempt, *about, each.product or b""]
+            flat += [claim_on_product(each, self._bounds), measured]
         return flat

@@ -20,7 +20,7 @@ from xxhash import xxh3_64_intdigest
 from jobs.errors import BodyTooLarge, DigestMismatch, InvalidMatrix, InvalidRequest, MatrixNotFound, StoreUnavailable
 from jobs.formats.buffers import Buffers
 from jobs.formats.elements import matrix_bytes
-from jobs.matrices.digest import PART, Digest, part_begin, part_of, spans
+from jobs.matrices.digest import PART, Digest, part_begin, part_count, part_of, spans
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.interface import (
     READ_CHUNK_BYTES,
@@ -91,6 +91,13 @@ class IndexedMatrixStore(MatrixStore):
     ) -> Iterator[memoryview]:
         pieces = self._pieces(check_id(matrix_id), size, start, size if stop is None else min(stop, size), grows)
         return chain([next(pieces)], pieces)
+
+    def whole(self, matrix_id: str, size: int) -> memoryview | None:
+        if size > self._buffers.size or not self.REREADS_AT_ONCE or (buffer := self._buffers.take()) is None:
+            return None
+        with self._source(check_id(matrix_id), size) as source:
+            check_parts(piece := source.read_into(buffer[:size], 0), source.digests(0, part_count(size)))
+        return piece
 
     def _pieces(self, matrix_id: str, size: int, start: int, stop: int, grows: bool) -> Iterator[memoryview]:
         """Yields the range in pieces, at least one: an empty range gives one empty piece. Whole parts are read,

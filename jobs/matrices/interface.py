@@ -245,6 +245,13 @@ class MatrixStore(ABC):
         damaged piece. The caller must have checked the owner (`info`).
         """
 
+    @abstractmethod
+    def whole(self, matrix_id: str, size: int) -> memoryview | None:
+        """All bytes of a matrix of `size` bytes, compared with their digests, in a buffer that is used again once no
+        view of it is left. None where there is no such buffer now, or the matrix is larger: then it comes in `chunks`.
+        Raises MatrixNotFound, MatrixDamaged. The caller must have checked the owner.
+        """
+
     def load(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> Array:
         """A copy of the matrix in memory, compared with its digests. Raises MatrixNotFound, MatrixDamaged."""
         raw = b"".join(self.chunks(matrix_id, matrix_bytes(dtype, shape)))

@@ -14,7 +14,7 @@ from functools import partial
 from anyio import CancelScope
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Send
+from starlette.types import Receive, Scope, Send
 
 from jobs.errors import MatrixDamaged
 from jobs.formats.elements import Array, matrix_bytes
@@ -60,6 +60,13 @@ class StoredElements:
             else:
                 size = matrix_bytes(self.dtype, self.shape)
                 yield from context.store.chunks(self.id, size, start, stop, grows=grows)
+
+    def whole(self, context: Context) -> memoryview | None:
+        """All bytes, where `MatrixStore.whole` has them. Raises MatrixNotFound, MatrixDamaged."""
+        if self.packed is not None:
+            return None
+        with damage_reported(context, self.id):
+            return context.store.whole(self.id, matrix_bytes(self.dtype, self.shape))
 
     def check(self, context: Context, start: int, stop: int) -> None:
         """Reads the first bytes and discards them. Raises MatrixNotFound, MatrixDamaged."""
@@ -186,6 +193,22 @@ class _PiecewiseResponse(StreamingResponse):
             await super().stream_response(send)
 
 
+class _InOnePiece(Response):
+    """Sends head and elements as they are: neither joined, nor read again. A client that does not take them is dealt
+    with as any other; while it holds their buffer, fewer replies go this way.
+    """
+
+    def __init__(self, head: bytes, elements: memoryview, headers: Mapping[str, str], media_type: str) -> None:
+        super().__init__(None, 200, headers, media_type)
+        self._pieces = head, elements
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        head, elements = self._pieces
+        await send({"type": "http.response.body", "body": head, "more_body": True})
+        await send({"type": "http.response.body", "body": elements})
+
+
 def send(context: Context, shown: Representation, asked: Conditions, headers: Mapping[str, str]) -> Response:
     """The response with status 200, 206 or 304. Call it in a worker thread. Raises PreconditionFailed, MatrixNotFound,
     MatrixDamaged, RangeNotSatisfiable. Damage further on in a large matrix is found only after earlier bytes were sent;
@@ -205,6 +228,8 @@ def send(context: Context, shown: Representation, asked: Conditions, headers: Ma
     pieces = iter(()) if asked.is_head else shown.pieces(context, start, stop, grows=not is_whole)
     if is_whole:
         return Response(b"".join(pieces), status, all_headers, shown.media_type)
+    if wanted is None and (elements := shown.matrix.whole(context)) is not None:
+        return _InOnePiece(shown.head, elements, all_headers, shown.media_type)
     shown.check(context, start, stop)  # now, so that a missing or damaged matrix still gives a proper error response
     at_hand_bytes = CHECKED_BYTES if context.store.REREADS_AT_ONCE else 0
     return _PiecewiseResponse(_in_turn(pieces, at_hand_bytes), status, all_headers, shown.media_type)

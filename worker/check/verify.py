@@ -65,7 +65,7 @@ from jobs.models import Verification
 from kernels.model.groups import groups_of
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from worker.check.checked import Checkable
-from worker.check.elementwise import Operands, worst_of_columns, worst_of_rows
+from worker.check.elementwise import Operands, worst_of_columns, worst_of_rows, worst_within
 from worker.check.grouped import GroupedProduct
 from worker.check.rounding import Rounding, rounding_of
 from worker.check.row_errors import AllWithin, RowErrors
@@ -177,6 +177,8 @@ def _sketched(
 
 
 def _direct(problem: Problem, operands: Operands, rounding: Rounding) -> float:
+    if (worst := worst_within(operands, rounding)) is not None:
+        return worst
     rows = np.arange(problem.m)
     return max((worst_of_rows(operands, item, rows, rounding) for item in range(problem.batch)), default=0.0)
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import cupy
 import numpy as np
 
 from jobs.formats.elements import Array
+from kernels.model.padding import round_up
 from worker.cuda.calls import clear_columns
 from worker.cuda.pitch import Layout, Piece
 from worker.device.host_turns import LongWait
 
 STAGING_BYTES = 8 << 20  # of each of the two pinned buffers that a product passes through
 DOWNLOADED_BYTES = 16 << 20  # size of the pieces that may be read back as they arrive
+MATRIX_ALIGNMENT = 512  # bytes, as CuPy's own allocations have
+TOGETHER_BYTES = 256 << 10  # of operands that are copied to the device in one step, at most
 WHOLE = 1 << 62  # an operand is copied in as few pieces as its layout allows
 
 
@@ -34,16 +38,22 @@ class DeviceMatrix:
 class StopWatch:
     """Adds up spans of device time between events on the current stream."""
 
-    def __init__(self) -> None:
+    def __init__(self, spare: list[Any] | None = None) -> None:
+        """`spare`: events of the current device that are free; they come back once they have been read."""
+        self._spare: list[Any] = [] if spare is None else spare
         self._spans: list[tuple[Any, Any]] = []
+        self._read_ms = 0.0
 
     def __enter__(self) -> None:
-        start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        start, end = self._event(), self._event()
         start.record()
         self._spans.append((start, end))
 
     def __exit__(self, *_: object) -> None:
         self._spans[-1][1].record()
+
+    def _event(self) -> Any:
+        return self._spare.pop() if self._spare else cupy.cuda.Event()
 
     def wait(self) -> None:
         """Until all spans have ended."""
@@ -55,7 +65,11 @@ class StopWatch:
     def total_ms(self) -> float:
         """Waits for the last span to end."""
         self.wait()
-        return float(sum(cupy.cuda.get_elapsed_time(start, end) for start, end in self._spans))
+        for start, end in self._spans:
+            self._read_ms += float(cupy.cuda.get_elapsed_time(start, end))
+            self._spare += start, end
+        self._spans.clear()
+        return self._read_ms
 
 
 def reserve(layout: Layout) -> DeviceMatrix:
@@ -123,18 +137,56 @@ def _copy(to: int, source: int, matrix: DeviceMatrix, piece: Piece, kind: int) -
 
 class Staging:
     """Two pinned staging buffers: while the caller reads one, the next piece is copied into the other. Also holds a
-    second stream for copies in the other direction.
+    second stream for copies in the other direction, and events that are free.
     """
 
     def __init__(self) -> None:
         self.second_stream = cupy.cuda.Stream(non_blocking=True)
+        self.spare_events: list[Any] = []
+        self._arrival = cupy.cuda.Event(disable_timing=True)
         self._buffers = [np.frombuffer(cupy.cuda.alloc_pinned_memory(STAGING_BYTES), np.uint8) for _ in range(2)]
+        self._addresses = [int(each.ctypes.data) for each in self._buffers]
 
     def synchronize(self) -> None:
         """Waits for the current stream and the second one: nothing may still be written or read when memory of the host
         is given back."""
         for stream in (cupy.cuda.get_current_stream(), self.second_stream):
             stream.synchronize()
+
+    def watch(self) -> StopWatch:
+        return StopWatch(self.spare_events)
+
+    def upload_together(self, matrices: Sequence[tuple[Array, Layout]], watch: StopWatch) -> list[DeviceMatrix]:
+        """Starts the copy of small matrices, C order, in one step: they are laid out here as on the device, padding and
+        all. To be called again only once the stream has done it. Raises cupy's OutOfMemoryError."""
+        ends = list(accumulate((round_up(layout.bytes, MATRIX_ALIGNMENT) for _, layout in matrices), initial=0))
+        memory, image = cupy.cuda.alloc(max(ends[-1], 1)), self._buffers[1]
+        for at, (elements, layout) in zip(ends, matrices, strict=False):
+            room = image[at : at + layout.bytes]
+            if layout.bytes > elements.nbytes:
+                room[:] = 0
+            rows = room.view(elements.dtype).reshape(layout.batch, layout.kept_rows, layout.pitch)
+            rows[:, : layout.rows, : layout.columns] = elements
+        runtime, stream = cupy.cuda.runtime, cupy.cuda.get_current_stream().ptr
+        with watch:
+            runtime.memcpyAsync(memory.ptr, self._addresses[1], ends[-1], runtime.memcpyHostToDevice, stream)
+        return [DeviceMatrix(layout, memory + at) for at, (_, layout) in zip(ends, matrices, strict=False)]
+
+    def begin_download(self, matrices: Sequence[DeviceMatrix], watch: StopWatch) -> tuple[Any, list[memoryview]]:
+        """Starts the copy of small matrices. Returns an event behind it, and where they lie then in stored order, until
+        the next download."""
+        kind, buffer, at = cupy.cuda.runtime.memcpyDeviceToHost, self._buffers[0], 0
+        places: list[memoryview] = []
+        with watch:
+            for matrix in matrices:
+                begin = at
+                for piece in matrix.layout.pieces(STAGING_BYTES):
+                    place = self._addresses[0] + begin + piece.host_offset
+                    _copy(place, matrix.address + piece.device_offset, matrix, piece, kind)
+                    at += piece.bytes
+                places.append(buffer[begin:at].data)
+        self._arrival.record()
+        return self._arrival, places
 
     def download(self, matrix: DeviceMatrix, watch: StopWatch) -> Iterator[memoryview]:
         """The matrix in stored order. Each piece is good until the next is asked for."""
@@ -143,7 +195,7 @@ class Staging:
             buffer = self._buffers[index % 2]
             with watch:
                 kind = cupy.cuda.runtime.memcpyDeviceToHost
-                _copy(buffer.ctypes.data, matrix.address + piece.device_offset, matrix, piece, kind)
+                _copy(self._addresses[index % 2], matrix.address + piece.device_offset, matrix, piece, kind)
             done = cupy.cuda.Event(disable_timing=True)
             done.record()
             if waiting is not None:

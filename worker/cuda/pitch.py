@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from jobs.formats.elements import STORAGE_DTYPES
 from kernels.model.numerics import DTYPES, DTypeName, Problem
@@ -33,9 +33,9 @@ class Piece:
         return self.width_bytes * self.height
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout:
-    """A batch of matrices on the device, in elements of `dtype`."""
+    """A batch of matrices on the device, in elements of `dtype`. What follows from it is worked out once."""
 
     dtype: DTypeName
     batch: int
@@ -45,24 +45,24 @@ class Layout:
     kept_rows: int  # from one matrix to the next, in rows; of a single matrix, what there is room for
     in_groups: bool  # rows and pitch are multiples of GROUP, and what pads them is zero
 
-    @property
+    @cached_property
     def stride(self) -> int:
         """From one matrix to the next; 0 where one serves the whole batch."""
         return self.pitch * self.kept_rows if self.batch > 1 else 0
 
-    @property
+    @cached_property
     def itemsize(self) -> int:
         return STORAGE_DTYPES[self.dtype].itemsize
 
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         return self.columns * self.itemsize
 
-    @property
+    @cached_property
     def pitch_bytes(self) -> int:
         return self.pitch * self.itemsize
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return self.batch * self.kept_rows * self.pitch_bytes
 
@@ -72,7 +72,7 @@ class Layout:
         rows, columns = (padded_size(size, pad, self.itemsize) for size in (self.rows, self.columns))
         return (rows, columns) if self.batch == 1 and rows <= self.kept_rows and columns <= self.pitch else None
 
-    @property
+    @cached_property
     def cleared(self) -> tuple[int, int]:
         """Rows below each matrix and columns beside it that must be zero, as they may take part in sums."""
         if self.in_groups:
@@ -80,8 +80,20 @@ class Layout:
         rows, columns = self.padded(MAX_PAD) or (self.rows, self.columns)
         return rows - self.rows, columns - self.columns
 
+    @cached_property
+    def _whole(self) -> Piece | None:
+        """All of it, where one copy can take it."""
+        if self.pitch == self.columns and (self.kept_rows == self.rows or self.batch == 1):
+            return Piece(0, 0, self.batch * self.rows * self.row_bytes, 1)
+        if (self.batch == 1 or self.kept_rows == self.rows) and self.pitch_bytes <= LARGEST_PITCH_BYTES:
+            return Piece(0, 0, self.row_bytes, self.rows * self.batch)
+        return None
+
     def pieces(self, max_bytes: int) -> Iterator[Piece]:
         """The matrix in stored order, in pieces of at most so many bytes."""
+        if self._whole is not None and 0 < self._whole.bytes <= max_bytes:
+            yield self._whole
+            return
         if self.pitch == self.columns and (self.kept_rows == self.rows or self.batch == 1):
             yield from _cut(Piece(0, 0, self.batch * self.rows * self.row_bytes, 1), max_bytes)
             return

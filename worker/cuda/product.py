@@ -24,7 +24,7 @@ from worker.cuda.complex.matrices import RealOperands
 from worker.cuda.epilogue.fused import FusedOnDevice
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.grouped.check import GroupedOnDevice, grouped_on_device
-from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
+from worker.cuda.memory import TOGETHER_BYTES, DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout
@@ -237,8 +237,15 @@ def operands_on_device(
     types: Sequence[DTypeName],
     operands: Sequence[HostOperand],
     copying: StopWatch,
+    staging: Staging,
 ) -> list[DeviceMatrix]:
-    """The operands' copies, kept from an earlier job or made now; of those that are the same matrix, one."""
+    """The operands' copies, kept from an earlier job or made now; of those that are the same matrix, one. Small ones
+    that are not to be kept come together."""
+    if not any(operand.id for operand in operands):
+        layouts = [operand_layout(dtype, each.shape) for each, dtype in zip(operands, types, strict=False)]
+        if sum(each.bytes for each in layouts) <= TOGETHER_BYTES:
+            arrays = (operand.elements for operand in operands)
+            return staging.upload_together([*zip(arrays, layouts, strict=True)], copying)
     copies: list[DeviceMatrix] = []
     for operand, dtype in zip(operands, types, strict=False):
         same = next((i for i, other in enumerate(operands[: len(copies)]) if other.id == operand.id), None)

@@ -36,11 +36,11 @@ from worker.cuda.from_host.gang_info import gang_info
 from worker.cuda.launch import PreparedKernels, kernel_bytes
 from worker.cuda.library.cublas import Cublas
 from worker.cuda.library.scaled import multiplication
-from worker.cuda.memory import DeviceMatrix, StopWatch, allocate, clear_padding
+from worker.cuda.memory import DeviceMatrix, allocate, clear_padding
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
-from worker.cuda.product import CheckAsked, ProductOnDevice, Times, operands_on_device
+from worker.cuda.product import CheckAsked, ProductOnDevice, operands_on_device
 from worker.cuda.programs import programs_of_choice
 from worker.cuda.scaled.on_device import ScalesOnDevice, scales_on_device
 from worker.cuda.small_product import ProductBroughtBack
@@ -167,21 +167,23 @@ class CudaRunner(Benching):
         self._admit(problem, choice, operands, epilogue)
         if (asked := self._fusing.find(problem, choice, operands, epilogue)) is not None:
             return self._fused(asked, choice, operands[2:], place, device_lock, checked)
-        copying = StopWatch()
-        on_device = operands_on_device(self.cache, self._page_locks, operand_types(problem), operands, copying)
+        staging = self._of_thread.staging
+        copying, types = staging.watch(), operand_types(problem)
+        on_device = operands_on_device(self.cache, self._page_locks, types, operands, copying, staging)
         matrices = on_device[0], on_device[1], allocate(product_layout(problem))
         if wiped:
             matrices[2].memory.memset_async(0, matrices[2].layout.bytes)
         after = epilogue_on_device(self.compiler, problem, epilogue, matrices[2], on_device[2:])
         scales = scales_on_device(problem, operands, choice.kernel) if problem.scale_columns else None
-        copies, staging = Copies(self.cache, operands, on_device), self._of_thread.staging
+        copies = Copies(self.cache, operands, on_device)
         elements = problem.batch * problem.m * problem.n + sum(prod(each.shape) for each in operands)
         if elements <= HOST_CHECK_ELEMENTS:
+            more = self._offered, staging, device_lock
+            small = ProductBroughtBack(problem, operands, copies, matrices[2], after, *more)
             device_lock.acquire()
-            kernel_ms = self._multiplied_ms(problem, choice, matrices, after, device_lock.acquire, scales=scales)
-            times = Times(kernel_ms, copying)
-            more = self._offered, staging, times, device_lock
-            return ProductBroughtBack(problem, operands, copies, matrices[2], after, *more)
+            kernel_ms = self._multiplied_ms(problem, choice, matrices, after, device_lock.acquire, small.follow, scales)
+            small.computed(kernel_ms, copying)
+            return small
         to = place if place is not None and self._page_locks.lock(place.memory) else None
         also = self._offered, staging, self.compiler, to, device_lock
         product = ProductOnDevice(problem, operands, copies, matrices, after, *also)
@@ -202,15 +204,16 @@ class CudaRunner(Benching):
         checked: CheckAsked | None,
     ) -> Product:
         """A product whose kernel does its epilogue."""
-        copying, problem, operands = StopWatch(), asked.problem, (*asked.operands, *addends)
-        on_device = operands_on_device(self.cache, self._page_locks, asked.operand_types, operands, copying)
+        staging, problem, operands = self._of_thread.staging, asked.problem, (*asked.operands, *addends)
+        copying, types = staging.watch(), asked.operand_types
+        on_device = operands_on_device(self.cache, self._page_locks, types, operands, copying, staging)
         d = allocate(operand_layout(asked.fused.output, problem.product_shape))
         scales = scales_on_device(problem, operands, asked.kernel)
         fused = self._fusing.on_device(asked, on_device, d, scales)
         for written in (d, fused.sums) if checked is None else ():
             written.memory.memset_async(0, written.layout.bytes)
         to = place if place is not None and self._page_locks.lock(place.memory) else None
-        also = self._offered, self._of_thread.staging, self.compiler, to, device_lock
+        also = self._offered, staging, self.compiler, to, device_lock
         copies = Copies(self.cache, operands, on_device)
         product = ProductOnDevice(problem, operands, copies, (fused.a, fused.b, fused.sums), fused, *also)
         product.made_by = asked.as_chosen(choice)

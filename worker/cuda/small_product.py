@@ -1,25 +1,28 @@
-"""A small product on one GPU: copied back at once, and checked on the CPU."""
+"""A small product on one GPU: copied back behind its kernel, and checked on the CPU."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from kernels.model.numerics import Problem
+from worker.cuda.device.cores import CoresRequest
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch
 from worker.cuda.operand_cache import Copies, OfferedProducts
 from worker.cuda.product import CudaProduct, Times
-from worker.device.cancellable_lock import LockRequest
 from worker.device.operands import HostOperand
-from worker.device.runner import Epilogue, gathered, operands_as_checked, verify_on_host, wrong_on_host
+from worker.device.runner import operands_as_checked, verify_on_host, wrong_on_host
 
 
 class ProductBroughtBack(CudaProduct):
-    """Brought to this process as soon as it is computed."""
+    """Its copy to this process is launched behind its kernel, so that both are waited for once. It is created before
+    the device multiplies; `follow` is called while it does, and `computed` afterwards.
+    """
 
     def __init__(
         self,
@@ -30,20 +33,33 @@ class ProductBroughtBack(CudaProduct):
         epilogue: EpilogueOnDevice | None,
         offered: OfferedProducts[DeviceMatrix],
         staging: Staging,
-        times: Times,
-        device_lock: LockRequest,
+        device_lock: CoresRequest,
     ) -> None:
         """`p` is A·B."""
         super().__init__(problem, operands, copies, p if epilogue is None else epilogue.d, offered, device_lock)
-        self._problem, self._times = problem, times
-        self._bytes = gathered(staging.download(self._c, times.back))
+        self._problem, self._staging, self._cores = problem, staging, device_lock
+        self._back = staging.watch()
+        self._copied = [self._c] if epilogue is None else [self._c, p]
+        self._places: list[memoryview] = []
+        self._epilogue = None if epilogue is None else epilogue.on_host(operands[2:])
+
+    def follow(self) -> Any:
+        """Puts the copy behind the product on the current stream. Returns the event that it ends with. Called again if
+        the product is launched again."""
+        self._back = self._staging.watch()
+        arrival, self._places = self._staging.begin_download(self._copied, self._back)
+        return arrival
+
+    def computed(self, kernel_ms: float, copying: StopWatch) -> None:
+        """Called when the product has come. The device is idle then, and others may have it."""
+        self._cores.release_idle()
+        self._times = Times(kernel_ms, copying, self._back)
+        self._bytes = bytearray(self._places[0])
         self._digest = digest_of(self._bytes)
-        self._elements = self._product = _as_product(self._bytes, self._c, problem)
-        self._epilogue: Epilogue | None = None
-        if epilogue is not None:
-            self._product = _as_product(gathered(staging.download(p, StopWatch())), p, problem)
-            self._epilogue = epilogue.on_host(operands[2:])
-        self.matrices = operands_as_checked(problem, operands[0], operands[1], self._product)
+        self._elements = self._product = _as_product(self._bytes, self._c, self._problem)
+        if self._epilogue is not None:
+            self._product = _as_product(bytearray(self._places[1]), self._copied[1], self._problem)
+        self.matrices = operands_as_checked(self._problem, self._operands[0], self._operands[1], self._product)
 
     @property
     def digest(self) -> int:

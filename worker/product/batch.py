@@ -15,7 +15,7 @@ from jobs.ledger.submission import BESIDE
 from jobs.matrices.digest import digest_of
 from jobs.matrices.interface import MatrixStore
 from jobs.matrices.packed import pack
-from jobs.models import MatmulRequest
+from jobs.models import MatmulRequest, Outcome
 from kernels.model.numerics import Problem
 from worker.check.verify import max_direct_batch
 from worker.device.operands import HostOperand
@@ -91,8 +91,8 @@ def multiply_batch(
     choice = choose_kernel(jobs[0], problem, runner, auto)
     unchecked, began = request.verify == "off", now()
     with ExitStack() as opened:
-        of_a = [opened.enter_context(operand(each.a, job.a, store)) for each, job in zip(requests, jobs, strict=True)]
-        of_b = [opened.enter_context(operand(each.b, job.b, store)) for each, job in zip(requests, jobs, strict=True)]
+        of_a = [operand(each.a, job.a, store, opened) for each, job in zip(requests, jobs, strict=True)]
+        of_b = [operand(each.b, job.b, store, opened) for each, job in zip(requests, jobs, strict=True)]
         a, b = HostOperand(_stacked(of_a)), HostOperand(_stacked(of_b))
         try:
             with runner.compute(problem, choice, a, b, wanted=check_ownership, wiped=unchecked) as product:
@@ -111,12 +111,13 @@ def multiply_batch(
     if digest_of(data) != digest:  # the stored copy becomes a leftover
         raise VerificationFailed(CHANGED)
     tell_product(began, computed, checked, now(), measured)
-    made = zip(requests, packed, strict=True)
+    made: dict[tuple[int, ...], Outcome] = {}  # what is recorded differs by the product's shape alone
+    for own in requests:
+        if own.delivered.shape not in made:
+            made[own.delivered.shape] = outcome_of(own, choice, runner, measured, verification, singles)
     return [
-        Multiplied(
-            outcome_of(own, choice, runner, measured, verification, singles), there, is_claimed=there is not None
-        )
-        for own, there in made
+        Multiplied(made[own.delivered.shape], there, is_claimed=there is not None)
+        for own, there in zip(requests, packed, strict=True)
     ]
 
 

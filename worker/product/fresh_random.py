@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from threading import local
 from typing import Any
 
 import numpy as np
+
+from worker.device.random_bits import fresh_bits
 
 
 class _OfThread(local):
@@ -22,10 +23,10 @@ _of_thread = _OfThread()
 
 def fresh_rng() -> np.random.Generator:
     """A random generator for one launch of this thread, until it asks for the next. Its whole state is of 128 bits that
-    the operating system has drawn just now, and of none that were used before. Making a new generator takes five times
-    as long.
+    the operating system has drawn, and that were used for nothing before. Making a new generator takes five times as
+    long.
     """
     own = _of_thread
-    own.state["state"]["state"] = int.from_bytes(os.urandom(16), "little")
+    own.state["state"]["state"] = fresh_bits()
     own.rng.bit_generator.state = own.state
     return own.rng

@@ -136,28 +136,26 @@ def _multiplied(task: _Task, choice: Choice) -> Multiplied:
     job, problem, unchecked = claimed.job, request.problem, request.verify == "off"
     began = now()
     try:
-        with (
-            multiplied("a", claimed, request, store) as a,
-            multiplied("b", claimed, request, store) as b,
-            epilogue_of(request, claimed.c, store) as epilogue,
-            _place(claimed, request.delivered, store) as place,
-            task.runner.compute(
+        with ExitStack() as opened:
+            of = claimed, request, store, opened
+            a, b, epilogue = multiplied("a", *of), multiplied("b", *of), epilogue_of(request, claimed.c, store, opened)
+            place = _place(claimed, request.delivered, store, opened)
+            with task.runner.compute(
                 problem, choice, a, b, place, epilogue=epilogue, wanted=task.check_ownership, wiped=unchecked
-            ) as product,
-        ):
-            computed = now()
-            task.check_ownership()
-            with _copies_dropped_on_damage(product):
-                verification = verified(request, problem, choice, product, task.rng)
-                checked = now()
+            ) as product:
+                computed = now()
                 task.check_ownership()
-                packed = _packed(product) if job.product_in_record else None
-                if packed is None:
-                    _store(claimed, request.delivered, product, store, place, task.product_ttl_s)
-                    if verification.passed:
-                        product.offer(product_id(job.id, claimed.attempt))
-            measured = product.measured
-            tell_product(began, computed, checked, now(), measured)
+                with _copies_dropped_on_damage(product):
+                    verification = verified(request, problem, choice, product, task.rng)
+                    checked = now()
+                    task.check_ownership()
+                    packed = _packed(product) if job.product_in_record else None
+                    if packed is None:
+                        _store(claimed, request.delivered, product, store, place, task.product_ttl_s)
+                        if verification.passed:
+                            product.offer(product_id(job.id, claimed.attempt))
+                measured = product.measured
+                tell_product(began, computed, checked, now(), measured)
     except MemoryError:
         raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
     outcome = outcome_of(request, product.made_by or choice, task.runner, measured, verification)
@@ -168,14 +166,13 @@ def _again(task: _Task, choice: Choice) -> Again:
     """The product, not to be kept."""
     claimed, request, store = task.claimed, task.request, task.store
     problem = request.problem
-    with (
-        multiplied("a", claimed, request, store) as a,
-        multiplied("b", claimed, request, store) as b,
-        epilogue_of(request, claimed.c, store) as after,
-        task.runner.compute(problem, choice, a, b, epilogue=after, wanted=task.check_ownership, wiped=True) as product,
-    ):
-        verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, task.rng)
-        return Again(bool(verification.passed), product.digest)
+    with ExitStack() as opened:
+        of = claimed, request, store, opened
+        a, b, after = multiplied("a", *of), multiplied("b", *of), epilogue_of(request, claimed.c, store, opened)
+        compute = task.runner.compute
+        with compute(problem, choice, a, b, epilogue=after, wanted=task.check_ownership, wiped=True) as product:
+            verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, task.rng)
+            return Again(bool(verification.passed), product.digest)
 
 
 def _choose_demanded(task: _Task, auto: AutoChoices) -> Demanded:
@@ -183,7 +180,8 @@ def _choose_demanded(task: _Task, auto: AutoChoices) -> Demanded:
     claimed, request, store = task.claimed, task.request, task.store
 
     def measure() -> tuple[Magnitudes, Magnitudes]:
-        with operand(request.a, claimed.a, store) as a, operand(request.b, claimed.b, store) as b:
+        with ExitStack() as opened:
+            a, b = operand(request.a, claimed.a, store, opened), operand(request.b, claimed.b, store, opened)
             return auto.magnitudes.of(a, request.a.dtype), auto.magnitudes.of(b, request.b.dtype)
 
     try:
@@ -236,17 +234,14 @@ def _copies_dropped_on_damage(product: Product) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def _place(claimed: Claimed, delivered: Delivered, store: MatrixStore) -> Iterator[Place | None]:
-    """Where the product is to be stored, if it is to be. Raises NoRoomForProduct."""
-    with ExitStack() as stack:
-        place: Place | None = None
-        try:
-            if not claimed.job.product_in_record:
-                place = stack.enter_context(store.place(delivered.dtype, delivered.shape))
-        except StoreFull as error:
-            raise NoRoomForProduct(error.detail) from error
-        yield place
+def _place(claimed: Claimed, delivered: Delivered, store: MatrixStore, opened: ExitStack) -> Place | None:
+    """Where the product is to be stored, if it is to be, as long as `opened` lasts. Raises NoRoomForProduct."""
+    if claimed.job.product_in_record:
+        return None
+    try:
+        return opened.enter_context(store.place(delivered.dtype, delivered.shape))
+    except StoreFull as error:
+        raise NoRoomForProduct(error.detail) from error
 
 
 def _packed(product: Product) -> bytes:

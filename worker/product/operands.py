@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Literal
 
 from jobs.errors import MatrixNotFound, OperandMissing
@@ -25,24 +24,19 @@ from worker.device.runner import Epilogue
 from worker.device.scaled import ScaledOperand, check_values
 
 
-@contextmanager
 def multiplied(
-    name: Literal["a", "b"], claimed: Claimed, request: MatmulRequest, store: MatrixStore
-) -> Iterator[HostOperand]:
-    """A or B of a claimed product, as it is multiplied. Raises as `operand`."""
+    name: Literal["a", "b"], claimed: Claimed, request: MatmulRequest, store: MatrixStore, opened: ExitStack
+) -> HostOperand:
+    """A or B of a claimed product, as it is multiplied, as long as `opened` lasts. Raises as `operand`."""
     ref, dtype = getattr(request, name), request.problem.dtype
-    with ExitStack() as stack:
-        stored = stack.enter_context(operand(ref, getattr(claimed, name), store))
-        if (scales := request.scale_a if name == "a" else request.scale_b) is not None:
-            yield _scaled(name, request, stored, stack.enter_context(operand(scales, None, store)))
-        elif dtype == ref.dtype:
-            yield stored
-        else:
-            check_room(
-                2 * matrix_bytes(dtype, ref.shape), "An operand that is widened needs"
-            )  # and once more for its digest
-            is_free = request.kernel == "auto" and not demand_of(request)
-            yield WidenedOperand(stored, ref.dtype, is_free=is_free)
+    stored = operand(ref, getattr(claimed, name), store, opened)
+    if (scales := request.scale_a if name == "a" else request.scale_b) is not None:
+        return _scaled(name, request, stored, operand(scales, None, store, opened))
+    if dtype == ref.dtype:
+        return stored
+    check_room(2 * matrix_bytes(dtype, ref.shape), "An operand that is widened needs")  # and once more for its digest
+    is_free = request.kernel == "auto" and not demand_of(request)
+    return WidenedOperand(stored, ref.dtype, is_free=is_free)
 
 
 def _scaled(name: Literal["a", "b"], request: MatmulRequest, stored: HostOperand, scales: HostOperand) -> ScaledOperand:
@@ -54,52 +48,46 @@ def _scaled(name: Literal["a", "b"], request: MatmulRequest, stored: HostOperand
     return ScaledOperand(stored, scales, block_of(name, width, transposed=transposed))
 
 
-@contextmanager
-def operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore) -> Iterator[HostOperand]:
-    """As the job's record names it; `packed` where it travels there. Raises OperandMissing, DoesNotFit."""
+def operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore, opened: ExitStack) -> HostOperand:
+    """As the job's record names it, as long as `opened` lasts; `packed` where it travels there. Raises OperandMissing,
+    DoesNotFit."""
+    if packed is not None:
+        return HostOperand(packed.elements(ref.dtype, ref.shape), digest=packed.digest)
     if ref.random is not None:
         check_room(matrix_bytes(ref.dtype, ref.shape), "A random operand needs")  # before it is made
         elements = generate(ref.random, ref.dtype)
-        yield HostOperand(elements, digest=digest_of(elements))
-        return
-    if packed is not None:
-        yield HostOperand(packed.elements(ref.dtype, ref.shape), digest=packed.digest)
-        return
+        return HostOperand(elements, digest=digest_of(elements))
     if ref.matrix is None:  # it was in the record, and its time ran out
         raise OperandMissing
     matrix = ref.matrix
-    with ExitStack() as stack:
 
-        def opened() -> StoredMatrix:
-            try:
-                return stack.enter_context(store.open(matrix, ref.dtype, ref.shape))
-            except MatrixNotFound as error:
-                raise OperandMissing from error
+    def found() -> StoredMatrix:
+        try:
+            return opened.enter_context(store.open(matrix, ref.dtype, ref.shape))
+        except MatrixNotFound as error:
+            raise OperandMissing from error
 
-        yield StoredOperand(ref.shape, opened, matrix if _names_contents(matrix) else None)
+    return StoredOperand(ref.shape, found, matrix if _names_contents(matrix) else None)
 
 
-@contextmanager
-def epilogue_of(request: MatmulRequest, packed: PackedMatrix | None, store: MatrixStore) -> Iterator[Epilogue | None]:
+def epilogue_of(
+    request: MatmulRequest, packed: PackedMatrix | None, store: MatrixStore, opened: ExitStack
+) -> Epilogue | None:
     """None where the product is A·B. C is not looked for where its factor is 0."""
     if not request.has_epilogue:
-        yield None
-        return
+        return None
     alpha, beta = as_number(request.alpha), as_number(request.beta)
     output = request.delivered.dtype
-    with ExitStack() as stack:
-        has_c = request.c is not None and beta != 0.0
-        c = stack.enter_context(operand(request.c, packed, store)) if request.c is not None and has_c else None
-        bias = None if request.bias is None else stack.enter_context(operand(request.bias, None, store))
-        yield Epilogue(
-            alpha,
-            beta if has_c else 0.0,
-            c,
-            bias,
-            request.activation,
-            None if output == request.problem.product_dtype else output,
-            may_fuse=not demand_of(request),
-        )
+    has_c = request.c is not None and beta != 0.0
+    return Epilogue(
+        alpha,
+        beta if has_c else 0.0,
+        operand(request.c, packed, store, opened) if request.c is not None and has_c else None,
+        None if request.bias is None else operand(request.bias, None, store, opened),
+        request.activation,
+        None if output == request.problem.product_dtype else output,
+        may_fuse=not demand_of(request),
+    )
 
 
 def _names_contents(matrix_id: str) -> bool:

@@ -4,7 +4,7 @@ the ledger once it lies in the product's memory: an attempt goes on where the on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,18 +61,16 @@ def multiply_tiled(job: TiledJob, choice: Choice, tiling: Tiling) -> Outcome:
     """The product is in the store when this returns. Raises JobFailed and its kin, StoreUnavailable, StaleAttempt."""
     choice, tiling = _as_begun(job, choice, tiling)
     problem = job.request.problem
-    with (
-        multiplied("a", job.claimed, job.request, job.store) as a,
-        multiplied("b", job.claimed, job.request, job.store) as b,
-        epilogue_of(job.request, job.claimed.c, job.store) as epilogue,
-        _memory(job, problem) as (out, partial),
-        _kept_for_another_attempt(partial),
-    ):
-        try:
-            measured, verification = _computed(job, choice, tiling, (a, b), epilogue, out, partial)
-        except (VerificationFailed, OperandDamaged, OperandOutOfRange):
-            job.journal.spoil()
-            raise
+    with ExitStack() as opened:
+        of = job.claimed, job.request, job.store, opened
+        operands = multiplied("a", *of), multiplied("b", *of)
+        epilogue = epilogue_of(job.request, job.claimed.c, job.store, opened)
+        with _memory(job, problem) as (out, partial), _kept_for_another_attempt(partial):
+            try:
+                measured, verification = _computed(job, choice, tiling, operands, epilogue, out, partial)
+            except (VerificationFailed, OperandDamaged, OperandOutOfRange):
+                job.journal.spoil()
+                raise
     why = f"{choice.why.removesuffix('.')}; computed {tiling.why}."
     return outcome_of(job.request, replace(choice, why=why), job.runner, measured, verification, in_tiles=True)
 

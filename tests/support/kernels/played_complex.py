@@ -27,9 +27,23 @@ def lying(address: int, dtype: Any, shape: tuple[int, int, int], strides: tuple[
 
 def rows_of(matrix: Any) -> Any:
     """A matrix on the device, without its padding."""
-    layout = matrix.layout
-    whole = matrix.memory.bytes[: layout.bytes].view(STORAGE_DTYPES[layout.dtype])
-    return whole.reshape(layout.kept_rows, layout.pitch)[: layout.rows, : layout.columns]
+    items = _whole(matrix)[:, : matrix.layout.rows, : matrix.layout.columns]
+    return items if matrix.layout.batch > 1 else items[0]
+
+
+def has_clear_padding(matrix: Any) -> bool:
+    """Whether what may take part in sums beside it is zero."""
+    layout, whole = matrix.layout, _whole(matrix)
+    below, beside = layout.cleared
+    under, right = whole[:, layout.rows : layout.rows + below], whole[:, : layout.rows, layout.columns :][:, :, :beside]
+    return not under.any() and not right.any()
+
+
+def _whole(matrix: Any) -> Any:
+    layout, memory = matrix.layout, matrix.memory.bytes
+    begin = matrix.address - memory.ctypes.data
+    whole = memory[begin : begin + layout.bytes].view(STORAGE_DTYPES[layout.dtype])
+    return whole.reshape(layout.batch, layout.kept_rows, layout.pitch)
 
 
 def arranged(name: str, part: str, arguments: Any) -> None:

@@ -55,6 +55,31 @@ def cores() -> list[str]:
     return happened
 
 
+def idle_cores() -> list[str]:
+    """Of one who has waited for all that he put on a stream: the next waits for nothing."""
+    import cupy
+
+    from worker.cuda.device.cores import DeviceCores
+
+    happened: list[str] = []
+    stream = MagicMock(wait_event=lambda _: happened.append("waits on its stream"))
+    stream.record.return_value.synchronize = lambda: happened.append("the host waits")
+    cupy.cuda.get_current_stream.return_value = stream
+    device = DeviceCores()
+
+    def work(*, idle: bool) -> None:
+        with device.request() as request:
+            (request.acquire if idle else request.acquire_in_order)()
+            request.release_idle()
+            request.release_idle()
+
+    for idle in (False, True, False):
+        thread = Thread(target=work, kwargs={"idle": idle})
+        thread.start()
+        thread.join()
+    return happened
+
+
 def failing_cores() -> bool:
     """Whether others may go on after a fault of the device in the moment of giving up."""
     import cupy
@@ -134,7 +159,8 @@ def sketches() -> dict[str, Any]:
 
 def main() -> None:
     install()
-    print(json.dumps({"cores": cores(), "free after a fault": failing_cores(), "sketches": sketches()}))
+    found = {"cores": cores(), "idle": idle_cores(), "free after a fault": failing_cores(), "sketches": sketches()}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -20,12 +20,14 @@ import structlog
 
 from jobs.errors import MatmulError, VerificationFailed
 from jobs.formats.elements import Array
+from jobs.matrices.digest import digest_of
 from jobs.matrices.interface import MatrixInfo, StoredMatrix
 from kernels.catalog import CATALOG
 from kernels.model.numerics import DTYPES, Problem
 from kernels.selection.candidates import Choice
 from tests.support.kernels.played_complex import (
     by_library,
+    has_clear_padding,
     multiply_complex,
     rows_of,
 )
@@ -33,7 +35,7 @@ from tests.support.played.driver import Compiler, calls, faults, install
 from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
 from worker.check.views.as_real import real_view
 from worker.cpu.blas import multiply
-from worker.device.operands import StoredOperand
+from worker.device.operands import HostOperand, StoredOperand
 from worker.device.runner import Epilogue
 
 
@@ -44,11 +46,15 @@ class Way:
         self._bench, self._runner = bench, runner
         self._uploaded: dict[tuple[Any, ...], MatrixInfo] = {}
         self.is_by_library = False
+        self.launches = 1  # of one product
 
     def go(self, problem: Problem, case: dict[str, Any]) -> str:
         self.is_by_library = "library" in case
         if self.is_by_library:
             return self.by_library(problem, infinite=case["library"] == "infinite")
+        self.launches = case.get("launches", 1)
+        if case.get("inline"):
+            return self.inline(problem, has_c=case.get("c", False))
         if case.get("bias"):
             return self.finished(problem, case["bias"])
         if case.get("c"):
@@ -108,6 +114,36 @@ class Way:
         self._bench.store.delete(info.id, owner="ada")
         return "right"
 
+    def inline(self, problem: Problem, *, has_c: bool) -> str:
+        """Operands that came with the job; with C, 2·A·B - 3·C."""
+        from worker.cuda.device.cores import DeviceCores
+
+        items = (problem.batch,) if problem.batch > 1 else ()
+        of_a, of_b = (*items, problem.m, problem.k), (*items, problem.k, problem.n)
+        sent = numbers(of_a, problem.dtype), numbers(of_b, problem.dtype, 1)
+        added = numbers(problem.product_shape, problem.product_dtype, 2)
+        a, b, c = (HostOperand(each, digest=digest_of(each)) for each in (*sent, added))
+        kernel = next(each for each in CATALOG if problem.dtype in each.accuracy)
+        calls.clear()
+        product = self._runner._compute(
+            problem,
+            Choice(kernel, {}, "It was asked for."),
+            (a, b),
+            Epilogue(2.0, -3.0, c) if has_c else None,
+            None,
+            DeviceCores().request(),
+        )
+        if product.wrong_elements():
+            raise VerificationFailed
+        product.verify_operands()
+        expected = multiply(problem, *sent)
+        if has_c:
+            expected = 2 * expected - 3 * added
+        data = b"".join(bytes(each) for each in product.chunks())
+        assert data == np.ascontiguousarray(expected).tobytes()
+        assert product.digest == digest_of(data)
+        return "right"
+
     def product(self, problem: Problem, *, is_square: bool) -> str:
         """`is_square`: of a matrix with itself."""
         seed = 0 if is_square else 1
@@ -164,6 +200,15 @@ class Way:
         return StoredOperand(info.shape, opened, info.id)
 
 
+def launched(problem: Problem, matrices: Any, epilogue: Any, *, is_last: bool) -> None:
+    """A product by numpy; of zeros, where another launch follows."""
+    assert all(map(has_clear_padding, matrices[:2]))
+    of_a, of_b, of_c = (rows_of(matrix) for matrix in matrices)
+    of_c[:] = multiply(problem, *([of_a, of_b] if is_last else [of_a * 0, of_b * 0]))
+    if epilogue is not None:
+        epilogue.launch()
+
+
 def main() -> None:
     runtime = install()
     from worker.cuda.check import read_back
@@ -171,6 +216,7 @@ def main() -> None:
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
     from worker.cuda.runner import CudaRunner
+    from worker.cuda.small_product import ProductBroughtBack
 
     class PlayedRunner(CudaRunner):
         def __init__(self) -> None:
@@ -183,19 +229,19 @@ def main() -> None:
         def _admit(self, *_: Any, **__: Any) -> None:
             """It fits."""
 
-        def _multiplied_ms(
-            self, problem: Problem, choice: Any, matrices: Any, epilogue: Any = None, *_: Any, **__: Any
-        ) -> float:
+        def _multiplied_ms(self, *given: Any, **_: Any) -> float:
             """There is no check here, so nothing is prepared for one meanwhile; but blocks that it would read are."""
+            problem, _, matrices, epilogue, _, meanwhile = given[:6]
             if way.is_by_library:
                 return by_library(self, self.compiler, problem, matrices, calls)
             if DTYPES[problem.dtype].is_complex:
                 multiply_complex(self.compiler, problem, matrices, calls)
                 return 1.0
-            arrays = [rows_of(matrix) for matrix in matrices]
-            arrays[2][:] = multiply(problem, arrays[0], arrays[1])
-            if epilogue is not None:
-                epilogue.launch()
+            is_small = isinstance(getattr(meanwhile, "__self__", None), ProductBroughtBack)
+            for left in reversed(range(way.launches)):
+                launched(problem, matrices, epilogue, is_last=not left)
+                if is_small:
+                    meanwhile()
             return 1.0
 
     read_back.PARTS = 2048  # pieces that a test has room for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -107,11 +107,8 @@ def test_random_operands_are_made_only_where_there_is_room(monkeypatch: pytest.M
     monkeypatch.setattr(operands, "generate", lambda *_: pytest.fail("it was made"))
     spec = RandomSpec(shape=(4000, 4000), dtype="float32")
     ref = OperandRef(source="random", random=spec, dtype="float32", shape=spec.shape)
-    with (
-        pytest.raises(OutOfDeviceMemory, match="A random operand needs"),
-        operands.operand(ref, None, cast(MatrixStore, None)),
-    ):
-        pass
+    with pytest.raises(OutOfDeviceMemory, match="A random operand needs"), ExitStack() as opened:
+        operands.operand(ref, None, cast(MatrixStore, None), opened)
 
 
 def test_a_container_s_limits_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

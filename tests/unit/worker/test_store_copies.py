@@ -17,6 +17,8 @@ SQUARE = {"m": 450, "n": 450, "k": 450, "dtype": "float32"}
 BYTES = {"m": 301, "n": 1001, "k": 999, "dtype": "int8"}
 SMALL_PRODUCT = {"m": 70, "n": 80, "k": 2000, "dtype": "float64"}
 LARGER = {"m": 3000, "n": 2500, "k": 1100, "dtype": "float16"}  # no slot that was used before has their lengths
+SMALL = {"m": 30, "n": 45, "k": 21, "dtype": "float32"}
+SMALL_BATCH = {"m": 16, "n": 18, "k": 20, "dtype": "float32", "batch": 5, "a_batched": True, "b_batched": True}
 COMPLEX = {"m": 520, "n": 520, "k": 530, "dtype": "complex64"}
 CASES: dict[str, dict[str, Any]] = {
     "first": {"problem": DENSE},
@@ -41,6 +43,12 @@ CASES: dict[str, dict[str, Any]] = {
     "complex, transposed": {"problem": COMPLEX | {"transpose_a": True, "transpose_b": True, "conjugate_a": True}},
     "complex, by a library": {"problem": COMPLEX, "library": "finite"},
     "complex, by a library, infinite": {"problem": COMPLEX, "library": "infinite"},
+    "inline": {"problem": SMALL, "inline": True},
+    "inline in groups": {"problem": SMALL | {"dtype": "int8"}, "inline": True},
+    "inline of bits": {"problem": SMALL | {"dtype": "bfloat16"}, "inline": True},
+    "inline batch": {"problem": SMALL_BATCH, "inline": True},
+    "inline with c": {"problem": SMALL, "inline": True, "c": True},
+    "inline, launched again": {"problem": SMALL, "inline": True, "launches": 2},
     "not registered": {"problem": LARGER, "faults": ["register"]},
 }
 STORED = ["down by way of a buffer", "down by DMA", "up by DMA", "down by way of a buffer"]
@@ -125,6 +133,19 @@ def test_a_small_product_is_not_read_back(played: dict[str, Played]) -> None:
 def test_a_product_without_a_slot_is_brought_back_in_pieces(played: dict[str, Played]) -> None:
     assert played["small product"].outcome == "right"
     assert "down by DMA" not in played["small product"].calls
+
+
+@pytest.mark.parametrize("name", ["inline", "inline in groups", "inline of bits", "inline batch", "inline with c"])
+def test_small_operands_go_together_and_the_product_comes_in_one_copy(played: dict[str, Played], name: str) -> None:
+    """With an epilogue A·B comes, too: the check is of both."""
+    assert played[name].outcome == "right"
+    ups, downs = (sum(call.startswith(way) for call in played[name].calls) for way in ("up", "down"))
+    assert (ups, downs) == (1, 2 if name == "inline with c" else 1)
+
+
+def test_a_product_that_is_launched_again_is_copied_again(played: dict[str, Played]) -> None:
+    assert played["inline, launched again"].outcome == "right"
+    assert sum(call.startswith("down") for call in played["inline, launched again"].calls) == 2
 
 
 def test_operand_c_goes_the_way_of_the_others(played: dict[str, Played]) -> None:

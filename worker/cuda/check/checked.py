@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from secrets import randbits
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from worker.cuda.check.product_digests import ProductDigests
 from worker.cuda.check.sketch import NO_DIGESTS, Asked, Fused, SketchOnDevice
 from worker.cuda.check.sketch_plan import is_long
 from worker.cuda.compile import Compiler
+from worker.device.random_bits import fresh_bits
 
 
 class _Launched(NamedTuple):
@@ -75,7 +75,7 @@ class DeviceProduct:
             asked = Asked(wraps=wraps(real))
         else:
             asked = _asked_of(delivered_rounding(real, accuracy, self.after))
-        self._launch(sketch, asked._replace(seed=randbits(128)))
+        self._launch(sketch, asked._replace(seed=fresh_bits()))
         self._ahead = _Launched(sketch, asked)
         return sketch.done
 

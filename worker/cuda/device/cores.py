@@ -27,6 +27,7 @@ class CoresRequest(LockRequest):
         super().acquire()
         if self._cores.until is not None:
             self._cores.until.synchronize()
+            self._cores.until = None
 
     def acquire_in_order(self) -> None:
         """Waits for the turn to launch. What is put on the current stream then runs once the cores are idle."""
@@ -34,6 +35,12 @@ class CoresRequest(LockRequest):
             super().acquire()
             if self._cores.until is not None:
                 cupy.cuda.get_current_stream().wait_event(self._cores.until)
+
+    def release_idle(self) -> None:
+        """The next one may have them; everything that was put on a stream meanwhile has been waited for."""
+        if self._is_ours:
+            self._cores.until = None
+            super().release()
 
     def release(self) -> None:
         """The next one may have them once the device has done what is on the current stream."""

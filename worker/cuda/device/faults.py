@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
+from types import TracebackType
 
 import cupy
 from cupy_backends.cuda.libs import cublas
@@ -15,23 +15,35 @@ CUBLAS_ALLOC_FAILED = 3
 CUBLAS_NOT_SERVED = (7, 15)  # invalid value, not supported: the call is refused and the device is well
 
 
-@contextmanager
-def device_faults() -> Iterator[None]:
+class DeviceFaults(ContextDecorator):
+    """Holds nothing, so one serves all."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if error is None:
+            return
+        if isinstance(error, cupy.cuda.memory.OutOfMemoryError):
+            raise OutOfDeviceMemory from error
+        if isinstance(error, cupy.cuda.runtime.CUDARuntimeError | cupy.cuda.driver.CUDADriverError):
+            if error.status == OUT_OF_MEMORY:
+                raise OutOfDeviceMemory from error
+            raise _fault(error) from error
+        if isinstance(error, cublas.CUBLASError):
+            if error.status == CUBLAS_ALLOC_FAILED:
+                raise OutOfDeviceMemory from error
+            if error.status in CUBLAS_NOT_SERVED:
+                raise KernelUnavailable("cuBLAS does not multiply operands of these types and sizes here.") from error
+            raise _fault(error) from error
+
+
+_faults = DeviceFaults()
+
+
+def device_faults() -> DeviceFaults:
     """Raises OutOfDeviceMemory, KernelUnavailable, or DeviceFault: most other errors leave the context unusable."""
-    try:
-        yield
-    except cupy.cuda.memory.OutOfMemoryError as error:
-        raise OutOfDeviceMemory from error
-    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
-        if error.status == OUT_OF_MEMORY:
-            raise OutOfDeviceMemory from error
-        raise _fault(error) from error
-    except cublas.CUBLASError as error:
-        if error.status == CUBLAS_ALLOC_FAILED:
-            raise OutOfDeviceMemory from error
-        if error.status in CUBLAS_NOT_SERVED:
-            raise KernelUnavailable("cuBLAS does not multiply operands of these types and sizes here.") from error
-        raise _fault(error) from error
+    return _faults
 
 
 def _fault(error: Exception) -> DeviceFault:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -144,7 +145,8 @@ def test_float32_of_operands_of_16_bits_takes_them_as_they_are(dtype: DTypeName,
 def test_what_a_caller_demands_is_proven_of_the_pass(demand: dict[str, Any], may: bool) -> None:
     ref = OperandRef(source="inline", dtype="float32", shape=(1, 1))
     request = MatmulRequest(a=ref, b=ref, accuracy="fp32", alpha=2.0, **demand)
-    with epilogue_of(request, None, cast(MatrixStore, None)) as epilogue:
+    with ExitStack() as opened:
+        epilogue = epilogue_of(request, None, cast(MatrixStore, None), opened)
         assert epilogue is not None and epilogue.may_fuse is may
 
 
@@ -156,5 +158,6 @@ def test_a_kernel_that_is_asked_for_by_name_multiplies_what_it_is_given(asked: d
     ref = OperandRef(source="random", dtype="float16", shape=(2, 3), random=spec)
     request = MatmulRequest(a=ref, b=ref, accuracy="tf32", transpose_b=True, output_dtype="float32", **asked)
     claimed = cast(Claimed, SimpleNamespace(a=None))
-    with multiplied("a", claimed, request, cast(MatrixStore, None)) as operand:
+    with ExitStack() as opened:
+        operand = multiplied("a", claimed, request, cast(MatrixStore, None), opened)
         assert isinstance(operand, WidenedOperand) and operand.is_free is is_free

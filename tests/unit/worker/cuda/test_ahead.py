@@ -27,6 +27,11 @@ def test_the_next_product_waits_on_its_stream_and_not_on_the_host(told: dict[str
     ]
 
 
+def test_the_next_product_waits_for_nothing_where_all_was_waited_for(told: dict[str, Any]) -> None:
+    """Not even in the end, when what is given up is no longer one's own."""
+    assert told["idle"] == []
+
+
 def test_a_fault_while_the_cores_are_given_up_keeps_no_one_waiting(told: dict[str, Any]) -> None:
     assert told["free after a fault"]
 
