@@ -94,4 +94,6 @@ def _unconverged(record: CaseRecord) -> str | None:
     half_width = (hi_us - lo_us) / (2e3 * record.kernel_ms)
     if half_width <= CONVERGED:
         return None
+    if half_width >= 1.0:
+        return "Its samples are too far apart to tell its median."
     return f"Its samples ended with the median known to ±{100 * half_width:.1f} % only."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +22,7 @@ with suppress(ImportError):  # a GPU machine may have no hypothesis
     settings.load_profile("loaded machine")
 
 SERVICES = "tests/integration/"
+STORES = tuple(f"tests/integration/{folder}/" for folder in ("ledger", "matrices", "queues", "redis"))
 BROWSER = ("tests/browser/", "tests/chaos/")
 PROGRAMS = "tests/integration/local/"
 EMULATED = "tests/emulation/"
@@ -30,10 +31,10 @@ ON_GPU = "tests/gpu/"
 
 @pytest.hookimpl(optionalhook=True)  # a GPU machine may have no xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests that start services of their own take turns, as do those that share a browser, with the long one under
-    faults among these, those of whole programs, and those that share an emulator, so that each takes about as long.
-    Tests on a GPU go by function, and by element type where that comes last: most wait for compilers and for what is
-    true. All others go by file."""
+    """Tests that start services of their own take turns, as do those of stores, those that share a browser, with the
+    long one under faults among these, those of whole programs, and those that share an emulator: no group takes much
+    longer than its share of the whole. Tests on a GPU go by function, and by element type where that comes last: most
+    wait for compilers and for what is true. All others go by file."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
@@ -44,6 +45,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return "programs"
             if nodeid.startswith(EMULATED):
                 return "emulator"
+            if nodeid.startswith(STORES):
+                return "stores"
             if nodeid.startswith(ON_GPU):
                 function, _, parameters = nodeid.partition("[")
                 last = parameters.rstrip("]").rpartition("-")[2]
@@ -51,6 +54,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "services" if nodeid.startswith(SERVICES) else nodeid.partition("::")[0]
 
     return Together(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What collecting makes is no garbage, and is not searched for any: that would take a fifth of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -141,8 +141,8 @@ def _missing(before: Measurement, after: Measurement) -> str | None:
 def _disturbed(before: Measurement, after: Measurement) -> str | None:
     """What disturbed the case, and in which run."""
     sentences = (
-        f"{run} run: {measurement.condition.sentence}"
-        for run, measurement in (("First", before), ("Second", after))
+        f"{run}: {measurement.condition.sentence}"
+        for run, measurement in (("Before", before), ("After", after))
         if not measurement.condition.is_clean
     )
     return " ".join(sentences) or None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from jobs.benchmarks.spec import BenchmarkSpec, KernelItem
 from service.bodies.sizes import in_units
 
 UNKNOWN = "–"
@@ -89,6 +90,20 @@ def shape(extents: tuple[int, ...] | None) -> str:
     return "×".join(map(str, extents)) if extents else UNKNOWN
 
 
-FILTERS = {
-    each.__name__: each for each in (figure, duration, elapsed, age, instant, speed, size, percent, config, shape)
-}
+def benchmark_title(spec: BenchmarkSpec) -> str:
+    """What a list calls a benchmark: its own title, its preset's name, or what it measures."""
+    if spec.title or spec.preset:
+        return spec.title or spec.preset or ""
+    if spec.kind == "ceilings":
+        return "ceilings"
+    kernels = [spec.kernels] if isinstance(spec.kernels, str) else [_name_of(each) for each in spec.kernels]
+    more = f" and {len(kernels) - 2} more" if len(kernels) > 2 else ""
+    return f"{spec.kind} of {', '.join(kernels[:2])}{more}"
+
+
+def _name_of(item: KernelItem) -> str:
+    return item if isinstance(item, str) else item.kernel
+
+
+_FORMATS = (figure, duration, elapsed, age, instant, speed, size, percent, config, shape, benchmark_title)
+FILTERS: dict[str, Callable[..., str]] = {each.__name__: each for each in _FORMATS}

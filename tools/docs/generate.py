@@ -66,7 +66,7 @@ def job_errors() -> str:
 
 def presets() -> str:
     rows = ((f"`{one.name}`", f"{one.summary}.", f"{one.redoes}." if one.redoes else "") for one in PRESETS.values())
-    return table(("Preset", "What it measures", "Whose work it does again"), rows)
+    return table(("Preset", "What it measures", "Repeats, of which report"), rows)
 
 
 PARTS = {

@@ -14,6 +14,7 @@ from kernels.published_records import Publication, PublishedDevice, PublishedRec
 from kernels.selection.defaults import main_dtype
 from tools.markdown import table
 
+LADDER_DEVICE = "NVIDIA H200"  # whose figures stand beside the models of kernels
 SIZES = (256, 512, 1024, 1025, 2047, 2048, 4096, 4097, 8192)  # of our own figures
 
 
@@ -102,10 +103,10 @@ def _figure(value: float | None, form: str) -> str:
 
 
 def measured_at(kernel: str, size: int) -> str:
-    """GFLOPS and fraction of cuBLAS of a CUDA kernel's square product; empty where there is none."""
+    """GFLOPS and fraction of cuBLAS of a CUDA kernel's square product on an H200; empty where there is none."""
     entry = BY_NAME[kernel]
     assert isinstance(entry, CudaKernel)
-    for _, record in _ours():
-        if (record.kernel, record.n, record.dtype) == (kernel, size, main_dtype(entry)):
+    for device, record in _ours():
+        if device.name == LADDER_DEVICE and (record.kernel, record.n, record.dtype) == (kernel, size, main_dtype(entry)):
             return ", ".join(filter(None, (_figure(record.gflops, ",.0f"), _figure(record.fraction_of_cublas, ".2f"))))
     return ""

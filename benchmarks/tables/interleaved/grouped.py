@@ -21,9 +21,10 @@ def grouped(path: Path) -> Iterator[str]:
     rows: list[Row] = record["rows"]
     yield f"## Grouped products, on an {record['device']}"
     yield (
-        f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.grouped`: rows of A in "
-        "groups of random sizes, each times a matrix of its own, by turns, cold cache. TFLOPS count 2·m·n·k, m being "
-        "the rows that there are. Times in ms: one launch in the config that is taken; the fastest of those tried; "
+        f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.interleaved.grouped`: "
+        "rows of A in groups of random sizes, each times a matrix of its own, by turns, cold cache. TFLOPS count "
+        "2·m·n·k, m being the rows that there are. Times in ms: one launch in the config that is taken; the fastest of "
+        "those tried; "
         f"cuBLAS, called for each group; and `{ONE_CALL}`. The ratio is of the faster of cuBLAS's to the config that "
         "is taken."
     )

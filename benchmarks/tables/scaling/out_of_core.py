@@ -25,7 +25,7 @@ COLUMNS = (
     "compared, s",
     "TFLOPS",
     "in core",
-    "of that",
+    "share of in core",
     "must",
     "aim",
     "",

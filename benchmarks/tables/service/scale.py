@@ -86,7 +86,7 @@ def walls(results: Path) -> str:
         (f"{GPUS:,} GPUs, {CELL_WORKERS} a cell", f"{-(-GPUS // CELL_WORKERS)} cells"),
         ("renewals alone, all in one Redis", f"{GPUS * UNDER_WAY / 0.5 * record['renew_us'] / 1e6:.1f} cores"),
     )
-    return "\n\n".join((_where(record), said, table(("asked", "takes"), rows).rstrip()))
+    return "\n\n".join((_where(record), said, table(("load", "takes"), rows).rstrip()))
 
 
 def beats(results: Path) -> str:

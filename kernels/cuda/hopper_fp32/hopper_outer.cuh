@@ -110,5 +110,6 @@ __device__ __forceinline__ void pass_stages(const Shared& at, Notes& notes, Pipe
         __syncwarp();
         if (speaks) arrive(at.empty(present.stage));
         if (feeds) refill(present);
+        __syncwarp();  // or else the other lanes wait for the next stage, and hold up the one that feeds
     }
 }

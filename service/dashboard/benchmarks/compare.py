@@ -27,6 +27,7 @@ from service.context import Context, context_of, owner_of
 from service.dashboard.charts.ratios import RatioDot, draw, key_of, run_style
 from service.dashboard.charts.svg import swatch
 from service.dashboard.render import page
+from service.dashboard.words import benchmark_title
 from service.published import find
 
 LAST, PER_PAGE, MAX_RUNS = 50, 100, 6
@@ -167,8 +168,7 @@ def _run_line(record: JobRecord) -> str:
     """A benchmark's name in a list."""
     spec = record.request
     assert isinstance(spec, BenchmarkSpec)
-    title = spec.title or spec.preset or spec.kind
-    return f"{record.created_at:%Y-%m-%d %H:%M} · {title[:60]} · {record.state} · {record.id[:12]}"
+    return f"{record.created_at:%Y-%m-%d %H:%M} · {benchmark_title(spec)[:60]} · {record.state} · {record.id[:12]}"
 
 
 def _published_line(found: Publication) -> str:

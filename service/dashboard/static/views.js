@@ -58,11 +58,14 @@ function show(list) {
 
 /** @param {HTMLElement} list */
 function begin(list) {
+  const fold = document.createElement("details");
+  const summary = document.createElement("summary");
+  summary.textContent = "Save this view";
   const form = document.createElement("form");
   form.className = "row tight";
   const label = document.createElement("label");
   label.htmlFor = "view-name";
-  label.textContent = "Save this view as";
+  label.textContent = "Name of the view";
   const name = document.createElement("input");
   name.id = "view-name";
   name.maxLength = 40;
@@ -79,7 +82,8 @@ function begin(list) {
     name.value = "";
     show(list);
   });
-  list.after(form);
+  fold.append(summary, form);
+  list.after(fold);
   show(list);
 }
 

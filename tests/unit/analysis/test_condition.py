@@ -28,6 +28,7 @@ HEAT = DeviceState(event_reason_ns={"hw_thermal": 7, "power_brake": 0, "power_ca
         ({"throttled": True}, "throttled", "Heat or a power brake"),
         (VAGUE, "not converged", "known to ±5.0 % only"),
         (VAGUE | {"stop_reason": "noise_is_steady"}, "not converged", "known to ±5.0 % only"),
+        (VAGUE | {"ci95_hi_us": 3.0 * MEDIAN_US}, "not converged", "too far apart"),
         (VAGUE | {"ci95_lo_us": None}, "not converged", "Its 10 samples are too few"),
         (VAGUE | {"contended": True}, "contended", "known to ±5.0 % only"),
         ({"status": "oom", "reason": "No room."}, "no figure", "No room."),

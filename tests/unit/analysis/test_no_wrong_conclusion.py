@@ -84,10 +84,10 @@ def pairs(results: Results) -> list[Pair]:
 @pytest.mark.parametrize("kind", DISTURBANCES)
 def test_a_disturbed_case_is_not_comparable_and_the_cause_comes_first(kind: str) -> None:
     disturbed = planted("pipelined", 1024, **DISTURBANCES[kind])
-    for before, after, run in ((disturbed, grade(), "First"), (grade(), disturbed, "Second")):
+    for before, after, run in ((disturbed, grade(), "Before"), (grade(), disturbed, "After")):
         found = compare(run_of(before), run_of(after))
         (case,) = (one for one in found.cases if one.verdict == "not comparable")
-        assert (case.before.label, case.before.n) == ("pipelined", 1024) and case.why.startswith(f"{run} run: ")
+        assert (case.before.label, case.before.n) == ("pipelined", 1024) and case.why.startswith(f"{run}: ")
         assert found.counts["faster"] == found.counts["slower"] == 0
 
 

@@ -9,7 +9,7 @@ from dataclasses import fields
 from tests.support.kernels.compiled import RECORD, Figures, compile_now, key_of, recorded
 from tests.support.programs import programs
 
-SAMPLE = 12  # that the keys choose: another one after each change
+SAMPLE = 6  # that the keys choose: another one after each change
 
 
 def test_it_has_what_tests_ask_for_and_nothing_else() -> None:

@@ -183,3 +183,14 @@ def test_generated_docs_are_up_to_date(page: Path) -> None:
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text())
     assert not [target for target in targets if not (page.parent / target).exists()]
+
+
+@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")], ids=lambda page: page.name)
+def test_files_and_modules_that_a_page_names_are_there(page: Path) -> None:
+    """A file may be named without its ending. The changelog tells of files that are gone."""
+    text = page.read_text() if page.name != "CHANGELOG.md" else ""
+    files = re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w/.]+)`", text)
+    modules = [name.replace(".", "/") for name in re.findall(r"python3? -m ([\w.]+)", text)]
+    own = [name for name in modules if name.partition("/")[0] in FOLDERS]
+    endings = ("", ".py", ".cu", ".cuh")
+    assert not [name for name in {*files, *own} if not any((ROOT / f"{name}{ending}").exists() for ending in endings)]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import REAL_NAMES
 from kernels.selection.ahead import likely_products
+from tests.support.played.own_process import printed_by
 from worker.cuda.ahead.programs import programs_ahead, traits_of
 from worker.cuda.programs import programs_of
 from worker.cuda.sources import benchmark_program, digest_program, gather_program, sketch_program
@@ -26,10 +25,8 @@ KERNELS = ["naive", "shared_tiled", "hopper_fp32"]
 def test_a_worker_finds_what_was_compiled_ahead_and_compiles_nothing(tmp_path: Path) -> None:
     """By the real compiler, into an empty folder; a second run finds all there. What does not compile is refused once
     the others are there."""
-    command = [sys.executable, "-m", "tests.support.kernels.played_nvrtc", str(tmp_path), *KERNELS]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
-    first, again, *_, told = done.stdout.splitlines()  # between them the compiler's log
+    printed = printed_by("tests.support.kernels.played_nvrtc", str(tmp_path), *KERNELS)
+    first, again, *_, told = printed.splitlines()  # between them the compiler's log
     found = json.loads(told)
     assert found["status"] == [0, 0]
     assert first.startswith(f"sm_90: {found['asked']} of {found['asked']} programs compiled in ")

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.support.played.own_process import printed_by
+
 HELD = ["close", "launch", "launch", "launch", "open"]
 
 
 @pytest.fixture(scope="module")
 def timed() -> dict[str, dict[str, Any]]:
-    command = [sys.executable, "-m", "tests.support.kernels.clocked"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    told: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    told: dict[str, dict[str, Any]] = json.loads(printed_by("tests.support.kernels.clocked"))
     return told
 
 

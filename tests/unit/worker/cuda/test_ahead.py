@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
+from tests.support.played.own_process import printed_by
+
 
 @pytest.fixture(scope="module")
 def told() -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.support.played.ahead"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    words: dict[str, Any] = json.loads(done.stdout)
+    words: dict[str, Any] = json.loads(printed_by("tests.support.played.ahead"))
     return words
 
 

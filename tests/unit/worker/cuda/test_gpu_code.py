@@ -4,22 +4,18 @@ place of names that are there, and whatever a kernel takes is chosen, planned an
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from kernels.catalog import CATALOG
+from tests.support.played.own_process import printed_by
 from tests.support.played.variants import DEVICES
 
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.support.played.gpu_code"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr
-    words: dict[str, Any] = json.loads(done.stdout)
+    words: dict[str, Any] = json.loads(printed_by("tests.support.played.gpu_code"))
     return words
 
 
