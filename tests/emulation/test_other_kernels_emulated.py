@@ -77,16 +77,19 @@ def test_the_check_s_single_elements(dtype: DTypeName, transposed: bool, emulato
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_the_fingerprint_of_a_part(dtype: DTypeName, emulator: Emulator) -> None:
-    """Of three items of a batch, with gaps between rows and between items; more items than blocks along the batch."""
+    """Of three items of a batch, with gaps between rows and between items; more items than blocks along the batch. Rows
+    begin at any element, and then where whole chunks can be read."""
     compiled = emulator.compile(fingerprint_program(DTYPES[dtype].itemsize), "fingerprint")
     elements = elements_of(3, 60, 1030, dtype, transposed=False)
-    memory = spaced(elements)
-    numbers = (memory.layout.pitch, memory.layout.stride, 60, 1030, 3, 90, 5, 3, 77)
-    launch = Launch((2, 1, 2), (FINGERPRINT_THREADS, 1, 1))
-    total = Memory.flat(np.zeros(1, np.uint64), is_result=True)
-    ((found,),) = execute(compiled, [Run(launch, (memory, total), numbers)])
+    launch = Launch((3, 1, 2), (FINGERPRINT_THREADS, 1, 1))
+    runs = []
+    for gap in (3, 10):
+        memory, total = spaced(elements, gap), Memory.flat(np.zeros(1, np.uint64), is_result=True)
+        numbers = (memory.layout.pitch, memory.layout.stride, 60, 1030, 3, 90, 5, 3, 77)
+        runs.append(Run(launch, (memory, total), numbers))
     expected = fingerprint_of_items(elements, 77, item=0, row=5, column=3, rows=90)
-    assert int(found.reshape(-1).view(np.uint64)[0]) == expected
+    for (found,) in execute(compiled, runs):
+        assert int(found.reshape(-1).view(np.uint64)[0]) == expected
 
 
 @pytest.mark.parametrize("dtype", TRANSPOSED)

@@ -6,7 +6,7 @@
 #include "sketch_patch.cuh"
 
 enum class Role { B, A, C };
-constexpr int RUNS_AHEAD = 4;  // that a lane has on their way while it computes
+constexpr int RUNS_AHEAD = 8;  // that a lane has on their way while it computes
 
 // A chunk of columns with what is known of the rows; `matrix` begins at the item.
 template <typename Stored>

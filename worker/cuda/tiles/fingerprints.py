@@ -3,6 +3,7 @@ of complex elements are elements here, too."""
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,8 @@ from worker.cuda.pitch import Layout
 from worker.cuda.sources import fingerprint_program
 from worker.cuda.tiles.host import HostMemory, Part
 
-THREADS, COLUMNS, ROWS, MAX_ITEMS = 256, 4, 64, 1024  # of a block, as in fingerprint.cu; and blocks along the batch
+THREADS, ROWS, MAX_ITEMS = 256, 64, 1024  # of a block, as in fingerprint.cu; and blocks along the batch
+COLUMNS = MappingProxyType({1: 8, 2: 4, 4: 4, 8: 2})  # of a thread, by the bytes of an element
 
 
 class PartOnDevice(NamedTuple):
@@ -65,5 +67,5 @@ def launch_fingerprint(compiler: Compiler, part: PartOnDevice, seed: int, total:
         return
     numbers = part.pitch, part.stride, part.rows, part.columns, part.items, part.rows_of_item, part.row, part.column
     arguments = (np.uint64(part.address), *map(np.int64, numbers), np.uint64(seed), np.uint64(total))
-    grid = -(-part.columns // (THREADS * COLUMNS)), -(-part.rows // ROWS), min(part.items, MAX_ITEMS)
+    grid = -(-part.columns // (THREADS * COLUMNS[part.itemsize])), -(-part.rows // ROWS), min(part.items, MAX_ITEMS)
     compiler.function(fingerprint_program(part.itemsize), "fingerprint")(grid, (THREADS, 1, 1), arguments)
