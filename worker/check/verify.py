@@ -60,12 +60,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from jobs.formats.elements import Array
 from jobs.models import Verification
 from kernels.model.groups import groups_of
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from worker.check.checked import Checkable
-from worker.check.elementwise import Operands, worst_of_columns, worst_of_rows
+from worker.check.elementwise import Operands, worst_of_rows
 from worker.check.grouped import GroupedProduct
 from worker.check.rounding import Rounding, rounding_of
 from worker.check.row_errors import AllWithin, RowErrors
@@ -155,7 +154,7 @@ def _float_ratio(problem: Problem, operands: Checkable, rounding: Rounding, rng:
     rows = np.broadcast_to((found.worst > 1.0) | found.bad_rows, (problem.batch, problem.m))
     columns = np.broadcast_to(found.odd_columns | found.bad_columns, (problem.batch, problem.n))
     worst = float(found.worst[~rows].max(initial=0.0))
-    return max(worst, _again(operands.elementwise, rows, columns, rounding))
+    return max(worst, operands.recomputed(rows, columns, rounding))
 
 
 def _sketched(
@@ -179,17 +178,3 @@ def _sketched(
 def _direct(problem: Problem, operands: Operands, rounding: Rounding) -> float:
     rows = np.arange(problem.m)
     return max((worst_of_rows(operands, item, rows, rounding) for item in range(problem.batch)), default=0.0)
-
-
-def _again(operands: Operands, rows: Array, columns: Array, rounding: Rounding) -> float:
-    """Recomputes these rows and columns, masks (batch, m) and (batch, n); returns the worst element's ratio."""
-    worst = 0.0
-    for item in np.flatnonzero(rows.any(axis=1) | columns.any(axis=1)):
-        of_rows, of_columns = np.flatnonzero(rows[item]), np.flatnonzero(columns[item])
-        if len(of_rows):
-            worst = max(worst, worst_of_rows(operands, int(item), of_rows, rounding))
-        if len(of_columns) and worst <= 1.0:
-            worst = max(worst, worst_of_columns(operands, int(item), of_columns, rounding))
-        if worst > 1.0:
-            break
-    return worst
