@@ -121,7 +121,9 @@ def rechecked(
     worst = max((float(one[0].reshape(-1).view(np.float64)[0]) for one in found), default=0.0)
     counts = [int(one[1].reshape(-1)[0]) for one in found]
     entries = [one[2].reshape(-1, OPEN_WORDS)[:count, :3] for one, count in zip(found, counts, strict=True)]
-    open_ = [(item, *((other, line) if of_columns else (line, other))) for each in entries for item, line, other in each]
+    open_ = [
+        (item, *((other, line) if of_columns else (line, other))) for each in entries for item, line, other in each
+    ]
     return Found(worst, sum(counts), [(int(item), int(row), int(column)) for item, row, column in open_])
 
 
