@@ -128,9 +128,7 @@ def test_nan_and_infinity(kind: Kind, kernels: Kernels) -> None:
     for of_columns in (False, True):
         assert assert_as_on_host(kernels[kind], given, of_columns=of_columns) == []
     c = given.c.copy()
-    c[0, 1, 5], c[1, 2, 7], c[1, -1, 65] = (
-        stored(np.array(each), problem.product_dtype) for each in (0.0, 1.0, -1.0)
-    )
+    c[0, 1, 5], c[1, 2, 7], c[1, -1, 65] = (stored(np.array(each), problem.product_dtype) for each in (0.0, 1.0, -1.0))
     assert assert_as_on_host(kernels[kind], replace(given, c=c)) == [np.inf] * 3
 
 
