@@ -83,9 +83,10 @@ def assert_as_on_host(kernel: Compiled, given: Given, *, of_columns: bool = Fals
 def bound_of(given: Given, item: int, row: int, column: int) -> float:
     """What the class allows that element."""
     whole, read = np.arange(given.problem.k), given.operands
-    a, b = (np.abs(each) for each in (read.a.elements(item, row, whole), read.b.elements(item, whole, column)))
-    root = np.sqrt(np.square(a) @ np.square(b))
-    return float(given.rounding.element_bound(a @ b, root, np.abs(read.c.elements(item, row, column))))
+    at_row, at_column = np.array([[row]]), np.array([column])
+    a, b = np.abs(read.a.elements(item, at_row, whole)), np.abs(read.b.elements(item, whole[:, np.newaxis], at_column))
+    value = np.abs(read.c.elements(item, at_row, at_column))
+    return float(given.rounding.element_bound(a @ b, np.sqrt(np.square(a) @ np.square(b)), value).item())
 
 
 def damaged(given: Given) -> Given:
