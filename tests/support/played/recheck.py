@@ -63,7 +63,7 @@ def float_bits(value: float) -> int:
     return int(np.float64(value).view(np.uint64))
 
 
-def told(case: Case, rows: Any, columns: Any, *, beside: bool = False, rounding: Any = ROUNDING) -> dict[str, Any]:
+def told(case: Case, rows: Any, columns: Any, *, rounding: Any = ROUNDING) -> dict[str, Any]:
     import cupy
 
     from worker.cuda.check import checked, recheck
@@ -81,8 +81,7 @@ def told(case: Case, rows: Any, columns: Any, *, beside: bool = False, rounding:
         for at, shape in enumerate(shapes, 1)
     )
     with device.request(case.ask) as request:
-        sketched = (lambda: None) if beside else None
-        product = checked.DeviceProduct(compiler, lying, (MagicMock(), MagicMock()), sketched=sketched, cores=request)
+        product = checked.DeviceProduct(compiler, lying, (MagicMock(), MagicMock()), cores=request)
         try:
             worst: float | str = product.recomputed(rows, columns, rounding)
         except InterruptedError:
@@ -114,7 +113,6 @@ def cases() -> dict[str, Any]:
         "left of columns": told(Case((0.25, ((1, 5, 8, 2.0),))), none[0], columns),
         "wrong": told(Case((0.25, two), ratios={(1, 69, 7): 9.0}), rows, columns),
         "too many": told(Case((0.25, many)), rows, none[1]),
-        "beside others": told(Case(), rows, columns, beside=True),
         "normwise": told(Case(), rows, columns, rounding=rounding_of(Problem(1, 1, 1, "float32"), "fp32_normwise")),
         "unwanted": told(unwanted, rows, columns),
     }

@@ -50,8 +50,8 @@ class DeviceProduct:
         cores: CoresRequest | None = None,
     ) -> None:
         """`fused`: where the third matrix has an epilogue. Such products are long, so each is sketched. `sketched` is
-        called when a sketch is on the stream and before it is waited for; others may lie in the operands' places then.
-        `cores` are for launches after a sketch; without them, all of this has the device to itself."""
+        called when a sketch is on the stream and before it is waited for; the matrices stay where they are.
+        `cores` are for what is launched after it; without them, all of this has the device to itself."""
         self._compiler = compiler
         self._matrices = matrices
         self._host = host
@@ -113,7 +113,7 @@ class DeviceProduct:
 
     def recomputed(self, rows: Array, columns: Array, rounding: Rounding) -> float:
         operands = self.elementwise
-        if self._sketched is not None or not can_recheck(rounding):
+        if not can_recheck(rounding):
             return worst_of(operands, rows, columns, rounding)
         again = Recheck(self._compiler, self._matrices, operands, rounding, self._fused, self._cores)
         return again.worst(rows, columns)
