@@ -31,6 +31,7 @@ from worker.cuda.sources import (
     gather_program,
     kernel_program,
     mirror_program,
+    recheck_program,
     scales_program,
     sketch_program,
     transpose_program,
@@ -139,7 +140,8 @@ def fused_program(name: str, dtype: DTypeName, width: int, fused: FusedEpilogue,
 def of_the_fused_check(dtype: DTypeName, output: DTypeName) -> list[Program]:
     other = None if output == dtype else output
     fused = FusedEpilogue(output, has_c=True, has_bias=True)
-    return [fused_check_program(dtype, fused), sketch_program(dtype, (False, False), output=other)]
+    again = sketch_program(dtype, (False, False), output=other), recheck_program(dtype, other)
+    return [fused_check_program(dtype, fused), *again]
 
 
 def with_scales(block_n: int, columns: int) -> Program:
@@ -218,9 +220,10 @@ def of_the_check(arch: str) -> list[Program]:
     dtypes = _checked_on(index)
     sketches = [sketch_program(dtype, transposes) for dtype, transposes in dtypes]
     direct = [direct_program(dtype, transposes) for dtype, transposes in dtypes if not DTYPES[dtype].is_integer]
+    again = [recheck_program(dtype) for dtype, _ in dtypes if not DTYPES[dtype].is_integer]
     product = DTYPES[DTYPE_NAMES[index]].product
     return [
-        *(*sketches, *direct, gather_program(DTYPE_NAMES[index]), digest_program()),
+        *(*sketches, *direct, *again, gather_program(DTYPE_NAMES[index]), digest_program()),
         fingerprint_program(DTYPES[DTYPE_NAMES[index]].itemsize),
         *(epilogue_program(product), epilogue_check_program(product), scales_program()),
         *(make(*AFTER[index], has_bias=True) for make in (epilogue_program, epilogue_check_program)),

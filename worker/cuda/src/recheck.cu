@@ -133,6 +133,11 @@ __device__ __forceinline__ void for_each_element(const Recheck& check, const Sha
 __device__ __forceinline__ void replace_bad(const Recheck& check, Shared& shared, const Place& place,
                                             Sums (&sums)[ROWS][COLUMNS]) {
     Sums as_stored[ROWS][COLUMNS];
+#pragma unroll
+    for (auto& row : sums)
+#pragma unroll
+        for (Sums& each : row)
+            each.begin_anew();  // which leaves less to keep meanwhile
     add_up<Way::AS_STORED, false>(check, shared, place, as_stored);
     for_each_element(check, shared, place, [&](int i, int j, int at, int across) {
         if (shared.bad_listed[at] || shared.bad_crossed[across]) sums[i][j].replace(as_stored[i][j].value());
@@ -193,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) recheck(const Recheck c
     if (thread < CROSSED) shared.bad_crossed[thread] = shared.beyond_crossed[thread] = 0;
     if (thread == 0) shared.any_bad = shared.any_pending = 0, shared.worst = 0;
     __syncthreads();
-    if (check.of_root != 0.0)
+    if (check.of_root != 0.0 && sizeof(Element) < 8)  // float64 operands are never rounded first
         compare<true>(check, shared, place);
     else
         compare<false>(check, shared, place);

@@ -32,16 +32,19 @@ struct Recheck {
     double operand_floor, rounds_to_infinity, near, largest_output, largest_sum, alpha, beta;
 };
 
-// Of one element. Sums that begin anew after `depth` terms: those that are complete, and the present one.
+// Of one element. Sums that begin anew after `depth` terms: those that are complete, and the present one; those of
+// float64 elements never do.
 struct Sums : DoubleSum {
     double completed, magnitudes, squares, partial_sums;  // partial_sums: Σₜ|sₜ|
 
     __device__ __forceinline__ void begin_anew() {
+#if !defined(DTYPE_FLOAT64)
         completed += sum;
         sum = 0.0;
+#endif
     }
     __device__ __forceinline__ double value() const { return completed + sum; }
-    __device__ __forceinline__ void replace(double value) { completed = value, sum = 0.0; }
+    __device__ __forceinline__ void replace(double value) { completed = 0.0, sum = value; }
     __device__ __forceinline__ double error(double given) const { return error_of(given - completed); }
 
     template <bool ROOT>
