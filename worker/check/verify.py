@@ -56,7 +56,9 @@ So real and imaginary parts are elements of their own, each with its own bound, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -71,7 +73,8 @@ from worker.check.row_errors import AllWithin, RowErrors
 from worker.check.sketch import RUN
 
 NOT_CHECKED = Verification(method="off", residual=None, threshold=None, passed=None)
-MIN_WIDTH = 64  # least columns of a group
+MIN_WIDTH = 64  # columns that a group may have, whatever k
+STEPS = ((4096, 1024), (1024, 512), (RUN, RUN), (0, 1))  # of a group: above what width, and multiple of what
 MAX_DIRECT, MAX_ITEMS = 1 << 23, 64  # multiply-adds, and matrices, up to which the host recomputes every element
 LARGEST_INT8_DEPTH = (1 << 17) - 1  # largest k whose sums stay below 2³¹
 WRAPPED_ROUNDS = 4
@@ -122,9 +125,27 @@ def wraps(problem: Problem) -> bool:
     return problem.dtype == "int32" or (problem.product_dtype == "int32" and problem.k > LARGEST_INT8_DEPTH)
 
 
-def group_width(k: int) -> int:
-    """The number of columns in a group: about k, and a multiple of the host's runs."""
-    return max(k, MIN_WIDTH) if k < RUN else k // RUN * RUN
+@lru_cache(maxsize=1024)
+def group_width(n: int, k: int) -> int:
+    """The number of columns in a group, of n: at most about k, and such that the last group has a quarter of it, if
+    possible. A multiple of the host's runs, or shorter than one; in long groups also of blocks that the device digests.
+    """
+    widest = max(k, MIN_WIDTH) if k < RUN else k // RUN * RUN
+    return widest if n <= widest else max(_widths(widest), key=lambda width: min(_last(n, width) / width, 0.25))
+
+
+def _widths(widest: int) -> Iterator[int]:
+    """From the widest on down to a third of it."""
+    width = widest
+    while 3 * width >= widest:
+        yield width
+        step = next(step for least, step in STEPS if width > least)
+        width = (width - 1) // step * step
+
+
+def _last(n: int, width: int) -> int:
+    """The number of columns in the last group."""
+    return n - (n - 1) // width * width
 
 
 def max_direct_batch(problem: Problem) -> int:
@@ -163,7 +184,7 @@ def _sketched(
     """Each row's worst residual divided by its tolerance. If columns of C overflowed, a second sketch leaves them
     out.
     """
-    width = group_width(problem.k)
+    width = group_width(problem.n, problem.k)
     found = operands.sketched(rounding, width=width, excluded=None, rng=rng)
     if isinstance(found, AllWithin) or not (odd := found.odd_columns).any():
         return found

@@ -141,7 +141,7 @@ class ProductOnDevice(CudaProduct):
                 MatrixOnDevice(compiler, matrices[2], (problem.batch, problem.m, problem.n)),
             )
         are_read = self._real is None and not self._scaled  # or else digests go by themselves
-        left = digestible(on_device, group_width(problem.k)) if problem.flops and are_read else NO_DIGESTS
+        left = digestible(on_device, group_width(problem.n, problem.k)) if problem.flops and are_read else NO_DIGESTS
         digested = [*matrices[:2], delivered]
         if delivered is not matrices[2]:  # the check reads what no one is sent
             left = (*left[:2], False)

@@ -66,7 +66,7 @@ class DeviceProduct:
         c, k = self._matrices[2], self._matrices[0].shape[2]
         is_integer = c.dtype == "int32"
         if prod(c.shape) and k and (is_integer or self._is_long(k)):
-            self._prepared = self._sketch(c.shape[2] if is_integer else group_width(k), None)
+            self._prepared = self._sketch(c.shape[2] if is_integer else group_width(c.shape[2], k), None)
 
     def launch_ahead(self, problem: Problem, accuracy: AccuracyName) -> Any:
         """Puts the sketch that the check of `problem` will ask for on the current stream, behind the product's kernel,

@@ -37,7 +37,7 @@ struct DoubleSum {
     }
     __device__ __forceinline__ double error_of(double given) const { return fabs(given - sum - left_out); }
 #else
-    __device__ __forceinline__ void accumulate(double, double, double term) { sum += term; }
+    __device__ __forceinline__ void accumulate(double a, double b, double) { sum = fma(a, b, sum); }  // term is exact
     __device__ __forceinline__ double error_of(double given) const { return fabs(given - sum); }
 #endif
 };

@@ -2,9 +2,10 @@
 // (worker/check/elementwise.py). What cannot be decided here, and whatever is beyond, is left to the host: so nothing
 // that this says to be wrong is wrong yet, and what it says to be right is.
 //
-// A block has LISTED lines, rows or columns, and CROSSED ones that they cross; it adds up all terms in the order of k,
-// and so has each element's partial sums. Where operands are not finite, it does so once more for those alone; where
-// elements are beyond and operands were rounded to a shorter type, twice more, with operands rounded and truncated.
+// A block has LISTED lines, rows or columns, and CROSSED ones that they cross, and adds up all terms in the order of k.
+// Where operands are not finite, it does so once more, for those alone. Where elements are beyond their bounds, it does
+// so with the partial sums of each; and if operands were rounded to a shorter type first, with operands rounded, and
+// truncated.
 #include "recheck.cuh"
 
 constexpr int THREADS = 256, LISTED = 32, CROSSED = 64, DEPTH = 16;       // DEPTH: terms in shared memory
@@ -15,7 +16,7 @@ struct Shared {
     Index lines[LISTED];                                 // negative past the last
     int bad_listed[LISTED], bad_crossed[CROSSED];        // an element is not finite
     int beyond_listed[LISTED], beyond_crossed[CROSSED];  // or beyond the shorter type
-    int any_bad, any_pending;
+    int any_bad, any_left;
     Word worst;
 };
 
@@ -38,7 +39,7 @@ struct Place {
     double norm;
 };
 
-template <Way WAY, bool ROOT>
+template <Way WAY, bool ROOT, bool STEPS>
 __device__ __forceinline__ void add_up(const Recheck& check, Shared& shared, const Place& place,
                                        Sums (&sums)[ROWS][COLUMNS]) {
     const auto line_of_listed = [&](int at) { return shared.lines[at]; };
@@ -73,9 +74,9 @@ __device__ __forceinline__ void add_up(const Recheck& check, Shared& shared, con
 #pragma unroll
                 for (int j = 0; j < COLUMNS; ++j) {
                     if (anew && term == 0) sums[i][j].begin_anew();
-                    sums[i][j].template add<ROOT>(shared.listed[term][threadIdx.x / SIDE + i * SIDE],
-                                                  shared.crossed[term][threadIdx.x % SIDE + j * SIDE],
-                                                  check.operand_floor);
+                    sums[i][j].template add<ROOT, STEPS>(shared.listed[term][threadIdx.x / SIDE + i * SIDE],
+                                                         shared.crossed[term][threadIdx.x % SIDE + j * SIDE],
+                                                         check.operand_floor);
                 }
     }
     __syncthreads();
@@ -138,41 +139,52 @@ __device__ __forceinline__ void replace_bad(const Recheck& check, Shared& shared
 #pragma unroll
         for (Sums& each : row)
             each.begin_anew();  // which leaves less to keep meanwhile
-    add_up<Way::AS_STORED, false>(check, shared, place, as_stored);
+    add_up<Way::AS_STORED, false, false>(check, shared, place, as_stored);
     for_each_element(check, shared, place, [&](int i, int j, int at, int across) {
         if (shared.bad_listed[at] || shared.bad_crossed[across]) sums[i][j].replace(as_stored[i][j].value());
     });
 }
 
-// Elements whose ratio is negative, with operands as a kernel may have rounded them.
+// Elements whose ratio is negative, by the steps of their sums, and with operands as a kernel may have rounded them.
+template <Way WAY, bool ROOT>
 __device__ __forceinline__ void explain(const Recheck& check, Shared& shared, const Place& place,
                                         double (&ratios)[ROWS][COLUMNS]) {
     Sums sums[ROWS][COLUMNS];
-    const auto take = [&](int i, int j, int at, int across) {
-        if (!(ratios[i][j] < 0.0)) return;
-        const double ratio = judged_lowered(check, around(check, shared, place, at, across), sums[i][j]);
-        if (ratio <= 1.0) ratios[i][j] = ratio;
-    };
-    add_up<Way::ROUNDED, false>(check, shared, place, sums);
-    for_each_element(check, shared, place, take);
-    add_up<Way::TRUNCATED, false>(check, shared, place, sums);
-    for_each_element(check, shared, place, take);
+    __syncthreads();  // everyone has looked
+    if (threadIdx.x == 0) shared.any_left = 0;
+    add_up<WAY, ROOT, true>(check, shared, place, sums);
+    for_each_element(check, shared, place, [&](int i, int j, int at, int across) {
+        double& ratio = ratios[i][j];
+        if (!(ratio < 0.0)) return;
+        const Around beside = around(check, shared, place, at, across);
+        const double now = WAY == Way::FINITE ? explained_ratio(check, beside, sums[i][j], ratio)
+                                              : lowered_ratio(check, beside, sums[i][j], ratio);
+        if (now != now) leave_open(check, place, shared.lines[at], across, -ratio);
+        ratio = now;
+        if (now < 0.0) shared.any_left = 1;
+    });
+    __syncthreads();
 }
 
 template <bool ROOT>
 __device__ __forceinline__ void compare(const Recheck& check, Shared& shared, const Place& place) {
-    Sums sums[ROWS][COLUMNS];
     double ratios[ROWS][COLUMNS];
-    add_up<Way::FINITE, ROOT>(check, shared, place, sums);
-    if (shared.any_bad) replace_bad(check, shared, place, sums);
-    for_each_element(check, shared, place, [&](int i, int j, int at, int across) {
-        double known;
-        ratios[i][j] = judged(check, around(check, shared, place, at, across), sums[i][j], known);
-        if (ratios[i][j] != ratios[i][j]) leave_open(check, place, shared.lines[at], across, known);
-        if (ratios[i][j] < 0.0) shared.any_pending = 1;
-    });
+    {
+        Sums sums[ROWS][COLUMNS];
+        add_up<Way::FINITE, ROOT, false>(check, shared, place, sums);
+        if (shared.any_bad) replace_bad(check, shared, place, sums);
+        for_each_element(check, shared, place, [&](int i, int j, int at, int across) {
+            ratios[i][j] = first_ratio(check, around(check, shared, place, at, across), sums[i][j]);
+            if (ratios[i][j] != ratios[i][j]) leave_open(check, place, shared.lines[at], across, infinity());
+            if (ratios[i][j] < 0.0) shared.any_left = 1;
+        });
+    }
     __syncthreads();
-    if (shared.any_pending && check.lowered_bits) explain(check, shared, place, ratios);
+    if (shared.any_left && check.decides) explain<Way::FINITE, ROOT>(check, shared, place, ratios);
+    if (shared.any_left && check.decides && check.lowered_bits) {
+        explain<Way::ROUNDED, false>(check, shared, place, ratios);
+        if (shared.any_left) explain<Way::TRUNCATED, false>(check, shared, place, ratios);
+    }
     double worst = 0.0;
     for_each_element(check, shared, place, [&](int i, int j, int at, int across) {
         if (ratios[i][j] < 0.0)
@@ -196,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) recheck(const Recheck c
         shared.bad_listed[thread] = shared.beyond_listed[thread] = 0;
     }
     if (thread < CROSSED) shared.bad_crossed[thread] = shared.beyond_crossed[thread] = 0;
-    if (thread == 0) shared.any_bad = shared.any_pending = 0, shared.worst = 0;
+    if (thread == 0) shared.any_bad = shared.any_left = 0, shared.worst = 0;
     __syncthreads();
     if (check.of_root != 0.0 && sizeof(Element) < 8)  // float64 operands are never rounded first
         compare<true>(check, shared, place);

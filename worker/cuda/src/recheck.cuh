@@ -7,6 +7,8 @@
 
 typedef unsigned long long Word;
 
+__device__ __forceinline__ double unknown() { return infinity() - infinity(); }
+
 constexpr int TILE_WORDS = 4, OPEN_WORDS = 4;
 
 // Every member has 64 bits. Lines are rows or columns of C: those that are listed, all of one item in a tile, and those
@@ -47,12 +49,11 @@ struct Sums : DoubleSum {
     __device__ __forceinline__ void replace(double value) { completed = 0.0, sum = value; }
     __device__ __forceinline__ double error(double given) const { return error_of(given - completed); }
 
-    template <bool ROOT>
+    template <bool ROOT, bool STEPS>
     __device__ __forceinline__ void add(double a, double b, double floor) {
-        const double term = a * b;
-        accumulate(a, b, term);
-        magnitudes += fabs(term);
-        partial_sums += fabs(sum);
+        accumulate(a, b, a * b);
+        magnitudes = fma(fabs(a), fabs(b), magnitudes);
+        if (STEPS) partial_sums += fabs(sum);
         if (ROOT) {
             const double size = fmax(fabs(a), floor) * fmax(fabs(b), floor);
             squares = fma(size, size, squares);
@@ -108,35 +109,55 @@ __device__ __forceinline__ double granted(const Recheck& check, const Around& ar
     return fmax(check.of_size * sizes, drift + check.epilogue * sizes) + others + check.rest;
 }
 
-// The element's distance from its sum, over what is granted. Negative, with that of the steps of its sum, where it is
-// beyond: rounded operands may still explain it. NaN where nothing can be said here, with `ratio` for what is known.
-__device__ __forceinline__ double judged(const Recheck& check, const Around& around, const Sums& sums, double& ratio) {
-    const double alpha = fabs(check.alpha), product = sums.value(), given = around.given,
-                 nothing = infinity() - infinity();
+// An element beside its sum.
+struct Compared {
+    double off, bound, most;  // its distance, what its class allows it, and no sum may be farther off than `most`
+    double others;            // of `bound`, what is not for the steps of the sum
+    bool is_right;            // equal, or out of range where that may be
+};
+
+__device__ __forceinline__ Compared compared(const Recheck& check, const Around& around, const Sums& sums) {
+    const double alpha = fabs(check.alpha), product = sums.value(), given = around.given;
     const double value = check.alpha * product + around.added;
-    ratio = infinity();
-    if (!is_known(sums, given)) return nothing;
     const double sizes = fmax(sums.magnitudes, around.norm), size = alpha * sizes + around.added_size;
     const double of_operands = alpha * check.of_root * sqrt(sums.squares);
     const double of_product = alpha * (check.of_value - check.output) * fabs(product);
-    const double others = of_operands + of_product + check.output * fabs(value);
-    const double bound = check.of_size * size + others + check.rest;
-    if (given == value || (given != given && value != value)) return 0.0;
-    if (may_overflow(check, around, value, size, sizes, bound)) return 0.0;
-    const double off = check.is_fused ? fabs(given - value) : sums.error(given);
-    if (!(off / bound <= infinity())) return nothing;
-    ratio = off / bound;
-    if (ratio <= check.near) return ratio;
-    const double most = bound + check.drift * static_cast<double>(check.depth) * alpha * sizes;
-    if (!check.decides || !(off / most <= 1.0)) return nothing;
-    const double explained = off / granted(check, around, sums, others);
-    return explained <= 1.0 ? explained : -explained;
+    Compared found;
+    found.others = of_operands + of_product + check.output * fabs(value);
+    found.bound = check.of_size * size + found.others + check.rest;
+    found.most = found.bound + check.drift * static_cast<double>(check.depth) * alpha * sizes;
+    found.off = check.is_fused ? fabs(given - value) : sums.error(given);
+    found.is_right = given == value || (given != given && value != value) ||
+                     may_overflow(check, around, value, size, sizes, found.bound);
+    return found;
+}
+
+// The ratio of an element's distance to its bound. Negative where it is too near or beyond, so that the steps of its
+// sum must explain it; NaN where only the host can say something.
+__device__ __forceinline__ double first_ratio(const Recheck& check, const Around& around, const Sums& sums) {
+    if (!is_known(sums, around.given)) return unknown();
+    const Compared found = compared(check, around, sums);
+    if (found.is_right) return 0.0;
+    const double ratio = found.off / found.bound;
+    if (!isfinite(ratio)) return unknown();
+    return ratio <= check.near ? ratio : -ratio;
+}
+
+// What the steps of its sum make of such a ratio; as before where they do not explain it. NaN where nothing may.
+__device__ __forceinline__ double explained_ratio(const Recheck& check, const Around& around, const Sums& sums,
+                                                  double ratio) {
+    const Compared found = compared(check, around, sums);
+    if (!(found.off / found.most <= 1.0)) return unknown();
+    const double explained = found.off / granted(check, around, sums, found.others);
+    return explained <= 1.0 ? explained : ratio;
 }
 
 // The same of operands that were rounded or truncated.
-__device__ __forceinline__ double judged_lowered(const Recheck& check, const Around& around, const Sums& sums) {
+__device__ __forceinline__ double lowered_ratio(const Recheck& check, const Around& around, const Sums& sums,
+                                                double ratio) {
     const double value = check.alpha * sums.value() + around.added;
-    return fabs(around.given - value) / granted(check, around, sums, check.output * fabs(value));
+    const double lowered = fabs(around.given - value) / granted(check, around, sums, check.output * fabs(value));
+    return lowered <= 1.0 ? lowered : ratio;
 }
 
 // An element in so many significant bits, and in multiples of the type's smallest number.
