@@ -6,6 +6,8 @@ docs/accuracy.md). It assumes that the roundings of a sum are independent. If te
 constants may drift in the same direction at every step. No element may exceed the worst case of any summation (Higham,
 Accuracy and Stability of Numerical Algorithms, section 3.5). Of the elements between the bound and that worst case, the
 farthest are summed again term by term, and allowed 2·u·Σₜ|sₜ| for the sum, with sₜ the partial sums.
+
+A GPU has the same rule (`worker/cuda/src/recheck.cuh`), where each element has its partial sums.
 """
 
 from __future__ import annotations

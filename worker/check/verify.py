@@ -8,7 +8,8 @@ the time, and rounding noise hides whatever is smaller than the largest column m
 **Vectors.** Column j has the exponent eⱼ of ‖bⱼ‖. Eight vectors are drawn after the kernel was launched, by
 xⱼ = ±(1 + r)·2^-eⱼ with r uniform in [0, 1); wⱼ = 7/3·4^-eⱼ is the mean of xⱼ². All columns weigh alike, whatever their
 units. Columns are taken in groups of at most k, so that the noise of a long row does not grow over what one element
-may be off by. In each group and row, with Y = B·x, P = A·Y and S = C·x, the residual is |S − P|.
+may be off by, and no group has only a few if that can be helped (`group_width`). In each group and row, with Y = B·x,
+P = A·Y and S = C·x, the residual is |S − P|.
 
 **How large rounding makes it.** Let e be the rounding errors of row i of C. As x is drawn apart from e, the residual
 is a sum of terms of random sign with variance Σⱼ wⱼeⱼ². Step t of a sum rounds its partial sum sₜ by at most u·|sₜ|,
@@ -21,6 +22,11 @@ it all (`Rounding.tolerance`). Q follows each row and each step of k, so a row w
 to what is left of it. Where squares would cost a pass of their own, Q and R are estimated by the means of eight random
 projections.
 
+Tensor cores truncate partial sums, and so err by u·|sₜ| towards 0 in the mean, not by ±u·|sₜ|/√3. Along a sum such
+errors add up, as √k beside T. From column to column they still have random signs, so a row of many columns stays below
+T. A group of one column has no others to average with: where its element is small, and so has little of its own to
+round, a right product in 16 bits may come close to T, or beyond (docs/decisions/0090-rows-again-on-the-device.md).
+
 **What can pass.** Let a fault D change row i, and let ρ be the largest |Dᵢⱼ|·2^-eⱼ/T in a group.
 - One wrong element of a group is caught for certain from ρ = 2 on: |xⱼ| ≥ 2^-eⱼ, and noise stays below T. For normal
   float32 operands T is about 0.9 of the class's bound, so an element beyond its bound is caught. Where elements of a
@@ -32,8 +38,9 @@ projections.
 - Two columns swapped, or rows, a stale row, a tile off by a constant: ρ is of the order of 1/(u·√k), above 1,000.
 
 **What is beyond the tolerance** may be right: sums that rise and fall, or drift. Each suspicious row is therefore
-computed again in float64, every element, and compared with its class's bound (`worker/check/elementwise.py`). Only an
-element beyond that is a wrong product. Of a small product, and on a GPU of one with small k, every element is computed
+computed again in float64, every element, and compared with its class's bound (`worker/check/elementwise.py`). A GPU
+does so where the product lies, and leaves to the host what it finds to be beyond (`worker/cuda/check/recheck.py`). Only
+an element beyond that is a wrong product. Of a small product, and on a GPU of one with small k, every element is computed
 again in the first place, without any vector: nothing beyond its class's bound passes.
 
 **NaN, infinity, overflow.** Rows of A and columns of B with such elements leave the vectors, and so does a column of C
