@@ -184,6 +184,28 @@ def test_operands_that_are_rounded_first(accuracy: AccuracyName, kernels: Kernel
     assert_as_on_host(kernels[FLOAT32], small)
 
 
+def test_truncated_operands_explain_no_more_than_the_worst_case(kernels: Kernels) -> None:
+    """Just above a number of 11 bits the loss is beyond the bound and is explained; close to the next, it is beyond
+    what any sum may be off by."""
+    problem = Problem(6, 10, 2000, "float32")
+    for loss, is_wrong in ((1.2 * 2.0**-11, False), (2.0**-10 - 2.0**-23, True)):
+        given = made(problem, "constant", 0, "tf32")
+        given.a[:], given.b[:] = 1.0 + loss, 1.0 + loss
+        left = assert_as_on_host(kernels[FLOAT32], replace(given, c=np.full((6, 10), 2000.0, np.float32)))
+        assert (len(left) == 4 * 10 and min(left) > 1.0) if is_wrong else left == []
+
+
+def test_what_the_shorter_type_has_no_number_for(kernels: Kernels) -> None:
+    problem = Problem(6, 10, 20, "float32")
+    given = made(problem, "normal", 0, "tf32")
+    given.a[1, 3], given.b[:, 4] = np.finfo(np.float32).max, 1e-30
+    c = cpu_blas.multiply(problem, given.a, given.b)
+    c[1, 4] = np.inf
+    assert assert_as_on_host(kernels[FLOAT32], replace(given, c=c)) == []
+    c[2, 5] = np.inf
+    assert assert_as_on_host(kernels[FLOAT32], replace(given, c=c)) == [np.inf]
+
+
 @pytest.mark.parametrize("of_rows", [True, False])
 def test_products_with_an_epilogue(of_rows: bool, kernels: Kernels) -> None:
     rng, alpha, beta = np.random.default_rng(8), -0.3, 7.0
