@@ -40,8 +40,8 @@ round, a right product in 16 bits may come close to T, or beyond (docs/decisions
 **What is beyond the tolerance** may be right: sums that rise and fall, or drift. Each suspicious row is therefore
 computed again in float64, every element, and compared with its class's bound (`worker/check/elementwise.py`). A GPU
 does so where the product lies, and leaves to the host what it finds to be beyond (`worker/cuda/check/recheck.py`). Only
-an element beyond that is a wrong product. Of a small product, and on a GPU of one with small k, every element is computed
-again in the first place, without any vector: nothing beyond its class's bound passes.
+an element beyond that is a wrong product. Of a small product, and on a GPU of one with small k, every element is
+computed again in the first place, without any vector: nothing beyond its class's bound passes.
 
 **NaN, infinity, overflow.** Rows of A and columns of B with such elements leave the vectors, and so does a column of C
 with an element that overflowed; all are computed again element by element. What is left is tested as ever, so one
