@@ -20,12 +20,11 @@ from worker.check.verify import delivered_rounding, group_width, wraps
 from worker.cuda.check.direct import direct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.check.product_digests import ProductDigests
-from worker.cuda.check.recheck import Recheck
+from worker.cuda.check.recheck import Cores, Recheck
 from worker.cuda.check.recheck_plan import can_recheck
 from worker.cuda.check.sketch import NO_DIGESTS, Asked, Fused, SketchOnDevice
 from worker.cuda.check.sketch_plan import is_long
 from worker.cuda.compile import Compiler
-from worker.cuda.device.cores import CoresRequest
 
 
 class _Launched(NamedTuple):
@@ -47,7 +46,7 @@ class DeviceProduct:
         digests: ProductDigests | None = None,
         fused: Fused | None = None,
         sketched: Callable[[], None] | None = None,
-        cores: CoresRequest | None = None,
+        cores: Cores | None = None,
     ) -> None:
         """`fused`: where the third matrix has an epilogue. Such products are long, so each is sketched. `sketched` is
         called when a sketch is on the stream and before it is waited for; the matrices stay where they are.

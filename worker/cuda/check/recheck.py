@@ -7,8 +7,8 @@ so.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from typing import NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple, Protocol
 
 import cupy
 import numpy as np
@@ -34,13 +34,17 @@ from worker.cuda.check.recheck_plan import (
 )
 from worker.cuda.check.sketch import Fused, Matrices
 from worker.cuda.compile import Compiler
-from worker.cuda.device.cores import CoresRequest
-from worker.cuda.epilogue.plan import bias_steps
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.results import DeviceResults, as_parameter
 from worker.cuda.sources import recheck_program
 
 WORD_BYTES = 8
+
+
+class Cores(Protocol):
+    """As `worker.cuda.device.cores.CoresRequest`."""
+
+    def borrowed(self) -> AbstractContextManager[None]: ...
 
 
 class _Found(NamedTuple):
@@ -62,7 +66,7 @@ class Recheck:
         operands: Operands,
         rounding: Rounding,
         fused: Fused | None = None,
-        cores: CoresRequest | None = None,
+        cores: Cores | None = None,
     ) -> None:
         """`rounding` is one that `can_recheck` allows."""
         a, _, c = self._matrices = matrices
@@ -74,7 +78,8 @@ class Recheck:
         addends = (None, None) if fused is None else (fused.c, fused.bias)
         self._epilogue = None
         if fused is not None:
-            self._epilogue = Epilogue(fused.alpha, fused.beta, _added(fused.c), _bias(fused.bias))
+            bias = None if fused.bias is None else Element(*fused.bias_steps, 0)
+            self._epilogue = Epilogue(fused.alpha, fused.beta, _added(fused.c), bias)
         # Where nothing is added, nothing is read.
         self._of_elements = [c.address, *(c.address if each is None else each.address for each in addends)]
 
@@ -141,7 +146,3 @@ def _operand(matrix: MatrixOnDevice, *, transposed: bool) -> Operand:
 
 def _added(matrix: DeviceMatrix | None) -> Element | None:
     return None if matrix is None else Element(matrix.layout.pitch, 1, matrix.layout.stride)
-
-
-def _bias(matrix: DeviceMatrix | None) -> Element | None:
-    return None if matrix is None else Element(*bias_steps(matrix.layout), 0)

@@ -68,6 +68,10 @@ class Fused(Protocol):
     def bias(self) -> DeviceMatrix | None: ...
 
     @property
+    def bias_steps(self) -> tuple[int, int]:
+        """From row to row, and from column to column, of the product."""
+
+    @property
     def added(self) -> Added:
         """For single elements, which the host computes again."""
 

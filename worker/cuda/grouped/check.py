@@ -11,8 +11,8 @@ from worker.check.grouped import GroupedProduct, operands_of
 from worker.check.host_matrix import HostMatrix
 from worker.cuda.check.checked import DeviceProduct
 from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.check.recheck import Cores
 from worker.cuda.compile import Compiler
-from worker.cuda.device.cores import CoresRequest
 from worker.cuda.grouped.slices import Matrices, matrices_of
 
 
@@ -33,7 +33,7 @@ def grouped_on_device(
     problem: Problem,
     hosts: tuple[HostMatrix, HostMatrix],
     matrices: Matrices,
-    cores: CoresRequest | None = None,
+    cores: Cores | None = None,
 ) -> GroupedOnDevice:
     """`hosts`: both operands in this process's memory. `cores` as in `DeviceProduct`."""
 
