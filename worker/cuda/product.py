@@ -148,9 +148,8 @@ class ProductOnDevice(CudaProduct):
         digested += () if after is None else after.addends
         self._digests = ProductDigests(compiler, digested, staging, left)
         of_sums = after.check(on_device) if isinstance(after, FusedOnDevice) else None
-        self.matrices = self._check = DeviceProduct(
-            compiler, on_device, (host_a, host_b), self._digests, of_sums, cores=device_lock
-        )
+        also = self._digests, of_sums, None, device_lock
+        self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), *also)
 
     def _check_groups(
         self,
