@@ -138,8 +138,7 @@ def fused_program(name: str, dtype: DTypeName, width: int, fused: FusedEpilogue,
 
 
 def of_the_fused_check(dtype: DTypeName, output: DTypeName) -> list[Program]:
-    other = None if output == dtype else output
-    fused = FusedEpilogue(output, has_c=True, has_bias=True)
+    other, fused = None if output == dtype else output, FusedEpilogue(output, has_c=True, has_bias=True)
     again = sketch_program(dtype, (False, False), output=other), recheck_program(dtype, other)
     return [fused_check_program(dtype, fused), *again]
 
@@ -218,12 +217,11 @@ def of_the_check(arch: str) -> list[Program]:
     every type and every way to lie has its turn."""
     index = tuple(ARCHITECTURES).index(arch)
     dtypes = _checked_on(index)
-    sketches = [sketch_program(dtype, transposes) for dtype, transposes in dtypes]
-    direct = [direct_program(dtype, transposes) for dtype, transposes in dtypes if not DTYPES[dtype].is_integer]
-    again = [recheck_program(dtype) for dtype, _ in dtypes if not DTYPES[dtype].is_integer]
+    floats = [each for each in dtypes if not DTYPES[each[0]].is_integer]
+    again = [program for each in floats for program in (direct_program(*each), recheck_program(each[0]))]
     product = DTYPES[DTYPE_NAMES[index]].product
     return [
-        *(*sketches, *direct, *again, gather_program(DTYPE_NAMES[index]), digest_program()),
+        *(*(sketch_program(*each) for each in dtypes), *again, gather_program(DTYPE_NAMES[index]), digest_program()),
         fingerprint_program(DTYPES[DTYPE_NAMES[index]].itemsize),
         *(epilogue_program(product), epilogue_check_program(product), scales_program()),
         *(make(*AFTER[index], has_bias=True) for make in (epilogue_program, epilogue_check_program)),
