@@ -275,8 +275,7 @@ def programs() -> Iterator[tuple[Program, str]]:
     yield from ((program, H200.name) for program in _of_kernels())
     yield from ((sketch_program("float32", transposes), H200.name) for transposes in TRANSPOSES)
     yield from ((program, H200.name) for pair in behind_others() for program in pair)
-    yield from ((program, H200.name) for program in (*of_a_gate(), *of_triangles()))
-    yield from ((program, H200.name) for program in (*of_hopper_groups(), *of_long()))
+    yield from ((program, H200.name) for program in (*of_a_gate(), *of_triangles(), *of_hopper_groups(), *of_long()))
     for arch in ARCHITECTURES:
         around = (*of_the_check(arch), *of_transposition(), *of_the_mirror(), *of_groups(arch))
         yield from ((program, arch) for program in around)
