@@ -103,7 +103,7 @@ def _told_from(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, val
     told = np.zeros(value.shape)
     if is_direct(problem):
         return told
-    rounding, width = rounding_of(problem, accuracy), group_width(problem.k)
+    rounding, width = rounding_of(problem, accuracy), group_width(problem.n, problem.k)
     a, b, value = (np.where(np.isfinite(each), each, 0.0).astype(np.float64) for each in (a, b, value))
     norms = np.sqrt(np.square(b).sum(axis=1))
     exponents = np.where(norms > 0, np.frexp(norms)[1], 0)

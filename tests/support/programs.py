@@ -31,6 +31,7 @@ from worker.cuda.sources import (
     gather_program,
     kernel_program,
     mirror_program,
+    recheck_program,
     scales_program,
     sketch_program,
     transpose_program,
@@ -137,9 +138,9 @@ def fused_program(name: str, dtype: DTypeName, width: int, fused: FusedEpilogue,
 
 
 def of_the_fused_check(dtype: DTypeName, output: DTypeName) -> list[Program]:
-    other = None if output == dtype else output
-    fused = FusedEpilogue(output, has_c=True, has_bias=True)
-    return [fused_check_program(dtype, fused), sketch_program(dtype, (False, False), output=other)]
+    other, fused = None if output == dtype else output, FusedEpilogue(output, has_c=True, has_bias=True)
+    again = sketch_program(dtype, (False, False), output=other), recheck_program(dtype, other)
+    return [fused_check_program(dtype, fused), *again]
 
 
 def with_scales(block_n: int, columns: int) -> Program:
@@ -216,11 +217,11 @@ def of_the_check(arch: str) -> list[Program]:
     every type and every way to lie has its turn."""
     index = tuple(ARCHITECTURES).index(arch)
     dtypes = _checked_on(index)
-    sketches = [sketch_program(dtype, transposes) for dtype, transposes in dtypes]
-    direct = [direct_program(dtype, transposes) for dtype, transposes in dtypes if not DTYPES[dtype].is_integer]
+    floats = [each for each in dtypes if not DTYPES[each[0]].is_integer]
+    again = [program for each in floats for program in (direct_program(*each), recheck_program(each[0]))]
     product = DTYPES[DTYPE_NAMES[index]].product
     return [
-        *(*sketches, *direct, gather_program(DTYPE_NAMES[index]), digest_program()),
+        *(*(sketch_program(*each) for each in dtypes), *again, gather_program(DTYPE_NAMES[index]), digest_program()),
         fingerprint_program(DTYPES[DTYPE_NAMES[index]].itemsize),
         *(epilogue_program(product), epilogue_check_program(product), scales_program()),
         *(make(*AFTER[index], has_bias=True) for make in (epilogue_program, epilogue_check_program)),
@@ -274,8 +275,7 @@ def programs() -> Iterator[tuple[Program, str]]:
     yield from ((program, H200.name) for program in _of_kernels())
     yield from ((sketch_program("float32", transposes), H200.name) for transposes in TRANSPOSES)
     yield from ((program, H200.name) for pair in behind_others() for program in pair)
-    yield from ((program, H200.name) for program in (*of_a_gate(), *of_triangles()))
-    yield from ((program, H200.name) for program in (*of_hopper_groups(), *of_long()))
+    yield from ((program, H200.name) for program in (*of_a_gate(), *of_triangles(), *of_hopper_groups(), *of_long()))
     for arch in ARCHITECTURES:
         around = (*of_the_check(arch), *of_transposition(), *of_the_mirror(), *of_groups(arch))
         yield from ((program, arch) for program in around)

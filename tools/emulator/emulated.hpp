@@ -142,6 +142,9 @@ inline double fma(double a, double b, double c) { return __builtin_fma(a, b, c);
 inline double __dmul_rn(double one, double other) { return one * other; }  // this compiler fuses nothing by itself
 inline double __dadd_rn(double one, double other) { return one + other; }
 inline double ldexp(double value, int exponent) { return __builtin_ldexp(value, exponent); }
+inline double frexp(double value, int* exponent) { return __builtin_frexp(value, exponent); }
+inline double rint(double value) { return __builtin_rint(value); }
+inline double trunc(double value) { return __builtin_trunc(value); }
 inline double exp(double value) { return __builtin_exp(value); }
 inline double erfc(double value) { return __builtin_erfc(value); }
 inline float expf(float value) { return __builtin_expf(value); }

@@ -10,7 +10,7 @@ import numpy as np
 
 from jobs.formats.elements import Array
 from kernels.model.numerics import DTypeName
-from worker.check.elementwise import Operands
+from worker.check.elementwise import Operands, worst_of
 from worker.check.host_matrix import HostMatrix
 from worker.check.host_sketch import float_sketch
 from worker.check.integer_sketch import wrong_rows
@@ -39,6 +39,9 @@ class Checkable(Protocol):
     ) -> RowErrors | AllWithin:
         """For floats: the result of random projections. `width` and `excluded` as in `host_sketch.float_sketch`."""
 
+    def recomputed(self, rows: Array, columns: Array, rounding: Rounding) -> float:
+        """For floats: as `worker.check.elementwise.worst_of`."""
+
     def wrong_rows(self, *, wraps: bool, rng: np.random.Generator) -> Array:
         """For integers: as `worker.check.integer_sketch.wrong_rows`."""
 
@@ -65,6 +68,9 @@ class HostProduct:
         three = self._a, self._b, self._c
         found = float_sketch(*three, width=width, floor=floor, common=common, excluded=excluded, rng=rng)
         return row_errors(found, rounding)
+
+    def recomputed(self, rows: Array, columns: Array, rounding: Rounding) -> float:
+        return worst_of(self.elementwise, rows, columns, rounding)
 
     def wrong_rows(self, *, wraps: bool, rng: np.random.Generator) -> Array:
         return wrong_rows(self._a, self._b, self._c, wraps=wraps, rng=rng)

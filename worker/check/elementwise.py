@@ -7,9 +7,13 @@ constants may drift in the same direction at every step. No element may exceed t
 Accuracy and Stability of Numerical Algorithms, section 3.5). Of the elements between the bound and that worst case, the
 farthest are summed again term by term, and allowed 2·u·Σₜ|sₜ| for the sum, with sₜ the partial sums.
 
+<<<<<<< HEAD
 `worst_within` is the same rule for the usual case: every number of a small product is finite, and every element within
 its bound. Its few passes then give the general way's number, which takes four times as many for each matrix of a batch.
 Whatever is unusual goes the general way.
+=======
+A GPU has the same rule (`worker/cuda/src/recheck.cuh`), where each element has its partial sums.
+>>>>>>> recheck
 """
 
 from __future__ import annotations
@@ -56,14 +60,35 @@ class Operands:
     added: Added | None = None  # set if something was added to alpha·A·B before c was rounded
 
 
+def worst_of(operands: Operands, rows: Array, columns: Array, rounding: Rounding) -> float:
+    """The largest error of any element in these rows and columns of C, masks (batch, m) and (batch, n), divided by the
+    error that rounding explains. Once it is above 1, no others are computed.
+    """
+    worst = 0.0
+    for item in np.flatnonzero(rows.any(axis=1) | columns.any(axis=1)):
+        of_rows, of_columns = np.flatnonzero(rows[item]), np.flatnonzero(columns[item])
+        if len(of_rows):
+            worst = max(worst, worst_of_rows(operands, int(item), of_rows, rounding))
+        if len(of_columns) and worst <= 1.0:
+            worst = max(worst, worst_of_columns(operands, int(item), of_columns, rounding))
+        if worst > 1.0:
+            break
+    return worst
+
+
 def worst_of_rows(operands: Operands, item: int, rows: Array, rounding: Rounding) -> float:
-    """The largest error of any element in these rows of C, divided by the error that rounding explains."""
+    """The same of one item's rows."""
     return _worst(operands, item, rows, np.arange(operands.c.shape[2]), rounding)
 
 
 def worst_of_columns(operands: Operands, item: int, columns: Array, rounding: Rounding) -> float:
-    """The same for columns."""
+    """The same of one item's columns."""
     return _worst(operands, item, np.arange(operands.c.shape[1]), columns, rounding)
+
+
+def worst_of_element(operands: Operands, item: int, row: int, column: int, rounding: Rounding) -> float:
+    """The same of one element."""
+    return _worst(operands, item, np.array([row]), np.array([column]), rounding)
 
 
 def _worst(operands: Operands, item: int, rows: Array, columns: Array, rounding: Rounding) -> float:

@@ -8,7 +8,8 @@ the time, and rounding noise hides whatever is smaller than the largest column m
 **Vectors.** Column j has the exponent eⱼ of ‖bⱼ‖. Eight vectors are drawn after the kernel was launched, by
 xⱼ = ±(1 + r)·2^-eⱼ with r uniform in [0, 1); wⱼ = 7/3·4^-eⱼ is the mean of xⱼ². All columns weigh alike, whatever their
 units. Columns are taken in groups of at most k, so that the noise of a long row does not grow over what one element
-may be off by. In each group and row, with Y = B·x, P = A·Y and S = C·x, the residual is |S − P|.
+may be off by, and no group has only a few if that can be helped (`group_width`). In each group and row, with Y = B·x,
+P = A·Y and S = C·x, the residual is |S − P|.
 
 **How large rounding makes it.** Let e be the rounding errors of row i of C. As x is drawn apart from e, the residual
 is a sum of terms of random sign with variance Σⱼ wⱼeⱼ². Step t of a sum rounds its partial sum sₜ by at most u·|sₜ|,
@@ -21,6 +22,11 @@ it all (`Rounding.tolerance`). Q follows each row and each step of k, so a row w
 to what is left of it. Where squares would cost a pass of their own, Q and R are estimated by the means of eight random
 projections.
 
+Tensor cores truncate partial sums, and so err by u·|sₜ| towards 0 in the mean, not by ±u·|sₜ|/√3. Along a sum such
+errors add up, as √k beside T. From column to column they still have random signs, so a row of many columns stays below
+T. A group of one column has no others to average with: where its element is small, and so has little of its own to
+round, a right product in 16 bits may come close to T, or beyond (docs/decisions/0090-rows-again-on-the-device.md).
+
 **What can pass.** Let a fault D change row i, and let ρ be the largest |Dᵢⱼ|·2^-eⱼ/T in a group.
 - One wrong element of a group is caught for certain from ρ = 2 on: |xⱼ| ≥ 2^-eⱼ, and noise stays below T. For normal
   float32 operands T is about 0.9 of the class's bound, so an element beyond its bound is caught. Where elements of a
@@ -32,9 +38,10 @@ projections.
 - Two columns swapped, or rows, a stale row, a tile off by a constant: ρ is of the order of 1/(u·√k), above 1,000.
 
 **What is beyond the tolerance** may be right: sums that rise and fall, or drift. Each suspicious row is therefore
-computed again in float64, every element, and compared with its class's bound (`worker/check/elementwise.py`). Only an
-element beyond that is a wrong product. Of a small product, and on a GPU of one with small k, every element is computed
-again in the first place, without any vector: nothing beyond its class's bound passes.
+computed again in float64, every element, and compared with its class's bound (`worker/check/elementwise.py`). A GPU
+does so where the product lies, and leaves to the host what it finds to be beyond (`worker/cuda/check/recheck.py`). Only
+an element beyond that is a wrong product. Of a small product, and on a GPU of one with small k, every element is
+computed again in the first place, without any vector: nothing beyond its class's bound passes.
 
 **NaN, infinity, overflow.** Rows of A and columns of B with such elements leave the vectors, and so does a column of C
 with an element that overflowed; all are computed again element by element. What is left is tested as ever, so one
@@ -56,23 +63,29 @@ So real and imaginary parts are elements of their own, each with its own bound, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
-from jobs.formats.elements import Array
 from jobs.models import Verification
 from kernels.model.groups import groups_of
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from worker.check.checked import Checkable
+<<<<<<< HEAD
 from worker.check.elementwise import Operands, worst_of_columns, worst_of_rows, worst_within
+=======
+from worker.check.elementwise import Operands, worst_of_rows
+>>>>>>> recheck
 from worker.check.grouped import GroupedProduct
 from worker.check.rounding import Rounding, rounding_of
 from worker.check.row_errors import AllWithin, RowErrors
 from worker.check.sketch import RUN
 
 NOT_CHECKED = Verification(method="off", residual=None, threshold=None, passed=None)
-MIN_WIDTH = 64  # least columns of a group
+MIN_WIDTH = 64  # columns that a group may have, whatever k
+STEPS = ((4096, 1024), (1024, 512), (RUN, RUN), (0, 1))  # of a group: above what width, and multiple of what
 MAX_DIRECT, MAX_ITEMS = 1 << 23, 64  # multiply-adds, and matrices, up to which the host recomputes every element
 LARGEST_INT8_DEPTH = (1 << 17) - 1  # largest k whose sums stay below 2³¹
 WRAPPED_ROUNDS = 4
@@ -123,9 +136,27 @@ def wraps(problem: Problem) -> bool:
     return problem.dtype == "int32" or (problem.product_dtype == "int32" and problem.k > LARGEST_INT8_DEPTH)
 
 
-def group_width(k: int) -> int:
-    """The number of columns in a group: about k, and a multiple of the host's runs."""
-    return max(k, MIN_WIDTH) if k < RUN else k // RUN * RUN
+@lru_cache(maxsize=1024)
+def group_width(n: int, k: int) -> int:
+    """The number of columns in a group, of n: at most about k, and such that the last group has a quarter of it, if
+    possible. A multiple of the host's runs, or shorter than one; in long groups also of blocks that the device digests.
+    """
+    widest = max(k, MIN_WIDTH) if k < RUN else k // RUN * RUN
+    return widest if n <= widest else max(_widths(widest), key=lambda width: min(_last(n, width) / width, 0.25))
+
+
+def _widths(widest: int) -> Iterator[int]:
+    """From the widest on down to a third of it."""
+    width = widest
+    while 3 * width >= widest:
+        yield width
+        step = next(step for least, step in STEPS if width > least)
+        width = (width - 1) // step * step
+
+
+def _last(n: int, width: int) -> int:
+    """The number of columns in the last group."""
+    return n - (n - 1) // width * width
 
 
 def max_direct_batch(problem: Problem) -> int:
@@ -155,7 +186,7 @@ def _float_ratio(problem: Problem, operands: Checkable, rounding: Rounding, rng:
     rows = np.broadcast_to((found.worst > 1.0) | found.bad_rows, (problem.batch, problem.m))
     columns = np.broadcast_to(found.odd_columns | found.bad_columns, (problem.batch, problem.n))
     worst = float(found.worst[~rows].max(initial=0.0))
-    return max(worst, _again(operands.elementwise, rows, columns, rounding))
+    return max(worst, operands.recomputed(rows, columns, rounding))
 
 
 def _sketched(
@@ -164,7 +195,7 @@ def _sketched(
     """Each row's worst residual divided by its tolerance. If columns of C overflowed, a second sketch leaves them
     out.
     """
-    width = group_width(problem.k)
+    width = group_width(problem.n, problem.k)
     found = operands.sketched(rounding, width=width, excluded=None, rng=rng)
     if isinstance(found, AllWithin) or not (odd := found.odd_columns).any():
         return found
@@ -181,17 +212,3 @@ def _direct(problem: Problem, operands: Operands, rounding: Rounding) -> float:
         return worst
     rows = np.arange(problem.m)
     return max((worst_of_rows(operands, item, rows, rounding) for item in range(problem.batch)), default=0.0)
-
-
-def _again(operands: Operands, rows: Array, columns: Array, rounding: Rounding) -> float:
-    """Recomputes these rows and columns, masks (batch, m) and (batch, n); returns the worst element's ratio."""
-    worst = 0.0
-    for item in np.flatnonzero(rows.any(axis=1) | columns.any(axis=1)):
-        of_rows, of_columns = np.flatnonzero(rows[item]), np.flatnonzero(columns[item])
-        if len(of_rows):
-            worst = max(worst, worst_of_rows(operands, int(item), of_rows, rounding))
-        if len(of_columns) and worst <= 1.0:
-            worst = max(worst, worst_of_columns(operands, int(item), of_columns, rounding))
-        if worst > 1.0:
-            break
-    return worst

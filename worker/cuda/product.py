@@ -21,6 +21,7 @@ from worker.cuda.check.read_back import CopyBack
 from worker.cuda.check.sketch import NO_DIGESTS, digestible
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands
+from worker.cuda.device.cores import CoresRequest
 from worker.cuda.epilogue.fused import FusedOnDevice
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.grouped.check import GroupedOnDevice, grouped_on_device
@@ -110,7 +111,7 @@ class ProductOnDevice(CudaProduct):
         staging: Staging,
         compiler: Compiler,
         place: Place | None,
-        device_lock: LockRequest,
+        device_lock: CoresRequest,
     ) -> None:
         """`matrices` are A, B and A·B, or the sums of a kernel with an epilogue. `place`, whose memory is registered
         with CUDA, is where the product is to be stored."""
@@ -128,7 +129,7 @@ class ProductOnDevice(CudaProduct):
             on_device = self._real.on_device(problem, matrices[2])
             host_a, host_b = RealView(host_a), InBlocks(host_b, signs_of(problem))
         elif problem.group_sizes:
-            self._check_groups(problem, (host_a, host_b), matrices)
+            self._check_groups(problem, (host_a, host_b), matrices, device_lock)
             return
         else:
             self._scaled = dequantised_for_check(compiler, problem, operands, matrices)
@@ -140,24 +141,26 @@ class ProductOnDevice(CudaProduct):
                 MatrixOnDevice(compiler, matrices[2], (problem.batch, problem.m, problem.n)),
             )
         are_read = self._real is None and not self._scaled  # or else digests go by themselves
-        left = digestible(on_device, group_width(problem.k)) if problem.flops and are_read else NO_DIGESTS
+        left = digestible(on_device, group_width(problem.n, problem.k)) if problem.flops and are_read else NO_DIGESTS
         digested = [*matrices[:2], delivered]
         if delivered is not matrices[2]:  # the check reads what no one is sent
             left = (*left[:2], False)
         digested += () if after is None else after.addends
         self._digests = ProductDigests(compiler, digested, staging, left)
         of_sums = after.check(on_device) if isinstance(after, FusedOnDevice) else None
-        self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), self._digests, of_sums)
+        also = self._digests, of_sums, None, device_lock
+        self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), *also)
 
     def _check_groups(
         self,
         problem: Problem,
         hosts: tuple[HostMatrix, HostMatrix],
         matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
+        cores: CoresRequest,
     ) -> None:
         """Digests are of all three matrices, and by themselves: no sketch reads one of them as a whole."""
         self._digests = ProductDigests(self._compiler, matrices, self._staging, NO_DIGESTS)
-        self.matrices = self._check = grouped_on_device(self._compiler, problem, hosts, matrices)
+        self.matrices = self._check = grouped_on_device(self._compiler, problem, hosts, matrices, cores)
 
     def follow(self, asked: CheckAsked | None) -> Any:
         """Puts what comes after the product behind it on the current stream, as far as possible, and gives up the cores

@@ -25,6 +25,7 @@ BENCHMARK_SOURCE = TRANSPOSE_SOURCE.with_name("benchmark.cu")
 RANDOM_SOURCE = TRANSPOSE_SOURCE.with_name("random.cu")
 SKETCH_SOURCE = TRANSPOSE_SOURCE.with_name("sketch.cu")
 DIRECT_SOURCE = TRANSPOSE_SOURCE.with_name("direct.cu")
+RECHECK_SOURCE = TRANSPOSE_SOURCE.with_name("recheck.cu")
 DIGEST_SOURCE = TRANSPOSE_SOURCE.with_name("digest.cu")
 EPILOGUE_SOURCE = TRANSPOSE_SOURCE.with_name("epilogue.cu")
 FUSED_CHECK_SOURCE = TRANSPOSE_SOURCE.with_name("fused_check.cu")
@@ -147,6 +148,13 @@ def fused_check_program(dtype: DTypeName, fused: FusedEpilogue) -> Program:
 def direct_program(dtype: DTypeName, transposed: tuple[bool, bool]) -> Program:
     """The comparison of every element of a product with its sum in float64."""
     return Program(DIRECT_SOURCE, (*_common(dtype), *_transposes(transposed)))
+
+
+def recheck_program(dtype: DTypeName, output: DTypeName | None = None) -> Program:
+    """Rows or columns of a product again, of operands stored in any way. `output` as in `sketch_program`."""
+    return Program(
+        RECHECK_SOURCE, (*_common(dtype), *_transposes((False, False)), *_after(None, output, has_bias=False))
+    )
 
 
 def digest_program() -> Program:

@@ -51,7 +51,9 @@ def test_the_worst_row_is_the_host_s(runner: CudaRunner, dtype: DTypeName, rng: 
     for wrong in (False, True):
         if wrong:
             c[5, 7] = c.max()
-        sketch = SketchOnDevice(runner.compiler, all_on_device(runner, problem, a, b, c), group_width(problem.k))
+        sketch = SketchOnDevice(
+            runner.compiler, all_on_device(runner, problem, a, b, c), group_width(problem.n, problem.k)
+        )
         sketch.launch(Asked(random_seed()[0], tolerance=rounding.tolerance_factors))
         errors = row_errors(sketch.sketch(), rounding)
         np.testing.assert_allclose(sketch.worst(), errors.worst.max(), rtol=1e-9)
@@ -68,7 +70,7 @@ def test_digests_are_taken_of_what_is_projected(
     problem = Problem(*sizes, dtype)
     a, b = operands(problem, rng)
     c = operands(Problem(problem.m, 1, problem.n, problem.product_dtype), rng)[0]
-    matrices, width = all_on_device(runner, problem, a, b, c), group_width(problem.k)
+    matrices, width = all_on_device(runner, problem, a, b, c), group_width(problem.n, problem.k)
     digested = digestible(matrices, width)
     assert digested == (True, True, True)
     sketch = SketchOnDevice(runner.compiler, matrices, width, digested)

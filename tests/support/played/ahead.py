@@ -124,7 +124,7 @@ def sketches() -> dict[str, Any]:
 
     setattr(checked, "SketchOnDevice", Sketch)  # noqa: B010  # a name that it has imported
     rng, rounding = np.random.default_rng(1), rounding_of(PROBLEM, "fp32")
-    width = group_width(PROBLEM.k)
+    width = group_width(PROBLEM.n, PROBLEM.k)
 
     def launched(ask: Any, accuracy: Any = "fp32", problem: Problem = PROBLEM, *, ahead: bool = True) -> list[int]:
         Sketch.made.clear()

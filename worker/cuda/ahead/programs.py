@@ -29,6 +29,7 @@ from worker.cuda.sources import (
     fingerprint_program,
     gather_program,
     random_program,
+    recheck_program,
     sketch_program,
     transpose_program,
 )
@@ -81,7 +82,7 @@ def _around() -> Iterator[Program]:
     for dtype in REAL_NAMES:
         yield from (sketch_program(dtype, AS_STORED), gather_program(dtype), random_program(dtype))
         if not DTYPES[dtype].is_integer:
-            yield direct_program(dtype, AS_STORED)
+            yield from (direct_program(dtype, AS_STORED), recheck_program(dtype))
     yield from map(transpose_program, TRANSPOSE_TILES)
     yield from map(fingerprint_program, sorted({DTYPES[dtype].itemsize for dtype in REAL_NAMES}))
     for part in sorted({DTYPES[dtype].real for dtype in DTYPE_NAMES if DTYPES[dtype].is_complex}):

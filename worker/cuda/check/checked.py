@@ -11,7 +11,7 @@ import numpy as np
 
 from jobs.formats.elements import Array
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
-from worker.check.elementwise import Operands
+from worker.check.elementwise import Operands, worst_of
 from worker.check.host_matrix import OperandMatrix
 from worker.check.rounding import Rounding
 from worker.check.row_errors import AllWithin, RowErrors, row_errors
@@ -19,6 +19,8 @@ from worker.check.verify import delivered_rounding, group_width, wraps
 from worker.cuda.check.direct import direct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.check.product_digests import ProductDigests
+from worker.cuda.check.recheck import Cores, Recheck
+from worker.cuda.check.recheck_plan import can_recheck
 from worker.cuda.check.sketch import NO_DIGESTS, Asked, Fused, SketchOnDevice
 from worker.cuda.check.sketch_plan import is_long
 from worker.cuda.compile import Compiler
@@ -44,13 +46,15 @@ class DeviceProduct:
         digests: ProductDigests | None = None,
         fused: Fused | None = None,
         sketched: Callable[[], None] | None = None,
+        cores: Cores | None = None,
     ) -> None:
         """`fused`: where the third matrix has an epilogue. Such products are long, so each is sketched. `sketched` is
-        called when a sketch is on the stream and before it is waited for."""
+        called when a sketch is on the stream and before it is waited for; the matrices stay where they are.
+        `cores` are for what is launched after it; without them, all of this has the device to itself."""
         self._compiler = compiler
         self._matrices = matrices
         self._host = host
-        self._digests, self._fused, self._sketched = digests, fused, sketched
+        self._digests, self._fused, self._sketched, self._cores = digests, fused, sketched, cores
         self._prepared: SketchOnDevice | None = None
         self._ahead: _Launched | None = None
 
@@ -61,7 +65,7 @@ class DeviceProduct:
         c, k = self._matrices[2], self._matrices[0].shape[2]
         is_integer = c.dtype == "int32"
         if prod(c.shape) and k and (is_integer or self._is_long(k)):
-            self._prepared = self._sketch(c.shape[2] if is_integer else group_width(k), None)
+            self._prepared = self._sketch(c.shape[2] if is_integer else group_width(c.shape[2], k), None)
 
     def launch_ahead(self, problem: Problem, accuracy: AccuracyName) -> Any:
         """Puts the sketch that the check of `problem` will ask for on the current stream, behind the product's kernel,
@@ -105,6 +109,13 @@ class DeviceProduct:
         if not rounding.normwise and (worst := sketch.worst()) <= 1.0:
             return AllWithin(worst)
         return row_errors(sketch.sketch(), rounding)
+
+    def recomputed(self, rows: Array, columns: Array, rounding: Rounding) -> float:
+        operands = self.elementwise
+        if not can_recheck(rounding):
+            return worst_of(operands, rows, columns, rounding)
+        again = Recheck(self._compiler, self._matrices, operands, rounding, self._fused, self._cores)
+        return again.worst(rows, columns)
 
     def wrong_rows(self, *, wraps: bool, rng: np.random.Generator) -> Array:
         batch, m, n = self._matrices[2].shape

@@ -31,6 +31,7 @@ from worker.cuda.check.sketch_plan import (
     plan,
 )
 from worker.cuda.compile import Compiler
+from worker.cuda.memory import DeviceMatrix
 from worker.cuda.results import DeviceResults, as_parameter
 from worker.cuda.sources import sketch_program
 
@@ -56,6 +57,19 @@ class Fused(Protocol):
 
     @property
     def alpha(self) -> float: ...
+
+    @property
+    def beta(self) -> float: ...
+
+    @property
+    def c(self) -> DeviceMatrix | None: ...
+
+    @property
+    def bias(self) -> DeviceMatrix | None: ...
+
+    @property
+    def bias_steps(self) -> tuple[int, int]:
+        """From row to row, and from column to column, of the product."""
 
     @property
     def added(self) -> Added:

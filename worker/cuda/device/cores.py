@@ -7,7 +7,8 @@ device to itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import cupy
@@ -41,6 +42,18 @@ class CoresRequest(LockRequest):
         if self._is_ours:
             self._cores.until = None
             super().release()
+
+    @contextmanager
+    def borrowed(self) -> Iterator[None]:
+        """Ours in order meanwhile; afterwards as before. Raises what `wanted` does, even if no one has the cores."""
+        was_ours = self._is_ours
+        self._wanted()
+        self.acquire_in_order()
+        try:
+            yield
+        finally:
+            if not was_ours:
+                self.release()
 
     def release(self) -> None:
         """The next one may have them once the device has done what is on the current stream."""

@@ -75,6 +75,10 @@ class FusedCheck:
         return self.compiler.function(fused_check_program(self.a.dtype, self.fused), name)
 
     @property
+    def bias_steps(self) -> tuple[int, int]:
+        return bias_steps(None if self.bias is None else self.bias.layout)
+
+    @property
     def _addends(self) -> tuple[int, int]:
         """Addresses; where there is none, nothing is read."""
         c, bias = self.c or self.d.matrix, self.bias or self.d.matrix
@@ -83,7 +87,7 @@ class FusedCheck:
     @property
     def _lie(self) -> tuple[int, int, int, int]:
         at = (self.c or self.d.matrix).layout
-        return at.pitch, at.stride, *bias_steps(None if self.bias is None else self.bias.layout)
+        return at.pitch, at.stride, *self.bias_steps
 
     @property
     def _factors(self) -> tuple[int, int]:

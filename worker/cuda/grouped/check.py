@@ -11,6 +11,7 @@ from worker.check.grouped import GroupedProduct, operands_of
 from worker.check.host_matrix import HostMatrix
 from worker.cuda.check.checked import DeviceProduct
 from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.check.recheck import Cores
 from worker.cuda.compile import Compiler
 from worker.cuda.grouped.slices import Matrices, matrices_of
 
@@ -28,9 +29,13 @@ class GroupedOnDevice(GroupedProduct):
 
 
 def grouped_on_device(
-    compiler: Compiler, problem: Problem, hosts: tuple[HostMatrix, HostMatrix], matrices: Matrices
+    compiler: Compiler,
+    problem: Problem,
+    hosts: tuple[HostMatrix, HostMatrix],
+    matrices: Matrices,
+    cores: Cores | None = None,
 ) -> GroupedOnDevice:
-    """`hosts`: both operands in this process's memory."""
+    """`hosts`: both operands in this process's memory. `cores` as in `DeviceProduct`."""
 
     def product_of(group: Group) -> DeviceProduct:
         a, b, c = matrices_of(group, matrices)
@@ -40,7 +45,7 @@ def grouped_on_device(
             MatrixOnDevice(compiler, b, of_b.shape, problem.transpose_b),
             MatrixOnDevice(compiler, c, (1, group.problem.m, problem.n)),
         )
-        return DeviceProduct(compiler, read, (of_a, of_b))
+        return DeviceProduct(compiler, read, (of_a, of_b), cores=cores)
 
     whole_c = MatrixOnDevice(compiler, matrices[2], (1, problem.m, problem.n))
     return GroupedOnDevice(tuple(map(product_of, groups_of(problem))), Operands(*hosts, whole_c))

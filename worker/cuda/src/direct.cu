@@ -1,11 +1,10 @@
 // Every element of a product of little depth against its sum in float64: the largest error of each row, relative to
-// what the caller grants. One launch. Sums of float64 elements keep what their roundings leave out (T. Ogita, S. M.
-// Rump and S. Oishi, "Accurate sum and dot product", SIAM J. Sci. Comput. 26(6), 2005): a plain sum is off by a part of
-// what the product is granted.
+// what the caller grants. One launch.
 //
 // An element c = Σ a·b is granted alpha·Σ|a·b| + beta·√(Σ(a·b)²) + gamma·|Σ a·b| + delta. Rows of A, columns of B and
 // elements of C that are not finite are told and left out.
 #include "common.cuh"
+#include "double_sums.cuh"
 
 typedef unsigned long long Word;
 
@@ -32,44 +31,24 @@ struct Terms {
     int bad_rows[TILE], bad_columns[TILE];
 };
 
-__device__ __forceinline__ double number(Element element) { return static_cast<double>(widen(element)); }
 #if defined(DTYPE_FLOAT8_E4M3)
 __device__ __forceinline__ double number(Product element) { return static_cast<double>(element); }
 #endif
 
-// DEPTH terms of TILE rows of A, or columns of B, from `line` and `depth` on: zero past the ends and where not finite.
-// `along` says whether a line's terms are neighbours in memory.
-__device__ __forceinline__ void read_terms(double (&terms)[DEPTH][TILE], int* bad, const Element* from, bool along,
-                                           Index pitch, Index line, Index lines, Index depth, Index k) {
-#pragma unroll
-    for (int i = threadIdx.x; i < TILE * DEPTH; i += THREADS) {
-        const int at = along ? i / DEPTH : i % TILE, term = along ? i % DEPTH : i / TILE;
-        double value = 0.0;
-        if (line + at < lines && depth + term < k)
-            value = number(from[along ? (line + at) * pitch + depth + term : (depth + term) * pitch + line + at]);
-        if (!isfinite(value)) {
-            bad[at] = 1;
-            value = 0.0;
-        }
-        terms[term][at] = value;
-    }
+// The terms of `lines` lines from `first` on; what is not finite is told, and zero.
+__device__ __forceinline__ void read_finite(double (&terms)[DEPTH][TILE], int* bad, const Element* from, bool along,
+                                            Index pitch, Index first, Index lines, Index depth, Index k) {
+    const auto line_of = [&](int at) { return first + at < lines ? first + at : Index(-1); };
+    const auto taken = [&](int at, double value) {
+        if (isfinite(value)) return value;
+        bad[at] = 1;
+        return 0.0;
+    };
+    read_terms<THREADS>(terms, from, along, pitch, depth, k, line_of, taken);
 }
 
-struct Sums {
-    double sum, magnitudes, squares;
-#if defined(DTYPE_FLOAT64)
-    double left_out;
-    __device__ __forceinline__ void accumulate(double a, double b, double term) {
-        const double before = sum, of_term = fma(a, b, -term);
-        sum += term;
-        const double added = sum - before;
-        left_out += (before - (sum - added)) + (term - added) + of_term;
-    }
-    __device__ __forceinline__ double error_of(double given) const { return fabs(given - sum - left_out); }
-#else
-    __device__ __forceinline__ void accumulate(double, double, double term) { sum += term; }
-    __device__ __forceinline__ double error_of(double given) const { return fabs(given - sum); }
-#endif
+struct Sums : DoubleSum {
+    double magnitudes, squares;
 
     __device__ __forceinline__ void add(double a, double b) {
         const double term = a * b;
@@ -82,8 +61,7 @@ struct Sums {
         const double error = error_of(given), root = isfinite(squares) ? sqrt(squares) : 0.0;
         const double granted = direct.alpha * magnitudes + direct.beta * root + direct.gamma * fabs(sum) + direct.delta;
         if (error == 0.0) return 0.0;
-        return isfinite(granted) && granted > 0.0 && isfinite(error) ? error / granted
-                                                                     : __longlong_as_double(0x7FF0000000000000ll);
+        return isfinite(granted) && granted > 0.0 && isfinite(error) ? error / granted : infinity();
     }
 };
 
@@ -120,10 +98,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) direct(const Direct direct
 #pragma unroll 1
         for (Index depth = 0; depth < direct.k; depth += DEPTH) {
             __syncthreads();
-            read_terms(terms.a, terms.bad_rows, direct.a + item * direct.stride_a, !TRANSPOSE_A, direct.lda, tile.row,
-                       direct.m, depth, direct.k);
-            read_terms(terms.b, terms.bad_columns, direct.b + item * direct.stride_b, TRANSPOSE_B, direct.ldb,
-                       tile.column, direct.n, depth, direct.k);
+            read_finite(terms.a, terms.bad_rows, direct.a + item * direct.stride_a, !TRANSPOSE_A, direct.lda, tile.row,
+                        direct.m, depth, direct.k);
+            read_finite(terms.b, terms.bad_columns, direct.b + item * direct.stride_b, TRANSPOSE_B, direct.ldb,
+                        tile.column, direct.n, depth, direct.k);
             __syncthreads();
 #pragma unroll 1
             for (int term = 0; term < DEPTH; ++term)
