@@ -7,13 +7,11 @@ constants may drift in the same direction at every step. No element may exceed t
 Accuracy and Stability of Numerical Algorithms, section 3.5). Of the elements between the bound and that worst case, the
 farthest are summed again term by term, and allowed 2·u·Σₜ|sₜ| for the sum, with sₜ the partial sums.
 
-<<<<<<< HEAD
 `worst_within` is the same rule for the usual case: every number of a small product is finite, and every element within
 its bound. Its few passes then give the general way's number, which takes four times as many for each matrix of a batch.
 Whatever is unusual goes the general way.
-=======
+
 A GPU has the same rule (`worker/cuda/src/recheck.cuh`), where each element has its partial sums.
->>>>>>> recheck
 """
 
 from __future__ import annotations

@@ -73,11 +73,7 @@ from jobs.models import Verification
 from kernels.model.groups import groups_of
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from worker.check.checked import Checkable
-<<<<<<< HEAD
-from worker.check.elementwise import Operands, worst_of_columns, worst_of_rows, worst_within
-=======
-from worker.check.elementwise import Operands, worst_of_rows
->>>>>>> recheck
+from worker.check.elementwise import Operands, worst_of_rows, worst_within
 from worker.check.grouped import GroupedProduct
 from worker.check.rounding import Rounding, rounding_of
 from worker.check.row_errors import AllWithin, RowErrors
