@@ -94,7 +94,7 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
         middleware=[
             Middleware(Envelope, metrics=metrics, behind_tls=settings.behind_tls),
             Middleware(Gate, settings=settings, keys=keys),
-            *([] if tracing else [Middleware(StraightOn, routes=matmul.router.routes)]),  # spans are FastAPI's
+            *([] if tracing else [_straight_on()]),  # the spans of requests are FastAPI's
         ],
         exception_handlers={
             MatmulError: handlers.ours,
@@ -107,6 +107,10 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
     for router in ROUTERS:
         app.include_router(router)
     return app
+
+
+def _straight_on() -> Middleware:
+    return Middleware(StraightOn, routes=matmul.router.routes, on_error=handlers.ours)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from starlette.datastructures import Headers
 
@@ -19,6 +20,7 @@ _PLACE = r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::([0-9]{1,5}))?"
 _HOST = re.compile(_PLACE)
 _ORIGIN = re.compile(f"(https?)://{_PLACE}")
 
+KEPT_CHARACTERS = 256  # longest Host that is kept
 OTHER_ORIGIN = "This server does not answer requests that another site's page makes; open its own pages."
 
 
@@ -35,9 +37,16 @@ class Place:
 
 def place_of(host: str) -> Place | None:
     """Parses a Host header, or an entry of MATMUL_ALLOWED_HOSTS; None if it is invalid."""
+    return _kept_place(host) if len(host) <= KEPT_CHARACTERS else _read_place(host)
+
+
+def _read_place(host: str) -> Place | None:
     bare = f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
     match = _HOST.fullmatch(bare.lower())
     return _place(match[1], match[2]) if match else None
+
+
+_kept_place = lru_cache(maxsize=256)(_read_place)  # clients send the same few
 
 
 def origin_of(origin: str) -> tuple[Place, int] | None:

@@ -6,7 +6,7 @@ as reading the request itself, and a route that reads its request and makes its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from fastapi.routing import APIRoute
 from starlette.requests import Request
@@ -15,16 +15,18 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobs.errors import MatmulError
-from service import handlers
+
+OnError = Callable[[Request, Exception], Awaitable[Response]]
 
 
 class StraightOn:
     """ASGI middleware behind the gate: answers requests without a query for these routes, which need nothing but the
-    request. All other requests go on to `app`.
+    request. All other requests go on to `app`. `on_error` makes the response to an error of the service's own.
     """
 
-    def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute]) -> None:
+    def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute], on_error: OnError) -> None:
         self._app = app
+        self._on_error = on_error
         found = [route for route in routes if isinstance(route, APIRoute)]
         self._routes = {(method, route.path): route for route in found for method in route.methods or ()}
 
@@ -38,5 +40,5 @@ class StraightOn:
         try:
             response: Response = await route.endpoint(request)
         except MatmulError as error:
-            response = await handlers.ours(request, error)
+            response = await self._on_error(request, error)
         await response(scope, receive, send)
