@@ -95,13 +95,13 @@ class Submitter:
         new = self._new_job(asked, plan, self._queue(asked, plan, workers))
         limits = self.context.limits.queue(self.owner)
         with self.context.breaker.watching():
-            job, _ = await self.context.ledger.submit_on(
+            recorded = await self.context.ledger.submit_on(
                 self.context.line,
                 new,
                 max_queued=limits.all,
                 max_queued_per_owner=limits.of_owner,
             )
-        return Receipt(job, new)
+        return Receipt(new.id, recorded, new)
 
     def _queue(self, asked: MatmulInput, plan: ProductPlan, workers: Sequence[WorkerInfo]) -> str:
         try:
