@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jobs.ledger.submission import BESIDE
+from jobs.matrices.packed import DIGEST_BYTES
 from jobs.models import MatmulRequest, new_id
 from jobs.redis.embedded import EmbeddedServer
 from service.submit.product import batch_of
@@ -22,7 +23,8 @@ ACCURACY = {"float32": "fp32", "float64": "fp64", "int8": "exact"}
 
 def test_each_record_has_what_its_request_asked_for(valkey: EmbeddedServer, tmp_path: Path) -> None:
     prefix = f"{new_id('test')}:"
-    with running_api(valkey, prefix, tmp_path, record_matrix_bytes=1024) as api, api.client() as client:
+    own = running_api(valkey, prefix, tmp_path, record_matrix_bytes=1024)
+    with own as api, api.client() as client, valkey.client() as redis:
         seen = refused = 0
         for _ in range(2):  # found the second time
             for (a, b), options, dtype in product(SHAPES, OPTIONS, ACCURACY):
@@ -41,5 +43,7 @@ def test_each_record_has_what_its_request_asked_for(valkey: EmbeddedServer, tmp_
                 assert [(ref.shape, ref.dtype) for ref in request.operands.values()] == [(a, dtype), (b, dtype)]
                 assert request.accuracy == ACCURACY[dtype]
                 assert {name: getattr(request, name) for name in options} == options
+                room: Any = redis.hget(f"{prefix}job:{job.id}", "product_bytes")
+                assert int(room) == request.delivered.bytes + DIGEST_BYTES
                 assert job.batch == batch_of(request, api.settings.job_timeout_s) != BESIDE
         assert seen > 40 and refused > 40
