@@ -208,7 +208,10 @@ async def test_those_recorded_in_one_step_are_as_if_one_by_one(server: EmbeddedS
             after = calls(root)
         ran = {name: after[name] - before[name] for name in after}
         assert ran == {"functions": int(loaded), "scripts": int(not loaded)}, str(replies[0])
-        found = [(type(reply),) if isinstance(reply, BaseException) else told(*reply) for reply in replies]
+        found = [
+            (type(reply),) if isinstance(reply, BaseException) else told(reply.job, reply.row.message())
+            for reply in replies
+        ]
         assert found == expected
         assert {each[0] for each in found if len(each) == 1} == {QueueFull, QuotaExceeded}
         assert assert_books_agree(root, PREFIX) == sum(len(each) == 2 for each in found) - 1
@@ -223,7 +226,7 @@ async def test_the_line_loads_the_functions_that_redis_lost(server: EmbeddedServ
                 recorded = await asyncio.gather(
                     *(api.submit_on(line, job, max_queued=999, max_queued_per_owner=999) for job in jobs)
                 )
-                assert [job.id for job, _ in recorded] == [job.id for job in jobs]
+                assert [each.job.id for each in recorded] == [job.id for job in jobs]
                 assert lived_calls(root, api) == {"functions": 1}
 
 
