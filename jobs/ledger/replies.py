@@ -78,7 +78,7 @@ def recorded(reply: Sequence[Any], job: NewJob, bounds: Bounds) -> RecordedJob:
         case b"recorded":
             seq, created_us, number, place = map(int, reply[1:])
             return RecordedJob(new_row(job, seq=seq, created_us=created_us, number=number), place + 1)
-        case b"chained":
+        case b"chained" | b"bound":  # bound: it was recorded before
             return RecordedJob(row_from_hash(reply[1]), _position(reply))
         case b"quota_exceeded":
             raise quota_exceeded(reply)

@@ -208,9 +208,14 @@ async def test_those_recorded_in_one_step_are_as_if_one_by_one(server: EmbeddedS
             after = calls(root)
         ran = {name: after[name] - before[name] for name in after}
         assert ran == {"functions": int(loaded), "scripts": int(not loaded)}, str(replies[0])
+        rows = [None if isinstance(reply, BaseException) else reply.row for reply in replies]
+        twice = rows[9], rows[4]
+        assert twice[0] is not None and twice[1] is not None and twice[0].number == twice[1].number
         found = [
-            (type(reply),) if isinstance(reply, BaseException) else told(reply.job, reply.row.message())
-            for reply in replies
+            (type(reply),)
+            if isinstance(reply, BaseException)
+            else told(reply.job, None if index == 9 else reply.row.message())
+            for index, reply in enumerate(replies)
         ]
         assert found == expected
         assert {each[0] for each in found if len(each) == 1} == {QueueFull, QuotaExceeded}
