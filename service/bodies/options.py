@@ -28,8 +28,8 @@ T = TypeVar("T")
 KERNEL_FIELDS = frozenset({"kernel", "kernels", "baseline"})
 DTYPE_FIELDS = frozenset({"dtype", "dtypes"})
 MAX_INTEGER = 2.0**63  # larger ones come as floats out of JSON
-SHARED_CHARACTERS, SHARED_OPTIONS = 1024, 128  # options of equal text are one object: up to this length; as many texts
-MAX_DERIVED = 256  # what is kept with options at most
+SHARED_CHARACTERS, SHARED_OPTIONS = 1024, 32  # options of equal text are one object: up to this length; as many texts
+MAX_DERIVED = 512  # what is kept with options at most, of 1.2 KiB each
 
 NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}
 _ROWS: dict[str, Any] = {"type": "array", "items": {"type": "array", "items": NUMBER}}
