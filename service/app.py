@@ -27,6 +27,7 @@ from service.context import Context, make_context
 from service.dashboard.routers import ROUTERS
 from service.envelope import Envelope
 from service.http.security import Gate, key_ring
+from service.http.straight import StraightOn
 from service.http.tracing import telemetry
 from service.keys import KeyRing
 from service.metrics import HttpMetrics
@@ -93,6 +94,7 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
         middleware=[
             Middleware(Envelope, metrics=metrics, behind_tls=settings.behind_tls),
             Middleware(Gate, settings=settings, keys=keys),
+            *([] if tracing else [_straight_on()]),  # the spans of requests are FastAPI's
         ],
         exception_handlers={
             MatmulError: handlers.ours,
@@ -105,6 +107,10 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
     for router in ROUTERS:
         app.include_router(router)
     return app
+
+
+def _straight_on() -> Middleware:
+    return Middleware(StraightOn, routes=matmul.router.routes, on_error=handlers.ours)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from jobs.errors import StoreUnavailable
 from jobs.fleet.workers import WorkerInfo
 
 MAX_AGE_S = 0.5
-READ_EVERY_S = 0.4  # interval while they are kept fresh, so that a reading is not too old before the next arrives
+READ_EVERY_S = 0.25  # interval while they are kept fresh: a reading takes some time to arrive at a busy process
 KEPT_S = 10.0  # how long they are kept fresh after the last request
 
 

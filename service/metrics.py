@@ -34,6 +34,8 @@ class HttpMetrics:
             buckets=LATENCY_BUCKETS_S,
             registry=self.registry,
         )
+        # What prometheus_client finds for labels, because it takes a lock and some time to look for it.
+        self._counted: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
         self.damaged = Counter(
             "matmul_damaged_matrices",
@@ -50,8 +52,13 @@ class HttpMetrics:
     def observe(self, scope: Scope, status: int, seconds: float) -> None:
         """Counts one exchange; status 0 means that the client disconnected before the answer."""
         route = getattr(scope.get("route"), "path", "unknown")
-        self._requests.labels(scope["method"], route, str(status)).inc()
-        self._seconds.labels(scope["method"], route).observe(seconds)
+        labels = scope["method"], route, status
+        counted = self._counted.get(labels)
+        if counted is None:
+            of_route = self._seconds.labels(scope["method"], route)
+            counted = self._counted[labels] = self._requests.labels(scope["method"], route, str(status)), of_route
+        counted[0].inc()
+        counted[1].observe(seconds)
 
     def text(self) -> bytes:
         """The metrics of all API processes, as text."""

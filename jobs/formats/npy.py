@@ -18,6 +18,7 @@ from kernels.model.numerics import DTypeName
 MAGIC = b"\x93NUMPY"
 NOT_NPY = "The body is not an .npy file of version 1, 2 or 3; write one with numpy.save."
 MAX_HEADER_BYTES = 64 << 10
+KEPT_BYTES = 256  # longest header that is kept
 ALIGNMENT_BYTES = 64  # of the elements, so that they can be mapped
 _VERSIONS = {(1, 0): 2, (2, 0): 4, (3, 0): 4}  # bytes of the header's length
 _DESCRIPTIONS: dict[str, DTypeName] = {
@@ -118,7 +119,6 @@ def _description(reader: _Reader) -> str:
 _VALUES = {"descr": _description, "fortran_order": _Reader.truth, "shape": _Reader.sizes}
 
 
-@lru_cache(maxsize=64)  # matrices of one shape have one header
 def _fields(text: str) -> tuple[str, bool, tuple[int, ...]]:
     """descr, fortran_order and shape out of a header's text."""
     reader = _Reader(text)
@@ -149,6 +149,22 @@ def _element_type(descr: str) -> tuple[DTypeName, bool]:
     raise UnsupportedDType(f"The npy element type {excerpt(descr)} is not taken here; {SUPPORTED}.")
 
 
+def _header(head: bytes) -> tuple[MatrixHeader]:
+    """The matrix that a whole header speaks of."""
+    version = (head[6], head[7])
+    encoding = "utf-8" if version == (3, 0) else "latin-1"
+    try:
+        text = head[len(MAGIC) + 2 + _VERSIONS[version] :].decode(encoding)
+    except UnicodeDecodeError:
+        raise InvalidMatrix("The npy header is not UTF-8, as version 3 has it.") from None
+    descr, fortran_order, shape = _fields(text)
+    dtype, big_endian = _element_type(descr)
+    return (MatrixHeader(dtype, check_shape(dtype, shape), fortran_order=fortran_order, big_endian=big_endian),)
+
+
+_kept_header = lru_cache(maxsize=256)(_header)  # matrices of one shape have one header
+
+
 class NpyParser(MatrixParser):
     """One matrix in an .npy body, versions 1 to 3, either element order, either byte order."""
 
@@ -173,15 +189,7 @@ class NpyParser(MatrixParser):
         return prefix_bytes + length
 
     def _read_header(self, head: bytes) -> Sequence[MatrixHeader]:
-        version = (head[6], head[7])
-        encoding = "utf-8" if version == (3, 0) else "latin-1"
-        try:
-            text = head[len(MAGIC) + 2 + _VERSIONS[version] :].decode(encoding)
-        except UnicodeDecodeError:
-            raise InvalidMatrix("The npy header is not UTF-8, as version 3 has it.") from None
-        descr, fortran_order, shape = _fields(text)
-        dtype, big_endian = _element_type(descr)
-        return (MatrixHeader(dtype, check_shape(dtype, shape), fortran_order=fortran_order, big_endian=big_endian),)
+        return _kept_header(head) if len(head) <= KEPT_BYTES else _header(head)
 
 
 def npy_header(dtype: DTypeName, shape: tuple[int, ...]) -> bytes:

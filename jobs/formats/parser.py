@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +23,7 @@ from kernels.model.numerics import DTYPES, DTypeName
 
 MAX_ADDRESSABLE_BYTES = 2**63  # numpy counts elements and bytes in signed 64-bit integers
 SHOWN_CHARACTERS = 40
+PEEK_BYTES = 256  # a header up to this size is read in one step
 
 
 def excerpt(text: str) -> str:
@@ -55,10 +56,10 @@ class MatrixHeader:
     name: str = ""  # the tensor's, where the format has names
     fortran_order: bool = False  # elements come with the first index running fastest
     big_endian: bool = False
+    bytes: int = field(init=False, compare=False)  # of the elements
 
-    @property
-    def bytes(self) -> int:
-        return matrix_bytes(self.dtype, self.shape)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bytes", matrix_bytes(self.dtype, self.shape))
 
 
 OpenSink = Callable[[MatrixHeader], Sink]
@@ -123,6 +124,10 @@ class MatrixParser(ABC):
 
     def _take_header(self, view: memoryview) -> memoryview:
         """Reads what it can of the header; returns what is left of `view`."""
+        if not self._head:
+            begin = bytearray(view[:PEEK_BYTES])
+            if (whole := self._header_bytes(begin)) <= len(begin):
+                self._head, view = begin[:whole], view[whole:]
         while len(self._head) < (need := self._header_bytes(self._head)):
             if not view.nbytes:
                 return view

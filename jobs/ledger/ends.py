@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.ledger.codec import new_row
+from jobs.ledger.codec import JobRow, new_row
 from jobs.ledger.parts import error_of, outcome_of
 from jobs.models import Job, NewJob
 from jobs.redis.clock import us_of
@@ -27,14 +27,18 @@ class JobEnd:
 
     def of(self, job: NewJob, recorded: Job) -> Job:
         """The job as it is now. `recorded` is the job as it was submitted."""
+        row = new_row(job, seq=0, created_us=us_of(recorded.record.created_at), number=0)
+        row.in_record = recorded.operands_in_record
+        return self.of_row(row)
+
+    def of_row(self, row: JobRow) -> Job:
+        """The same of the row that was recorded, which is brought up to date."""
         state, attempt, version, queued, started, finished, *products = self.head
-        created_us = us_of(recorded.record.created_at)
-        row = new_row(job, seq=0, created_us=created_us, number=0)
         row.state, row.attempt, row.version = JobState(state), int(attempt), int(version)
         row.queued_us, row.started_us, row.finished_us = int(queued), int(started or 0) or None, int(finished)
-        row.in_record = recorded.operands_in_record
+        row.waits = row.unserved = False
         row.attempts = {name: int(made) for name, made in zip(OPERANDS, products, strict=False) if made}
-        row.outcome = outcome_of(job.kind, self.outcome or None)
+        row.outcome = outcome_of(row.kind, self.outcome or None)
         row.error = error_of(self.error) if row.state is JobState.FAILED else None
         return row.job(None, packed_product=self.product or None)
 

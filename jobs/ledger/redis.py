@@ -34,7 +34,7 @@ from jobs.ledger.interface import (
 from jobs.ledger.limits import NO_LIMITS, Limits, QuotaOf, limit_arguments, no_quota
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.moves import Moves
-from jobs.ledger.replies import counts_of, event_of, job_of, redriven, refuse, submitted
+from jobs.ledger.replies import RecordedJob, counts_of, event_of, job_of, recorded, redriven, refuse, submitted
 from jobs.ledger.submission import key_digest, submission
 from jobs.ledger.successes import RedisSuccesses
 from jobs.ledger.unread import readable, requeued
@@ -92,10 +92,10 @@ class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisGivesBack, 
 
     async def submit_on(
         self, line: ScriptLine, job: NewJob, *, max_queued: int, max_queued_per_owner: int
-    ) -> tuple[Job, JobMessage | None]:
+    ) -> RecordedJob:
         """As `submit`, from an event loop and without an Idempotency-Key."""
         reply = await line.run("submit", *self._submission(job, Limits(max_queued, max_queued_per_owner), None))
-        return submitted(reply, job, self._bounds)
+        return recorded(reply, job, self._bounds)
 
     def _submission(
         self, job: NewJob, limits: Limits, idempotency: IdempotencyKey | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
 from jobs.errors import IdempotencyKeyReused, JobNotFound, OperandMissing, QueueFull, WrongState
@@ -27,7 +28,12 @@ ADVICE = {
 def row_and_job(reply: Sequence[Any]) -> tuple[JobRow, Job]:
     """Parses a job from a script's reply: outcome, hash, position in the queue (from 0, or -1)."""
     row = row_from_hash(reply[1])
-    return row, row.job(reply[2] + 1 if reply[2] >= 0 else None)
+    return row, row.job(_position(reply))
+
+
+def _position(reply: Sequence[Any]) -> int | None:
+    """The position in the queue, from 1."""
+    return reply[2] + 1 if reply[2] >= 0 else None
 
 
 def job_of(reply: Sequence[Any]) -> Job:
@@ -46,18 +52,34 @@ def claimed_job(reply: Sequence[Any], worker: str) -> Claimed:
     return Claimed(row.job(None), row.attempt, *packed)
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedJob:
+    """A job that was just recorded. Its `job` is made where it is asked for: who waits for the end needs only that."""
+
+    row: JobRow
+    queue_position: int | None
+
+    @property
+    def job(self) -> Job:
+        return self.row.job(self.queue_position)
+
+
 def submitted(reply: Sequence[Any], job: NewJob, bounds: Bounds) -> tuple[Job, JobMessage | None]:
     """As `Ledger.submit`."""
+    if reply[0] == b"bound":
+        return job_of(reply), None
+    found = recorded(reply, job, bounds)
+    return found.job, found.row.message()
+
+
+def recorded(reply: Sequence[Any], job: NewJob, bounds: Bounds) -> RecordedJob:
+    """The job that was recorded. Raises what `Ledger.submit` raises."""
     match reply[0]:
         case b"recorded":
             seq, created_us, number, place = map(int, reply[1:])
-            row = new_row(job, seq=seq, created_us=created_us, number=number)
-            return row.job(place + 1), row.message()
-        case b"chained":
-            row, recorded = row_and_job(reply)
-            return recorded, row.message()
-        case b"bound":
-            return job_of(reply), None
+            return RecordedJob(new_row(job, seq=seq, created_us=created_us, number=number), place + 1)
+        case b"chained" | b"bound":  # bound: it was recorded before
+            return RecordedJob(row_from_hash(reply[1]), _position(reply))
         case b"quota_exceeded":
             raise quota_exceeded(reply)
         case b"reused" | b"queue_full" as refusal:

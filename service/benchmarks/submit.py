@@ -54,9 +54,9 @@ def submit(context: Context, owner: str, key: str | None, body: bytes) -> Receip
     if not receipt.replayed:
         with suppress(StoreFull):  # the estimate is not worth an error
             note_estimate(
-                context.ledger.scripts, receipt.job.id, seconds=found.estimate_s, measurements=found.measurements
+                context.ledger.scripts, receipt.job_id, seconds=found.estimate_s, measurements=found.measurements
             )
-            return replace(receipt, job=context.ledger.get(receipt.job.id))
+            return replace(receipt, found=context.ledger.get(receipt.job_id))
     return receipt
 
 

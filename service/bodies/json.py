@@ -8,7 +8,7 @@ from typing import Any
 from jobs.errors import InvalidRequest
 from service.bodies.nested_lists import Numbers, read_lists
 from service.bodies.number_types import with_dtype
-from service.bodies.options import MatmulOptions, parse_model
+from service.bodies.options import MatmulOptions, parse_options
 from service.bodies.reader import (
     NEEDED,
     MatmulInput,
@@ -26,7 +26,7 @@ class JsonReader(WholeReader[MatmulInput]):
         body = self._body
         document = json_object(body)
         values = operands_of(document)
-        options = parse_model(MatmulOptions, document)
+        options = parse_options(document)
         for name in NEEDED:
             if name not in values:
                 raise InvalidRequest(f"{name} is missing; a product needs the operands a and b.", field=name)

@@ -12,7 +12,7 @@ from jobs.formats.npy import NpyParser
 from jobs.formats.parser import MatrixHeader
 from jobs.requests.operands import INPUTS
 from service.bodies.multipart import MultipartParser, Part, boundary_of
-from service.bodies.options import MatmulOptions, parse_model
+from service.bodies.options import NO_OPTIONS, MatmulOptions, parse_options
 from service.bodies.piece import Piece
 from service.bodies.reader import (
     NEEDED,
@@ -90,7 +90,7 @@ class MultipartReader(Reader[MatmulInput]):
         for name in NEEDED:
             if name not in self._operands:
                 raise InvalidRequest(f"{name} is missing; send it as a part of that name, in npy format.", field=name)
-        return MatmulInput(self._options or MatmulOptions(), **self._operands)
+        return MatmulInput(self._options or NO_OPTIONS, **self._operands)
 
     def close(self) -> None:
         self._parts.close()
@@ -126,7 +126,7 @@ class MultipartReader(Reader[MatmulInput]):
         document = json_options(text, "The part options")
         for name, value in operands_of(document).items():
             self._add(name, reference(value, name, f"a part {name} as .npy or, in options"))
-        self._options = parse_model(MatmulOptions, document)
+        self._options = parse_options(document)
         self._check_early()
 
     def _add(self, name: str, operand: Operand) -> None:

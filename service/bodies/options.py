@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from typing import Annotated, Any, TypeVar, cast
 
 import orjson
 from pydantic import BaseModel, Field, ValidationError, WithJsonSchema
@@ -23,9 +24,12 @@ from kernels.model.scales import SCALE_DTYPE
 from kernels.selection.demands import ToleranceKind
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 KERNEL_FIELDS = frozenset({"kernel", "kernels", "baseline"})
 DTYPE_FIELDS = frozenset({"dtype", "dtypes"})
 MAX_INTEGER = 2.0**63  # larger ones come as floats out of JSON
+SHARED_CHARACTERS, SHARED_OPTIONS = 1024, 32  # options of equal text are one object: up to this length; as many texts
+MAX_DERIVED = 512  # what is kept with options at most, of 1.2 KiB each
 
 NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}
 _ROWS: dict[str, Any] = {"type": "array", "items": {"type": "array", "items": NUMBER}}
@@ -40,6 +44,8 @@ GroupSize = Annotated[int, Field(ge=0, lt=2**31)]
 
 class MatmulOptions(Strict):
     """How to multiply. Every field may be left out."""
+
+    __slots__ = ("_derived",)  # no field, so that no copy takes it along
 
     kernel: KernelChoice = Field(
         "auto", description="Kernel to run, one of GET /v1/kernels; `auto` lets the measured table choose."
@@ -128,12 +134,32 @@ class MatmulOptions(Strict):
         "wrong; `off` does not check.",
     )
 
+    def derived(self, key: Hashable, derive: Callable[[], T]) -> T:
+        """What `derive` returns, which must depend on nothing but these options and `key`. It is kept with the options,
+        for most requests have the options and shapes of an earlier one. What it raises is not kept.
+        """
+        try:  # not by way of pydantic, which looks for names that are not there for long
+            kept: dict[Hashable, object] = object.__getattribute__(self, "_derived")
+        except AttributeError:
+            kept = {}
+            object.__setattr__(self, "_derived", kept)
+        try:
+            return cast(T, kept[key])
+        except KeyError:
+            if len(kept) >= MAX_DERIVED:
+                kept.clear()
+            made = kept[key] = derive()
+            return made
+
     def dtype_of(self, operand: str) -> DTypeName:
         """The element type of the named operand if it has none of its own. C and the bias have the product's type."""
         if operand in SCALES:
             return SCALE_DTYPE
         dtype = self.dtype or "float32"
         return dtype if operand in ("a", "b") else DTYPES[multiplied_as(dtype, self.output_dtype)].product
+
+
+NO_OPTIONS = MatmulOptions()
 
 
 class MatrixRef(Strict):
@@ -159,6 +185,19 @@ class RandomOperand(Strict):
     """A matrix made from a seed, by the worker: nothing is sent."""
 
     random: RandomSpec = Field(description="Shape, seed and distribution.")
+
+
+def parse_options(document: dict[str, Any]) -> MatmulOptions:
+    """As `parse_model`. Options of the same text are the same object, as far as texts are short."""
+    if not document:
+        return NO_OPTIONS
+    text = encoded(document)
+    return _shared_options(text) if len(text) <= SHARED_CHARACTERS else parse_model_json(MatmulOptions, text)
+
+
+@lru_cache(SHARED_OPTIONS)
+def _shared_options(text: bytes) -> MatmulOptions:
+    return parse_model_json(MatmulOptions, text)
 
 
 def parse_model(model: type[M], value: Any, at: str = "", *, kinds: frozenset[str] = frozenset()) -> M:

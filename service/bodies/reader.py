@@ -52,6 +52,11 @@ class MatmulInput:
                 found[name] = operand
         return found
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has no operands but A and B."""
+        return self.c is None and self.bias is None and self.scale_a is None and self.scale_b is None
+
     def with_one_upload(self, more_than_bytes: int) -> MatmulInput:
         """If a matrix larger than `more_than_bytes` was sent twice, to be multiplied by its transpose, drops one of the
         two: it is then stored and copied once, and its product is known to be symmetric.

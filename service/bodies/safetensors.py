@@ -8,7 +8,7 @@ from pathlib import Path
 from jobs.formats.parser import MatrixHeader
 from jobs.formats.safetensors import SafetensorsParser
 from jobs.requests.operands import INPUTS
-from service.bodies.options import MatmulOptions, parse_model
+from service.bodies.options import MatmulOptions, parse_options
 from service.bodies.piece import Piece
 from service.bodies.reader import NEEDED, OPTIONS, Check, MatmulInput, OpenUpload, Reader, json_options
 from service.bodies.uploads import Upload
@@ -47,5 +47,5 @@ class SafetensorsReader(Reader[MatmulInput]):
     def _asked(self) -> MatmulInput:
         if self._options is None:
             text = self._parser.metadata.get(OPTIONS, "{}")
-            self._options = parse_model(MatmulOptions, json_options(text.encode(), "options in the metadata"))
+            self._options = parse_options(json_options(text.encode(), "options in the metadata"))
         return MatmulInput(self._options, **self._operands)

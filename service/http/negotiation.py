@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from jobs.formats.bit_floats import held_as_bits
 from jobs.formats.safetensors import in_safetensors
@@ -16,20 +17,26 @@ SAFETENSORS = "application/x-safetensors"
 OCTETS = "application/octet-stream"
 _WEIGHT = re.compile(r"[01](\.\d{0,3})?", re.ASCII)
 
+KEPT_CHARACTERS = 256  # longest value whose choice is kept
 PRODUCT_OFFERS = (JSON, NPY, SAFETENSORS, OCTETS)  # the first is the default
 FILE_OFFERS = (NPY, SAFETENSORS, OCTETS, JSON)
 
 
-def offers_for(dtype: DTypeName, offers: Sequence[str]) -> Sequence[str]:
+@lru_cache
+def offers_for(dtype: DTypeName, offers: tuple[str, ...]) -> tuple[str, ...]:
     """The media types that support the element type: npy has numpy's types, safetensors all except complex128."""
     missing = {NPY} if held_as_bits(dtype) else set() if in_safetensors(dtype) else {SAFETENSORS}
-    return [offer for offer in offers if offer not in missing]
+    return tuple(offer for offer in offers if offer not in missing)
 
 
 def choose_type(accept: str | None, offers: Sequence[str]) -> str:
     """The offer that the caller prefers; the first among equals. Raises NotAcceptable, which lists the offers."""
     if not accept or accept == "*/*":
         return offers[0]
+    return _chosen(accept, tuple(offers)) if len(accept) <= KEPT_CHARACTERS else _choose(accept, offers)
+
+
+def _choose(accept: str, offers: Sequence[str]) -> str:
     ranges = [_parse_range(text) for text in accept.split(",") if text.strip()]
     best = max(offers, key=lambda offer: _quality(offer, ranges))  # `max` keeps the first of equals
     if not ranges or _quality(best, ranges) > 0:
@@ -39,6 +46,9 @@ def choose_type(accept: str | None, offers: Sequence[str]) -> str:
         field="Accept",
         members={"offers": list(offers)},
     )
+
+
+_chosen = lru_cache(maxsize=256)(_choose)  # clients send the same few values
 
 
 def _parse_range(text: str) -> tuple[str, float]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from starlette.datastructures import Headers
 
@@ -19,6 +20,7 @@ _PLACE = r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::([0-9]{1,5}))?"
 _HOST = re.compile(_PLACE)
 _ORIGIN = re.compile(f"(https?)://{_PLACE}")
 
+KEPT_CHARACTERS = 256  # longest Host that is kept
 OTHER_ORIGIN = "This server does not answer requests that another site's page makes; open its own pages."
 
 
@@ -35,9 +37,16 @@ class Place:
 
 def place_of(host: str) -> Place | None:
     """Parses a Host header, or an entry of MATMUL_ALLOWED_HOSTS; None if it is invalid."""
+    return _kept_place(host) if len(host) <= KEPT_CHARACTERS else _read_place(host)
+
+
+def _read_place(host: str) -> Place | None:
     bare = f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
     match = _HOST.fullmatch(bare.lower())
     return _place(match[1], match[2]) if match else None
+
+
+_kept_place = lru_cache(maxsize=256)(_read_place)  # clients send the same few
 
 
 def origin_of(origin: str) -> tuple[Place, int] | None:
@@ -55,11 +64,15 @@ def _place(name: str, port: str | None) -> Place:
 
 def check_origin(headers: Headers) -> None:
     """Checks that a request sent by a browser comes from a page of this server. Raises Forbidden."""
-    if headers.get("sec-fetch-site") not in (None, "none", "same-origin"):
-        raise Forbidden(OTHER_ORIGIN, field="Sec-Fetch-Site")
+    _check_site(headers)
     origin, host = _sole(headers, "origin"), place_of(_sole(headers, "host") or "")
     if origin is not None and not _is_same(origin_of(origin), host):
         raise Forbidden(OTHER_ORIGIN, field="Origin")
+
+
+def _check_site(headers: Headers) -> None:
+    if headers.get("sec-fetch-site") not in (None, "none", "same-origin"):
+        raise Forbidden(OTHER_ORIGIN, field="Sec-Fetch-Site")
 
 
 def _sole(headers: Headers, name: str) -> str | None:
@@ -84,7 +97,7 @@ class HostWall:
         """A request without a Host is HTTP/1.0's: no browser's, but a load balancer's probe. Raises Forbidden."""
         named = _sole(headers, "host")
         host = place_of(named or "")
-        if named is not None and (host is None or not self._allowed & {host, Place(host.name, None)}):
+        if named is not None and not self._is_allowed(host):
             raise Forbidden("This server does not answer to that Host; see MATMUL_ALLOWED_HOSTS.", field="Host")
         origin = _sole(headers, "origin")
         if origin is not None:
@@ -92,7 +105,10 @@ class HostWall:
             if not _is_same(place, host) and not self._is_named(place):
                 raise Forbidden("This server does not answer requests from that Origin.", field="Origin")
         elif method not in SAFE_METHODS:
-            check_origin(headers)
+            _check_site(headers)
+
+    def _is_allowed(self, host: Place | None) -> bool:
+        return host is not None and (host in self._allowed or Place(host.name, None) in self._allowed)
 
     def _is_named(self, origin: tuple[Place, int] | None) -> bool:
         """Whether the Origin is itself one of the allowed names, with its port or the default one; needed behind a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import time
+from functools import lru_cache
 from typing import cast
 from urllib.parse import quote
 
@@ -31,6 +32,7 @@ FRONT, PAGES = "/", "/ui/"
 KEYS_RELOAD_S = 1.0
 
 
+@lru_cache(maxsize=256)  # asked for each request
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the address."""
     if host == "localhost":

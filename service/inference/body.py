@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from jobs.base import Strict
-from service.bodies.options import MatmulOptions
+from service.bodies.options import NO_OPTIONS, MatmulOptions
 
 MAX_ID_CHARACTERS = 1024
 OUTPUT = "C"
@@ -68,6 +68,8 @@ class Parameters(MatmulOptions):
     @property
     def options(self) -> MatmulOptions:
         """The product's options."""
+        if self.model_fields_set.isdisjoint(MatmulOptions.model_fields):
+            return NO_OPTIONS
         return MatmulOptions.model_construct(**{name: getattr(self, name) for name in MatmulOptions.model_fields})
 
 

@@ -54,7 +54,7 @@ async def infer(request: Request) -> Response:
                 receipt = await call.submit(job_id, key)
                 if not receipt.replayed:
                     return await call.answer(receipt, watch, key)
-            with call.context.hub.watch(receipt.job.id, ends_only=True) as watch:
+            with call.context.hub.watch(receipt.job_id, ends_only=True) as watch:
                 return await call.answer(receipt, watch, key)
 
 
@@ -135,7 +135,7 @@ class InferCall:
         reply = await answer(self._request, self.context, receipt, watch, wait, key, ended)
         if reply.status_code != ACCEPTED:
             return reply
-        give_up = partial(self._give_up, receipt.job.id, wait.seconds, ended, cancels=is_over)
+        give_up = partial(self._give_up, receipt.job_id, wait.seconds, ended, cancels=is_over)
         return await self.context.call(give_up)
 
     def _give_up(self, job_id: str, waited_s: float, ended: EndReply, *, cancels: bool) -> Response:

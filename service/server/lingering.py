@@ -13,6 +13,8 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from service.server.large_bodies import LargeBodyProtocol
 
+JOINED_BYTES = 64 << 10  # of a body that is copied behind its head
+
 
 class LingeringProtocol(LargeBodyProtocol):
     """Closes a connection once the body is there whose answer was the last."""
@@ -40,13 +42,35 @@ class LingeringProtocol(LargeBodyProtocol):
 
 
 class _Answer(asyncio.Transport):
-    """The transport as a cycle has it: closing it is the connection's to decide."""
+    """The transport as a cycle has it. The head of a reply goes out together with what follows it, because each write
+    is a system call. Closing the connection is the connection's to decide.
+    """
 
     def __init__(self, connection: LingeringProtocol, cycle: RequestResponseCycle) -> None:
         self._connection = connection
         self._cycle = cycle
-        self.write = connection.transport.write  # type: ignore[method-assign]
+        self._transport = connection.transport
+        self._is_head_next = cycle.scope["method"] != "HEAD"  # to a HEAD uvicorn writes the head alone
+        self._head = b""  # until more is written
         self.is_closing = connection.transport.is_closing  # type: ignore[method-assign]
 
+    def write(self, data: Any) -> None:
+        if self._is_head_next and self._cycle.response_started:  # not so with `100 Continue`
+            self._is_head_next, self._head = False, data
+        elif not self._head:
+            self._transport.write(data)
+        elif len(data) <= JOINED_BYTES:
+            head, self._head = self._head, b""
+            self._transport.write(head + data)
+        else:
+            self._flush()
+            self._transport.write(data)
+
+    def _flush(self) -> None:
+        head, self._head = self._head, b""
+        if head:
+            self._transport.write(head)
+
     def close(self) -> None:
+        self._flush()
         self._connection.end(self._cycle)

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jobs.errors import MatmulError, StoreUnavailable
+from jobs.ledger.ends import JobEnd
 from jobs.ledger.interface import IdempotencyKey
+from jobs.ledger.replies import RecordedJob
 from jobs.models import Job, NewJob
 from service.context import Context
 
@@ -15,8 +17,23 @@ from service.context import Context
 class Receipt:
     """The job of a request: newly recorded, or the first request's job if its Idempotency-Key was used before."""
 
-    job: Job
+    job_id: str
+    found: Job | RecordedJob
     asked: NewJob | None = None  # what was recorded for it
+
+    @classmethod
+    def of(cls, job: Job, asked: NewJob | None = None) -> Receipt:
+        return cls(job.id, job, asked)
+
+    @property
+    def job(self) -> Job:
+        """As it was when it was recorded or found."""
+        return self.found if isinstance(self.found, Job) else self.found.job
+
+    def ended(self, end: JobEnd) -> Job:
+        """The job after its end. Only for one that was recorded for this request."""
+        assert self.asked is not None, "only a job that was recorded here is answered here"
+        return end.of(self.asked, self.found) if isinstance(self.found, Job) else end.of_row(self.found.row)
 
     @property
     def replayed(self) -> bool:
@@ -27,7 +44,7 @@ def replayed(context: Context, owner: str, key: IdempotencyKey | None) -> Receip
     """The receipt of an earlier request with this key; None for the first one. Raises IdempotencyKeyReused."""
     if key is None or (first := context.ledger.bound_job(owner, key)) is None:
         return None
-    return Receipt(context.ledger.get(first, owner=owner))
+    return Receipt.of(context.ledger.get(first, owner=owner))
 
 
 def submit_job(
@@ -58,5 +75,5 @@ def submit_job(
         raise
     if message is None:  # another request with this key was faster
         drop()
-        return Receipt(job)
-    return Receipt(job, new)
+        return Receipt.of(job)
+    return Receipt.of(job, new)

@@ -82,6 +82,14 @@ class OperandResolver:
         options = asked.options
         check_alone(options, asked.operands)
         a, b = (self._type_of(getattr(asked, name), name, options.dtype_of(name)) for name in NEEDED)
+        if asked.is_plain:
+            key = ("plan", a, b, self._settings.max_matrix_bytes)
+            return options.derived(key, lambda: self._plan_for(asked, a, b))
+        return self._plan_for(asked, a, b)
+
+    def _plan_for(self, asked: MatmulInput, a: OperandType, b: OperandType) -> ProductPlan:
+        """The plan of a product of A and B of these types. That of a plain product depends on nothing else."""
+        options = asked.options
         scales = {
             name: self._type_in_store(operand, name, SCALE_DTYPE)
             for name in SCALES

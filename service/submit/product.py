@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import orjson
 
@@ -94,13 +95,13 @@ class Submitter:
         new = self._new_job(asked, plan, self._queue(asked, plan, workers))
         limits = self.context.limits.queue(self.owner)
         with self.context.breaker.watching():
-            job, _ = await self.context.ledger.submit_on(
+            recorded = await self.context.ledger.submit_on(
                 self.context.line,
                 new,
                 max_queued=limits.all,
                 max_queued_per_owner=limits.of_owner,
             )
-        return Receipt(job, new)
+        return Receipt(new.id, recorded, new)
 
     def _queue(self, asked: MatmulInput, plan: ProductPlan, workers: Sequence[WorkerInfo]) -> str:
         try:
@@ -126,9 +127,36 @@ class Submitter:
         return IdempotencyKey(self.idempotency_key, fingerprint(f"POST {self.path}", asked))
 
     def _new_job(self, asked: MatmulInput, plan: ProductPlan, queue: str) -> NewJob:
+        matrices, timeout_s = self._matrices(asked, plan), self.context.settings.job_timeout_s
+        request, batch = self._request(asked, plan, matrices), BESIDE
+        if self._goes_together(asked, plan, matrices, queue):
+            key = "batch", request.a.dtype, request.a.shape, request.b.shape, timeout_s
+            find = partial(batch_of, request, timeout_s)
+            batch = asked.options.derived(key, find) if asked.is_plain else find()
+        return NewJob(
+            id=self.job_id,
+            owner=self.owner,
+            queue=queue,
+            timeout_s=timeout_s,
+            request=request,
+            matrices=matrices,
+            reply_to=self.context.hub.name if self.waits else "",
+            batch=batch,
+        )
+
+    def _request(self, asked: MatmulInput, plan: ProductPlan, matrices: JobMatrices) -> MatmulRequest:
+        """The request to be recorded. Where A and B come with it and into the record, it depends on their types and
+        shapes alone.
+        """
+        a, b = asked.a, asked.b
+        if asked.is_plain and isinstance(a, Upload) and isinstance(b, Upload) and matrices.a and matrices.b:
+            key = "request", a.dtype, a.shape, b.dtype, b.shape
+            return asked.options.derived(key, partial(self._make_request, asked, plan, matrices))
+        return self._make_request(asked, plan, matrices)
+
+    def _make_request(self, asked: MatmulInput, plan: ProductPlan, matrices: JobMatrices) -> MatmulRequest:
         options = asked.options
-        matrices = self._matrices(asked, plan)
-        request = MatmulRequest(
+        return MatmulRequest(
             **self._references(asked, plan, matrices),
             kernel=options.kernel,
             config=options.config,
@@ -143,17 +171,6 @@ class Submitter:
             activation=options.activation,
             output_dtype=options.output_dtype,
             group_sizes=options.group_sizes,
-        )
-        timeout_s = self.context.settings.job_timeout_s
-        return NewJob(
-            id=self.job_id,
-            owner=self.owner,
-            queue=queue,
-            timeout_s=timeout_s,
-            request=request,
-            matrices=matrices,
-            reply_to=self.context.hub.name if self.waits else "",
-            batch=batch_of(request, timeout_s) if self._goes_together(asked, plan, matrices, queue) else BESIDE,
         )
 
     def _references(self, asked: MatmulInput, plan: ProductPlan, matrices: JobMatrices) -> dict[str, OperandRef]:

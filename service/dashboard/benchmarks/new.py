@@ -99,7 +99,7 @@ async def start(request: Request) -> Response:
             receipt = await context.call(submit, context, owner_of(request), None, body)
     except MatmulError as error:
         return await _form(request, form, error=error)
-    return RedirectResponse(f"/ui/jobs/{receipt.job.id}", 303)
+    return RedirectResponse(f"/ui/jobs/{receipt.job_id}", 303)
 
 
 async def _pairs(request: Request) -> list[tuple[str, str]]:

@@ -82,7 +82,7 @@ async def multiply(request: Request) -> Response:
         raise
     except MatmulError as error:
         return await _shown(request, form_of(reader.fields), error)
-    return RedirectResponse(f"/ui/jobs/{receipt.job.id}", 303)
+    return RedirectResponse(f"/ui/jobs/{receipt.job_id}", 303)
 
 
 def _once(token: str, asked: MatmulInput) -> str | None:

@@ -10,6 +10,9 @@ import pytest
 from jobs.errors import DeviceFault, InvalidRequest, OperandMissing
 from jobs.ledger.codec import event_place, job_error
 from jobs.ledger.ends import ends_from_answers
+from jobs.ledger.limits import Limits
+from jobs.ledger.redis import RedisLedger
+from jobs.ledger.replies import recorded
 from jobs.models import Progress
 from jobs.redis.embedded import EmbeddedServer
 from jobs.requests.job_matrices import JobMatrices
@@ -72,7 +75,10 @@ def test_who_waits_for_a_dependent_is_told_what_its_record_says(
         first = submit(bench, matrices=matrices).job_id
         named: dict[str, Any] = {name: first}
         new = new_job(**named, matrices=matrices).model_copy(update={"reply_to": "me"})
-        recorded, _ = bench.ledger.submit(new, max_queued=9, max_queued_per_owner=9)
+        assert isinstance(bench.ledger, RedisLedger)
+        (reply,) = bench.ledger._run("submit", *bench.ledger._submission(new, Limits(9, 9), None))
+        first_seen = recorded(reply, new, bench.ledger._bounds)
+        before = first_seen.job
         with bench.clock.client.pubsub() as heard:  # type: ignore[no-untyped-call]
             heard.subscribe(f"{bench.clock.prefix}answers:me")
             heard.get_message(timeout=60)
@@ -87,5 +93,6 @@ def test_who_waits_for_a_dependent_is_told_what_its_record_says(
             message = heard.get_message(timeout=60)
         assert message is not None
         (end,) = ends_from_answers(message["data"])
-        told, kept = end.of(new, recorded), bench.ledger.get(new.id, with_product=True)
-        assert (told.record, told.version, told.packed_product) == (kept.record, kept.version, kept.packed_product)
+        kept = bench.ledger.get(new.id, with_product=True)
+        for told in end.of(new, before), end.of_row(first_seen.row):
+            assert (told.record, told.version, told.packed_product) == (kept.record, kept.version, kept.packed_product)

@@ -49,11 +49,10 @@ async def test_those_that_come_together_go_together_and_each_gets_its_own(
         with valkey.client() as client:
             client.script_flush()  # known to Redis only after the first
         recorded = await asyncio.gather(*(ledger.submit_on(line, job, **LIMITS) for job in jobs))
-        assert [job.id for job, _ in recorded] == [job.id for job in jobs]
-        assert [job.record.queue_position for job, _ in recorded] == list(range(1, 41))
-        for job, message in recorded:
-            assert message is not None
-            assert ledger.get(job.id) == job
+        assert [each.job.id for each in recorded] == [job.id for job in jobs]
+        assert [each.job.record.queue_position for each in recorded] == list(range(1, 41))
+        for each in recorded:
+            assert ledger.get(each.job.id) == each.job
 
 
 async def test_jobs_of_one_step_share_the_room_that_there_is(valkey: EmbeddedServer, key_prefix: str) -> None:
@@ -119,7 +118,7 @@ async def test_a_caller_that_goes_away_takes_no_one_along(valkey: EmbeddedServer
         stays = asyncio.create_task(ledger.submit_on(line, new_job(), **LIMITS))
         await asyncio.sleep(0)
         gone.cancel()
-        job, _ = await stays
+        job = (await stays).job
         assert ledger.get(job.id).owner == ANONYMOUS
 
 

@@ -142,7 +142,7 @@ def test_what_a_replica_refused_is_asked_of_the_primary(servers: Servers) -> Non
                 script_line, replica_line = ScriptLine(settings, ledger.scripts), ReplicaLine(settings)
 
                 async def submits() -> Job:
-                    job, _ = await ledger.submit_on(script_line, new_job(), max_queued=9, max_queued_per_owner=9)
+                    job = (await ledger.submit_on(script_line, new_job(), max_queued=9, max_queued_per_owner=9)).job
                     await replica_line.wait(Mark(job.id, minimum=job.version))
                     return job
 

@@ -208,7 +208,15 @@ async def test_those_recorded_in_one_step_are_as_if_one_by_one(server: EmbeddedS
             after = calls(root)
         ran = {name: after[name] - before[name] for name in after}
         assert ran == {"functions": int(loaded), "scripts": int(not loaded)}, str(replies[0])
-        found = [(type(reply),) if isinstance(reply, BaseException) else told(*reply) for reply in replies]
+        rows = [None if isinstance(reply, BaseException) else reply.row for reply in replies]
+        twice = rows[9], rows[4]
+        assert twice[0] is not None and twice[1] is not None and twice[0].number == twice[1].number
+        found = [
+            (type(reply),)
+            if isinstance(reply, BaseException)
+            else told(reply.job, None if index == 9 else reply.row.message())
+            for index, reply in enumerate(replies)
+        ]
         assert found == expected
         assert {each[0] for each in found if len(each) == 1} == {QueueFull, QuotaExceeded}
         assert assert_books_agree(root, PREFIX) == sum(len(each) == 2 for each in found) - 1
@@ -223,7 +231,7 @@ async def test_the_line_loads_the_functions_that_redis_lost(server: EmbeddedServ
                 recorded = await asyncio.gather(
                     *(api.submit_on(line, job, max_queued=999, max_queued_per_owner=999) for job in jobs)
                 )
-                assert [job.id for job, _ in recorded] == [job.id for job in jobs]
+                assert [each.job.id for each in recorded] == [job.id for job in jobs]
                 assert lived_calls(root, api) == {"functions": 1}
 
 
