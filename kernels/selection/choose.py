@@ -154,7 +154,7 @@ def contenders(
     if near is None or near.entries[0].is_of(problem):
         return ()
     fit = {kernel.name: kernel for kernel in candidates(problem, accuracy, device)}
-    return promising(near.entries, fit, problem, near.accuracy, device)
+    return promising(near, fit, problem, device)
 
 
 def _measured(
@@ -165,7 +165,7 @@ def _measured(
     device: DeviceTraits,
     is_compiled: IsCompiled,
 ) -> Choice | None:
-    measured = forecasts(near.entries, fit, problem, near.accuracy, device)
+    measured = forecasts(near, fit, problem, device)
     if not any(contender.point.kernel is preferred for contender in measured):
         return None
     rivals = list(_worth_their_fallback(measured))
@@ -199,7 +199,7 @@ def _as_real(
     if composed is None or near is None:
         return None
     among = {kernel.name: kernel for kernel in candidates(real, accuracy, device) if kernel.is_everyday}
-    found = forecasts(near.entries, among, real, near.accuracy, device)
+    found = forecasts(near, among, real, device)
     rivals = _worth_their_fallback(tuple(_of_three(each, problem) for each in found))
     if not rivals:
         return None

@@ -27,30 +27,30 @@ from math import exp, log, sqrt
 import numpy as np
 
 from kernels.catalog import BY_NAME
-from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
+from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
-from kernels.model.numerics import AccuracyName, DTypeName, Problem
+from kernels.model.numerics import Problem
 from kernels.model.triangle import whole
+from kernels.selection.configs import ConfigItems, items, suited
 from kernels.selection.distance import Place, place_of
-from kernels.selection.fill import filled
+from kernels.selection.nearby import Nearby
+from kernels.selection.pace import log_us_of, pace_of
 from kernels.selection.triangles import triangle_gain
-from kernels.selection.tuned import Entry, Floats, RankedRow, Trial
+from kernels.selection.tuned import Entry, Floats, RankedRow, Trial, TunedTable
 
 # By leaving out recorded shapes, and whole samples of them (benchmarks/cross_validate.py).
 REACH = 8.0  # doublings within which speeds are alike
 NOISE = 0.15  # of a speed at one shape, in what speeds at far shapes differ by: the library's own jumps, mostly
 USUAL, PRIOR = 0.3, 4.0  # of logarithms of speeds far apart: standard deviation, and how many values it counts as
 CAUTION = 1.0  # standard deviations that are taken off the logarithm of a forecast speed of a kernel of ours
-GAIN_EXPONENT = 0.2  # of what fuller tiles and waves gain, by a power: the library's own speed has jumps too
 SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a kernel so many of them
 TRIED = 8  # the nearest shapes at which a config was as exact as the library, but for one, if it counts
 EXACT = 0.55  # and so much of the library's error is the most it should have: that falls where the library cuts k
 MIN_ERROR = 1e-3  # over the library's: what is exact has no logarithm
 PROMISING, MAX_PROMISING = 0.8, 5  # of the fastest's speed; so many are worth a probe
 _Shape = tuple[int, int, int, int]
-_Config = tuple[tuple[str, int], ...]
 # Of what is forecast as one: a kernel in whichever config was best, or a config of one that was tried in each.
-_Key = tuple[str, _Config]
+_Key = tuple[str, ConfigItems]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,6 @@ class SpeedPoint:
     config: TileConfig  # as it suits the product at hand
     row: RankedRow
     entry: Entry
-    speed: float  # over the fastest library's at that shape
     place: Place  # of that shape, in doublings
 
 
@@ -84,36 +83,61 @@ class Forecast:
         return self.speed * (exp(-CAUTION * self.doubt) if ours else 1.0)
 
 
-def forecasts(
-    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, accuracy: AccuracyName, device: DeviceTraits
-) -> tuple[Forecast, ...]:
-    """One for each kernel that was measured at any of these shapes; `entries`: the nearest first."""
+@dataclass(frozen=True, slots=True)
+class _Time:
+    """The expected time of a kernel."""
+
+    point: SpeedPoint
+    log_us: float  # logarithm of microseconds
+    points: int
+    variance: float  # of that; 0 where it was measured
+
+
+def forecasts(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> tuple[Forecast, ...]:
+    """One for each kernel that was measured at any of the shapes nearby."""
     best: dict[str, Forecast] = {}
-    here = place_of(problem, accuracy)
-    for (name, _), points in _points(entries, fit, problem, accuracy, device).items():
-        if not _is_as_exact(points, here):
-            continue
-        one = _forecast(points, problem, here, device)
+    here = place_of(problem, near.accuracy)
+    points = _points(near, fit, problem, device)
+    exact = {key: found for key, found in points.items() if _is_as_exact(found, here)}
+    for one in _speeds(exact, near.table, problem, here, device):
+        name = one.point.kernel.name
         if name not in best or one.cautious > best[name].cautious:
             best[name] = one
     return tuple(best.values())
 
 
-def promising(
-    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, accuracy: AccuracyName, device: DeviceTraits
-) -> tuple[Forecast, ...]:
+def promising(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> tuple[Forecast, ...]:
     """The kernels that may well be fastest, and each config of emulated kernels, whether or not it should be as
     accurate as the library.
     """
-    here, together = place_of(problem, accuracy), _points(entries, fit, problem, accuracy, device)
-    found = sorted(
-        (_forecast(points, problem, here, device) for points in together.values()), key=lambda one: -one.speed
-    )
+    together = _points(near, fit, problem, device)
+    here = place_of(problem, near.accuracy)
+    found = sorted(_speeds(together, near.table, problem, here, device), key=lambda one: -one.speed)
     return tuple(one for one in found[:MAX_PROMISING] if one.speed >= PROMISING * found[0].speed)
 
 
-def _items(config: TileConfig) -> _Config:
-    return tuple(config.items())
+def _speeds(
+    together: _Together, table: TunedTable, problem: Problem, here: Place, device: DeviceTraits
+) -> list[Forecast]:
+    """Over the library, of which the tuned entry counts where it was measured nearby."""
+    library = max(
+        (points for points in together.values() if isinstance(points[0].kernel, LibraryKernel)), key=len, default=None
+    )
+    times = [_time(points, library and library[0].kernel, table, problem, here) for points in together.values()]
+    if not times:
+        return []
+    libraries = [one for one in times if isinstance(one.point.kernel, LibraryKernel)]
+    tuned = [one for one in libraries if one.variance and one.point.kernel.is_tuned]
+    library = min(tuned or libraries or times, key=lambda one: one.log_us)
+    return [
+        Forecast(
+            one.point,
+            exp(library.log_us - one.log_us) * _halved(one.point, problem, device),
+            one.points,
+            sqrt(one.variance + library.variance),
+        )
+        for one in times
+    ]
 
 
 def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
@@ -126,26 +150,20 @@ def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
     return tuple(by_shape.values())
 
 
-def _points(
-    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, accuracy: AccuracyName, device: DeviceTraits
-) -> _Together:
+def _points(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> _Together:
     """The nearest first."""
     points: _Together = {}
-    suited: dict[_Key, TileConfig | None] = {}
-    for together in _nearest(entries):
-        rows = [(entry, row, asked) for entry in together for row, asked in _rows(entry, fit, problem)]
-        libraries = [row.gflops for _, row, _ in rows if isinstance(fit[row.kernel], LibraryKernel)]
-        known = max(libraries or [row.gflops for _, row, _ in rows], default=0.0)
-        place = place_of(together[0].problem, accuracy)
-        for entry, row, asked in rows:
-            if asked not in suited:
-                suited[asked] = _suited(fit[row.kernel], row, entry.problem, problem, device)
-            if (config := suited[asked]) is None:
+    configs: dict[_Key, TileConfig | None] = {}
+    for together in _nearest(near.entries):
+        place = place_of(together[0].problem, near.accuracy)
+        for entry, (row, asked) in ((one, each) for one in together for each in _rows(one, fit, problem)):
+            if asked not in configs:
+                configs[asked] = suited(fit[row.kernel], row.config, entry.problem, problem, device)
+            if (config := configs[asked]) is None:
                 continue
-            key = row.kernel, _items(config) if isinstance(row, Trial) else ()
-            found = points.setdefault(key, [])
+            found = points.setdefault((row.kernel, items(config) if isinstance(row, Trial) else ()), [])
             if len(found) < POINTS:
-                found.append(SpeedPoint(fit[row.kernel], config, row, entry, row.gflops / known, place))
+                found.append(SpeedPoint(fit[row.kernel], config, row, entry, place))
     return points
 
 
@@ -179,66 +197,33 @@ def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator
 
 
 @lru_cache(maxsize=16_384)
-def _way(name: str, config: _Config, problem: Problem) -> tuple[str, ...]:
+def _way(name: str, config: ConfigItems, problem: Problem) -> tuple[str, ...]:
     """Passes before the kernel, by name."""
     kernel = BY_NAME[name]
     passes = kernel.plan(problem, dict(config)).passes if isinstance(kernel, CudaKernel) else ()
     return tuple(each.name for each in passes)
 
 
-def _suited(
-    kernel: Kernel, row: RankedRow, there: Problem, problem: Problem, device: DeviceTraits
-) -> TileConfig | None:
-    """Its config as it is for the product at hand: a kernel that chose its own there, by what each should take, chooses
-    its own here. None on another device, or for a kernel that has changed since."""
-    if isinstance(kernel, CudaKernel):
-        chooses = kernel.clocks is not None and row.config == _own(kernel.name, there, device)
-        if chooses or (problem.symmetric and kernel.triangle is not None):
-            return _own(kernel.name, problem, device)
-    if len(row.config) == len(kernel.parameters):
-        return _valid(kernel.name, _items(row.config), problem.dtype, device)
-    return _resolved(kernel, row.config, problem, device)
-
-
-@lru_cache(maxsize=16_384)
-def _own(name: str, problem: Problem, device: DeviceTraits) -> TileConfig | None:
-    """The config that the kernel uses if none is requested."""
-    return _resolved(BY_NAME[name], NO_CONFIG, problem, device)
-
-
-@lru_cache(maxsize=4096)
-def _valid(name: str, config: _Config, dtype: DTypeName, device: DeviceTraits) -> TileConfig | None:
-    """A full config does not depend on the shape."""
-    return _resolved(BY_NAME[name], dict(config), Problem(1, 1, 1, dtype), device)
-
-
-def _resolved(kernel: Kernel, config: TileConfig, problem: Problem, device: DeviceTraits) -> TileConfig | None:
-    try:
-        return kernel.resolve_config(config, problem, device)
-    except ConfigError:
-        return None
-
-
-def _forecast(points: list[SpeedPoint], problem: Problem, here: Place, device: DeviceTraits) -> Forecast:
+def _time(points: list[SpeedPoint], library: Kernel | None, table: TunedTable, problem: Problem, here: Place) -> _Time:
     """`points`: the nearest first."""
     nearest = points[0]
     if nearest.place == here:
-        return Forecast(nearest, nearest.speed * _halved(nearest, problem, device), 1)
-    filling: dict[_Config, float] = {}  # of the product at hand
-    speeds = [log(point.speed * _gain(point, problem, device, filling)) for point in points]
-    total, doubt = _interpolated(points, speeds, here)
-    return Forecast(nearest, exp(total), len(points), doubt)
+        return _Time(nearest, log_us_of(nearest.row, nearest.entry), 1, 0.0)
+    pace = pace_of(table, problem.dtype, nearest.kernel, library)
+    error, variance = _interpolated(points, [pace.error_at(each.entry, each.row) for each in points], here)
+    log_us, of_pace = pace.log_us(nearest.config, whole(problem))
+    return _Time(nearest, log_us + error, len(points), variance + of_pace)
 
 
 def _interpolated(points: list[SpeedPoint], values: list[float], here: Place) -> tuple[float, float]:
-    """Of values at these points that at the product at hand, and its standard deviation.
+    """Of values at these points that at the product at hand, and its variance.
 
     How much values vary is estimated from these values (the likelihood's maximum), as if PRIOR more had said USUAL.
     """
     weights, share, form = _weights(tuple(point.place for point in points), here)
     given = np.array(values)
     variance = (float(given @ form @ given) + PRIOR * USUAL**2) / (len(values) - 1 + PRIOR)
-    return float(weights @ given), sqrt(variance * share)
+    return float(weights @ given), variance * share
 
 
 @lru_cache(maxsize=256)
@@ -255,20 +240,6 @@ def _weights(measured: tuple[Place, ...], here: Place) -> tuple[Floats, float, F
     right = np.append(alike[count, :count], 1.0)
     found: Floats = inverse @ right
     return found[:count], max(1 - float(found @ right), 0.0) + NOISE**2, inverse[:count, :count]
-
-
-def _gain(point: SpeedPoint, problem: Problem, device: DeviceTraits, filling: dict[_Config, float]) -> float:
-    """How much better the product at hand fills tiles and waves than the measured one, in the same config; nothing is
-    known of another."""
-    if not isinstance(point.kernel, CudaKernel):
-        return 1.0
-    if point.config != point.row.config:
-        return _halved(point, problem, device)
-    here = filling.get(asked := _items(point.config))
-    if here is None:
-        here = filling[asked] = filled(point.kernel, point.config, whole(problem), device)
-    there = filled(point.kernel, point.config, point.entry.problem, device)
-    return float((here / there) ** GAIN_EXPONENT) * _halved(point, problem, device)
 
 
 def _halved(point: SpeedPoint, problem: Problem, device: DeviceTraits) -> float:
