@@ -20,7 +20,8 @@ from benchmarks.tuned_table import RESULTS, documents, tables
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import LibraryKernel
 from kernels.selection.candidates import Choice
-from kernels.selection.choose import choose_from, contenders, worth_of
+from kernels.selection.choose import choose_from, contenders
+from kernels.selection.fallbacks import worth_it
 from kernels.selection.forecast import Forecast, SpeedPoint
 from kernels.selection.tuned import TABLES, Entry, RankedRow, Trial, TunedTable
 
@@ -98,9 +99,9 @@ def _probed(entry: Entry, taken: RankedRow, likely: Iterable[Forecast]) -> float
 
 def _best_gflops(entry: Entry) -> float:
     """The best speed of the kernels that `auto` could take if it knew their speeds."""
-    worth = {row.kernel: worth_of(BY_NAME[row.kernel]) for row in entry.ranking}
-    steady = max(row.gflops for row in entry.ranking if worth[row.kernel] is None)
-    return max(row.gflops for row in entry.ranking if row.gflops >= (worth[row.kernel] or 0.0) * steady)
+    times_us = {row.kernel: entry.problem.flops / row.gflops * 1e-3 for row in entry.ranking}
+    worth = set(worth_it(times_us, entry.problem, times_us))
+    return max(row.gflops for row in entry.ranking if row.kernel in worth)
 
 
 def _is_as_exact(row: RankedRow) -> bool:

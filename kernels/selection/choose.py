@@ -9,11 +9,12 @@ from functools import lru_cache
 from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.entry.sentences import no_groups, wrong_scales
-from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
+from kernels.model.kernel import DeviceTraits, Kernel, LibraryKernel
 from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.kinds.pairs import inner_problem
 from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
 from kernels.selection.candidates import Choice, NoKernelError, candidates
+from kernels.selection.fallbacks import worth_it
 from kernels.selection.forecast import Forecast, forecasts, promising
 from kernels.selection.grouped import choose_grouped
 from kernels.selection.nearby import Nearby, nearby
@@ -168,7 +169,7 @@ def _measured(
     measured = forecasts(near, fit, problem, device)
     if not any(contender.point.kernel is preferred for contender in measured):
         return None
-    rivals = list(_worth_their_fallback(measured))
+    rivals = _worth_their_fallback(measured, problem)
     first = _winner(rivals, problem.dtype)
     chosen, fastest = first
     while not is_compiled(chosen.point.kernel, chosen.point.config):
@@ -200,7 +201,7 @@ def _as_real(
         return None
     among = {kernel.name: kernel for kernel in candidates(real, accuracy, device) if kernel.is_everyday}
     found = forecasts(near, among, real, device)
-    rivals = _worth_their_fallback(tuple(_of_three(each, problem) for each in found))
+    rivals = _worth_their_fallback(tuple(_of_three(each, problem) for each in found), real)
     if not rivals:
         return None
     chosen, fastest = _winner(rivals, real.dtype)
@@ -217,7 +218,8 @@ def _as_real(
 def _of_three(forecast: Forecast, problem: Problem) -> Forecast:
     """Of a complex product, over the library's, by what is known of the real product that it is."""
     takes_pairs = inner_problem(forecast.point.kernel, problem) == problem
-    return replace(forecast, speed=forecast.speed * FOUR_OVER_THREE) if takes_pairs else forecast
+    gain = FOUR_OVER_THREE if takes_pairs else 1.0
+    return replace(forecast, speed=forecast.speed * gain, us=forecast.us / gain)
 
 
 def _winner(rivals: Sequence[Forecast], dtype: DTypeName) -> tuple[Forecast, Forecast]:
@@ -238,18 +240,12 @@ def _without_outdone(rivals: Sequence[Forecast]) -> Iterator[Forecast]:
             yield one
 
 
-def worth_of(kernel: Kernel) -> float | None:
-    """Of a kernel that leaves some operands to another, by what it finds in them: how many times as fast as all others
-    it must be. Where it falls back it loses what its look at them costs, about as much as it gains elsewhere where it
-    is less fast."""
-    return kernel.fallback.worth if isinstance(kernel, CudaKernel) and kernel.fallback is not None else None
-
-
-def _worth_their_fallback(rivals: Sequence[Forecast]) -> Sequence[Forecast]:
+def _worth_their_fallback(rivals: Sequence[Forecast], problem: Problem) -> list[Forecast]:
     """Without kernels that may fall back, unless they are so much the faster."""
-    worth = [worth_of(one.point.kernel) for one in rivals]
-    steady = max((one.cautious for one, least in zip(rivals, worth, strict=True) if least is None), default=0.0)
-    return [one for one, least in zip(rivals, worth, strict=True) if least is None or one.speed >= least * steady]
+    times = {one.point.kernel.name: one.us for one in rivals}
+    held_against = {one.point.kernel.name: one.us / one.caution for one in rivals}
+    worth = set(worth_it(times, problem, held_against))
+    return [one for one in rivals if one.point.kernel.name in worth]
 
 
 def _precedence(one: Forecast, dtype: DTypeName) -> tuple[bool, float, bool, bool, float]:

@@ -73,14 +73,18 @@ class Forecast:
 
     point: SpeedPoint
     speed: float  # over the fastest library's
+    us: float  # its time
     points: int
     doubt: float = 0.0  # standard deviation of the logarithm of `speed`; 0 where it was measured
 
     @property
     def cautious(self) -> float:
-        """With what a guess may cost taken off; a library adapts to a shape."""
-        ours = not isinstance(self.point.kernel, LibraryKernel)
-        return self.speed * (exp(-CAUTION * self.doubt) if ours else 1.0)
+        """The speed with what a guess may cost taken off; a library adapts to a shape."""
+        return self.speed * self.caution
+
+    @property
+    def caution(self) -> float:
+        return 1.0 if isinstance(self.point.kernel, LibraryKernel) else exp(-CAUTION * self.doubt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +136,13 @@ def _speeds(
     return [
         Forecast(
             one.point,
-            exp(library.log_us - one.log_us) * _halved(one.point, problem, device),
+            exp(library.log_us - one.log_us) * halved,
+            exp(one.log_us) / halved,
             one.points,
             sqrt(one.variance + library.variance),
         )
         for one in times
+        for halved in [_halved(one.point, problem, device)]
     ]
 
 

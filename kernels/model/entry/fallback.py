@@ -20,5 +20,7 @@ class Fallback(Generic[KernelT]):
 
     kernel: KernelT  # its source has the argument of gate.cuh
     always: Callable[[Problem], bool]
-    worth: float  # how many times as fast as all others the main kernel must be for `auto` to choose it
+    worth: float  # how many times as fast as all others the main kernel must be, at the least, for `auto` to choose it
     config: Mapping[str, int] = field(default_factory=dict)  # its config
+    # Microseconds that the passes and all launches in vain take where `kernel` multiplies; None: `worth` counts alone.
+    lost_us: Callable[[Problem], float] | None = None
