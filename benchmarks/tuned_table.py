@@ -178,7 +178,7 @@ def _leaves_no_choice(entry: Entry) -> bool:
         return False
     library = max((row.gflops for row in entry.ranking if row.kernel == entry.baseline), default=0.0)
     rows = ((row.gflops, fallbacks[row.kernel]) for row in entry.ranking)
-    is_worth_it = any(fallback and gflops >= fallback.worth * library for gflops, fallback in rows)
+    is_worth_it = any(fallback and gflops >= fallback.worth(entry.problem) * library for gflops, fallback in rows)
     return len(fallbacks) > 1 and not is_worth_it
 
 

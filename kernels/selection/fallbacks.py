@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kernels.catalog import BY_NAME
-from kernels.model.entry.fallback import Fallback
+from kernels.model.entry.fallback import UNUSUAL, Fallback
 from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.numerics import Problem
 
@@ -31,5 +31,6 @@ def _worth(fallback: Fallback[CudaKernel], times_us: Mapping[str, float], proble
     """Times as fast as all others."""
     instead_us = times_us.get(fallback.kernel.name)
     if fallback.lost_us is None or instead_us is None:
-        return fallback.worth
-    return max(fallback.worth, (fallback.lost_us(problem) + instead_us) / steady_us)
+        return fallback.worth(problem)
+    lost = (fallback.lost_us(problem) + instead_us) / steady_us
+    return max(fallback.worth(problem), lost ** (UNUSUAL / (1 - UNUSUAL)))

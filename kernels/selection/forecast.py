@@ -19,10 +19,10 @@ was so at the nearest shapes that it was tried at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, log, sqrt
+from math import exp, log, log2, sqrt
 
 import numpy as np
 
@@ -42,10 +42,11 @@ from kernels.selection.tuned import Entry, Floats, RankedRow, Trial, TunedTable
 REACH = 8.0  # doublings within which speeds are alike
 NOISE = 0.15  # of a speed at one shape, in what speeds at far shapes differ by: the library's own jumps, mostly
 USUAL, PRIOR = 0.3, 4.0  # of logarithms of speeds far apart: standard deviation, and how many values it counts as
-CAUTION = 1.0  # standard deviations that are taken off the logarithm of a forecast speed of a kernel of ours
+CAUTION = 0.75  # standard deviations that are taken off the logarithm of a forecast speed of a kernel of ours
 SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a kernel so many of them
 TRIED = 8  # the nearest shapes at which a config was as exact as the library, but for one, if it counts
-EXACT = 0.55  # and so much of the library's error is the most it should have: that falls where the library cuts k
+EXACT = 0.65  # and so much of the library's error is the most it should have: that falls where the library cuts k
+EXACT_REACH = 4.0  # doublings within which that is alike
 MIN_ERROR = 1e-3  # over the library's: what is exact has no logarithm
 PROMISING, MAX_PROMISING = 0.8, 5  # of the fastest's speed; so many are worth a probe
 _Shape = tuple[int, int, int, int]
@@ -102,7 +103,7 @@ def forecasts(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device:
     best: dict[str, Forecast] = {}
     here = place_of(problem, near.accuracy)
     points = _points(near, fit, problem, device)
-    exact = {key: found for key, found in points.items() if _is_as_exact(found, here)}
+    exact = {key: found for key, found in points.items() if _is_as_exact(found, problem)}
     for one in _speeds(exact, near.table, problem, here, device):
         name = one.point.kernel.name
         if name not in best or one.cautious > best[name].cautious:
@@ -122,28 +123,25 @@ def promising(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device:
 
 def _speeds(
     together: _Together, table: TunedTable, problem: Problem, here: Place, device: DeviceTraits
-) -> list[Forecast]:
-    """Over the library, of which the tuned entry counts where it was measured nearby."""
-    library = max(
-        (points for points in together.values() if isinstance(points[0].kernel, LibraryKernel)), key=len, default=None
-    )
-    times = [_time(points, library and library[0].kernel, table, problem, here) for points in together.values()]
-    if not times:
-        return []
-    libraries = [one for one in times if isinstance(one.point.kernel, LibraryKernel)]
-    tuned = [one for one in libraries if one.variance and one.point.kernel.is_tuned]
-    library = min(tuned or libraries or times, key=lambda one: one.log_us)
-    return [
-        Forecast(
-            one.point,
-            exp(library.log_us - one.log_us) * halved,
-            exp(one.log_us) / halved,
-            one.points,
-            sqrt(one.variance + library.variance),
-        )
-        for one in times
-        for halved in [_halved(one.point, problem, device)]
-    ]
+) -> Iterator[Forecast]:
+    """Of each kernel, or config, over the library."""
+    if not together:
+        return
+    libraries = [points for points in together.values() if isinstance(points[0].kernel, LibraryKernel)]
+    known = max(libraries, key=len)[0].kernel if libraries else None
+    times = [_time(points, known, table, problem, here) for points in together.values()]
+    library = _library_of(times)
+    for one in times:
+        gain, doubt = _halved(one.point, problem, device), sqrt(one.variance + library.variance)
+        yield Forecast(one.point, exp(library.log_us - one.log_us) * gain, exp(one.log_us) / gain, one.points, doubt)
+
+
+def _library_of(times: Sequence[_Time]) -> _Time:
+    """The library's fastest entry; where nothing was measured, the tuned one, since that tries what others take. If
+    there is none, the fastest kernel."""
+    libraries = [(one, one.point.kernel) for one in times if isinstance(one.point.kernel, LibraryKernel)]
+    tuned = [one for one, kernel in libraries if one.variance and kernel.is_tuned]
+    return min(tuned or [one for one, _ in libraries] or times, key=lambda one: one.log_us)
 
 
 def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
@@ -173,7 +171,7 @@ def _points(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device: D
     return points
 
 
-def _is_as_exact(points: list[SpeedPoint], here: Place) -> bool:
+def _is_as_exact(points: list[SpeedPoint], problem: Problem) -> bool:
     """Whether a config that was tried at these shapes, the nearest first, should be no less exact than the library."""
     errors = [point.row.error_of_baseline for point in points if isinstance(point.row, Trial)]
     if not errors:  # its products are of the type itself
@@ -181,7 +179,13 @@ def _is_as_exact(points: list[SpeedPoint], here: Place) -> bool:
     known = [log(max(error, MIN_ERROR)) for error in errors if error is not None]
     if len(known) < len(errors) or sum(error > 0.0 for error in known[:TRIED]) > 1:
         return False
-    return _interpolated(points, known, here)[0] <= log(EXACT)
+    places = tuple(_depth(point.entry.problem) for point in points)
+    return _interpolated(places, known, _depth(problem), EXACT_REACH)[0] <= log(EXACT)
+
+
+def _depth(problem: Problem) -> Place:
+    """What the number of parts that a library cuts k into depends on: how much of a device its tiles fill, and k."""
+    return log2(problem.m * problem.n * problem.batch), log2(problem.k)
 
 
 def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator[tuple[RankedRow, _Key]]:
@@ -216,28 +220,31 @@ def _time(points: list[SpeedPoint], library: Kernel | None, table: TunedTable, p
     if nearest.place == here:
         return _Time(nearest, log_us_of(nearest.row, nearest.entry), 1, 0.0)
     pace = pace_of(table, problem.dtype, nearest.kernel, library)
-    error, variance = _interpolated(points, [pace.error_at(each.entry, each.row) for each in points], here)
+    beside = [pace.error_at(each.entry, each.row) for each in points]
+    error, variance = _interpolated(tuple(each.place for each in points), beside, here)
     log_us, of_pace = pace.log_us(nearest.config, whole(problem))
     return _Time(nearest, log_us + error, len(points), variance + of_pace)
 
 
-def _interpolated(points: list[SpeedPoint], values: list[float], here: Place) -> tuple[float, float]:
-    """Of values at these points that at the product at hand, and its variance.
+def _interpolated(
+    places: tuple[Place, ...], values: list[float], here: Place, reach: float = REACH
+) -> tuple[float, float]:
+    """Of values at these places that at the product at hand, and its variance.
 
     How much values vary is estimated from these values (the likelihood's maximum), as if PRIOR more had said USUAL.
     """
-    weights, share, form = _weights(tuple(point.place for point in points), here)
+    weights, share, form = _weights(places, here, reach)
     given = np.array(values)
     variance = (float(given @ form @ given) + PRIOR * USUAL**2) / (len(values) - 1 + PRIOR)
     return float(weights @ given), variance * share
 
 
 @lru_cache(maxsize=256)
-def _weights(measured: tuple[Place, ...], here: Place) -> tuple[Floats, float, Floats]:
+def _weights(measured: tuple[Place, ...], here: Place, reach: float) -> tuple[Floats, float, Floats]:
     """Of each measured shape, 1 in all; the variance of what they give, in that of values at shapes far apart; and the
     quadratic form that tells that of values. Kernels measured at the same shapes share them."""
     count, at = len(measured), np.array([*measured, here])
-    apart = np.linalg.norm(at[:, np.newaxis] - at, axis=-1) * (sqrt(3) / REACH)
+    apart = np.linalg.norm(at[:, np.newaxis] - at, axis=-1) * (sqrt(3) / reach)
     alike = (1 + apart) * np.exp(-apart)  # Matérn's, smooth once
     system = np.ones((count + 1, count + 1))
     system[:count, :count] = alike[:count, :count] + NOISE**2 * np.eye(count)

@@ -23,7 +23,7 @@ from kernels.selection.terms import OF_LIBRARY, PASSES, WAVES, WORK, Config, Ter
 from kernels.selection.tuned import Entry, Floats, RankedRow, TunedTable
 
 USUAL_ERROR = 0.1  # of the logarithm of a time: what is further off counts less and less
-ROUNDS = 6  # of weighing anew
+ROUNDS = 5  # of weighing anew
 # Rows that say as much as what a coefficient is thought to be beforehand: that a product takes as long as its
 # operations, and that a config is like the others.
 OF_WORK, OF_OTHERS = 0.01, 3.0
@@ -31,6 +31,7 @@ NOT_OF_PACE = ("edge",)  # parameters whose effect the terms know
 LEAST = 1e-3  # of what is expected, in the time that was measured
 LEAST_OF_OTHERS = 0.1  # share in what is expected at a row
 MIN_ROWS = 24  # for a pace of its own
+Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 _Row = tuple[Entry, RankedRow, TileConfig]  # with the full config
 _RowKey = tuple[tuple[int, int, int, int], str, ConfigItems]
 
@@ -67,14 +68,15 @@ class Pace:
 
 def pace_of(table: TunedTable, dtype: DTypeName, kernel: Kernel, library: Kernel | None) -> Pace:
     """Worked out once. A kernel that was measured at few shapes goes like the library, and that by the operations."""
-    key = dtype, kernel.name, library and library.name
+    key = dtype, kernel.name, library.name if library is not None else None
     if key not in table.paces:
         rows = tuple(_rows(table, dtype, kernel))
-        is_library = library is None or kernel is library
         if len(rows) >= MIN_ROWS:
             table.paces[key] = _fitted(table, kernel, rows)
+        elif library is None or library is kernel:
+            table.paces[key] = _like(_by_work(table), rows)
         else:
-            table.paces[key] = _like(_by_work(table) if is_library else pace_of(table, dtype, library, None), rows)
+            table.paces[key] = _like(pace_of(table, dtype, library, None), rows)
     found: Pace = table.paces[key]
     return found
 
@@ -114,18 +116,18 @@ def _fitted(table: TunedTable, kernel: Kernel, rows: Sequence[_Row]) -> Pace:
     terms = np.array([terms_of(kernel, config, entry.problem, count) for entry, _, config in rows])
     times = np.exp([log_us_of(row, entry) for entry, row, _ in rows])
     together: dict[Config, list[int]] = defaultdict(list)
-    for at, (_, _, config) in enumerate(rows):
-        together[_paced(config, terms[at])].append(at)
+    for number, (_, _, config) in enumerate(rows):
+        together[_paced(config, terms[number])].append(number)
     pace = Pace(kernel, count, _fit(terms, times, _of_work(terms, kernel), OF_WORK)[0], {}, {})
-    for config, at in together.items():
-        pace.of_config[config], errors = _fit(terms[at], times[at], pace.of_any.coefficients, OF_OTHERS)
+    for paced, at in together.items():
+        pace.of_config[paced], errors = _fit(terms[at], times[at], pace.of_any.coefficients, OF_OTHERS)
         pace.errors.update(zip((_key(*rows[each][:2]) for each in at), errors.tolist(), strict=True))
     return pace
 
 
 def _rows(table: TunedTable, dtype: DTypeName, kernel: Kernel) -> Iterator[_Row]:
     for entry in table.by_dtype[dtype][0]:
-        for row in (*entry.ranking, *entry.trials):
+        for row in entry.ranking if kernel.emulated_with is None else entry.trials:
             config = as_measured(kernel, row.config, entry.problem, table.traits) if row.kernel == kernel.name else None
             if config is not None:
                 yield entry, row, config
@@ -144,28 +146,28 @@ def _fit(terms: Floats, times: Floats, likely: Floats, counts: float) -> tuple[F
     relative = terms / times[:, np.newaxis]
     likely = likely / np.median(relative @ likely)
     size = (relative**2).mean(axis=0)
+    used: Places = np.flatnonzero(size)
     weights = np.ones(len(times))
     for _ in range(ROUNDS):
         weighted = relative * weights[:, np.newaxis]
         system = weighted.T @ relative + counts * np.diag(size)
-        coefficients = _not_negative(system, weighted.sum(axis=0) + counts * size * likely, size > 0)
+        used, coefficients = _not_negative(system, weighted.sum(axis=0) + counts * size * likely, used)
         errors = -np.log(np.maximum(relative @ coefficients, LEAST))
         weights = 1 / (1 + (errors / USUAL_ERROR) ** 2)
-    at = np.ix_(used := np.flatnonzero(coefficients), used)
     spread = np.zeros_like(system)
-    spread[at] = np.linalg.pinv(system[at])
-    own = np.einsum("ij,jk,ik->i", weighted, spread, relative)
+    spread[np.ix_(used, used)] = np.linalg.inv(system[np.ix_(used, used)])
+    own = ((weighted @ spread) * relative).sum(axis=1)
     return Fit(coefficients, spread), errors / np.maximum(1 - own, LEAST_OF_OTHERS)
 
 
-def _not_negative(system: Floats, right: Floats, used: Floats) -> Floats:
-    """Solves the normal equations; what comes out negative is left out, the worst first."""
-    at, found = np.flatnonzero(used), np.zeros(len(right))
-    while len(at):
-        solved = np.linalg.lstsq(system[np.ix_(at, at)], right[at], rcond=1e-12)[0]
-        worst = int(np.argmin(solved * np.sqrt(np.diag(system)[at])))
+def _not_negative(system: Floats, right: Floats, used: Places) -> tuple[Places, Floats]:
+    """Solves the normal equations for these coefficients; what comes out negative is left out, the worst first."""
+    found, size = np.zeros(len(right)), np.sqrt(np.diag(system))
+    while len(used):
+        solved = np.linalg.solve(system[np.ix_(used, used)], right[used])
+        worst = int(np.argmin(solved * size[used]))
         if solved[worst] >= 0:
-            found[at] = solved
+            found[used] = solved
             break
-        at = np.delete(at, worst)
-    return found
+        used = np.delete(used, worst)
+    return used, found
