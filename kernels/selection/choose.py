@@ -25,7 +25,7 @@ from kernels.selection.tuned import TABLES, TunedTable
 
 # Times the library's real products, on tables that have no complex ones, a real product must be as fast for a complex
 # one to be made of it: the library's complex products may be somewhat faster than its real ones, and B is arranged.
-# In products of fewer operations the launch that does that weighs too much.
+# In products of no more operations the launch that does that weighs too much.
 WORTH_ARRANGING, MIN_ARRANGED_FLOPS = 1.5, 1 << 33
 FOUR_OVER_THREE = 4 / 3  # times as fast as four real products are three
 PROBE_REACH = 6.0  # doublings: shapes this far away show what is worth measuring, but not what is fastest
@@ -196,7 +196,7 @@ def _as_real(
     """A complex product made of a real one, or of three in place of four, where that should be much faster than any
     library's."""
     composed, real = next((each for each in fit.values() if isinstance(each, ComposedKernel)), None), problem.as_real
-    near = None if problem.flops < MIN_ARRANGED_FLOPS else nearby(real, accuracy, device, tables)
+    near = None if problem.flops <= MIN_ARRANGED_FLOPS else nearby(real, accuracy, device, tables)
     if composed is None or near is None:
         return None
     among = {kernel.name: kernel for kernel in candidates(real, accuracy, device) if kernel.is_everyday}

@@ -33,4 +33,4 @@ def _worth(fallback: Fallback[CudaKernel], times_us: Mapping[str, float], proble
     if fallback.lost_us is None or instead_us is None:
         return fallback.worth(problem)
     lost = (fallback.lost_us(problem) + instead_us) / steady_us
-    return max(fallback.worth(problem), lost ** (UNUSUAL / (1 - UNUSUAL)))
+    return max(fallback.worth(problem), float(lost ** (UNUSUAL / (1 - UNUSUAL))))

@@ -1,16 +1,14 @@
 """Forecasts the speed of kernels for a product that was not measured, from nearby shapes that were.
 
-Of each measured shape the speed of a kernel over the library's is taken, at its best where that was measured. What lies
-between is interpolated by kriging (Krige 1951, Matheron 1963): weights that are best where speeds at two shapes are the
-more alike the nearer they are (`distance.py`), so that shapes close together count as one and trends go on. How much
-speeds vary is estimated from the same values (as in Sacks and others, "Design and Analysis of Computer Experiments",
-1989), so a forecast has a standard deviation, and a kernel of ours counts by the lower end: a library adapts to a
-shape, and its tuned entry is there wherever ours would be a gamble.
+Of each kernel, the library's among them, the time is forecast. What its work should take is arithmetic (`pace.py`):
+tiles, waves and passes over memory. Measured times differ from that by something that is alike at shapes near each
+other. It is interpolated by kriging (Krige 1951, Matheron 1963): weights that are best where values at two shapes are
+the more alike the nearer they are (`distance.py`), so that shapes close together count as one and trends go on. How
+much they vary is estimated from the same values (as in Sacks and others, "Design and Analysis of Computer Experiments",
+1989), so a forecast has a standard deviation, and a kernel of ours counts by the lower end of its speed over the
+library's: a library adapts to a shape, and its tuned entry is there wherever ours would be a gamble.
 
-A kernel that chooses its own config by what each should take chooses it anew. In the same config the cost of tiles and
-waves is arithmetic: a tile that is partly outside of the product costs as much as a whole one, and so does a wave of
-blocks that leaves multiprocessors idle. Each measured speed is freed of these and those of the product at hand are put
-in, in part: the library's tiles and waves jump as well.
+A kernel that chooses its own config by what each should take chooses it anew.
 
 A kernel that makes its products of another type's is not as exact as the library everywhere. Here its configs stand
 for themselves, and one counts only if its error over the library's should be well below one here, by kriging too, and
@@ -39,9 +37,9 @@ from kernels.selection.triangles import triangle_gain
 from kernels.selection.tuned import Entry, Floats, RankedRow, Trial, TunedTable
 
 # By leaving out recorded shapes, and whole samples of them (benchmarks/cross_validate.py).
-REACH = 8.0  # doublings within which speeds are alike
-NOISE = 0.15  # of a speed at one shape, in what speeds at far shapes differ by: the library's own jumps, mostly
-USUAL, PRIOR = 0.3, 4.0  # of logarithms of speeds far apart: standard deviation, and how many values it counts as
+REACH = 8.0  # doublings within which values are alike
+NOISE = 0.15  # of a value at one shape, in what values at far shapes differ by: the library's own jumps, mostly
+USUAL, PRIOR = 0.3, 4.0  # of logarithms far apart: standard deviation, and how many values it counts as
 CAUTION = 0.75  # standard deviations that are taken off the logarithm of a forecast speed of a kernel of ours
 SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a kernel so many of them
 TRIED = 8  # the nearest shapes at which a config was as exact as the library, but for one, if it counts
