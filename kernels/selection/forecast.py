@@ -1,6 +1,6 @@
 """Forecasts the speed of kernels for a product that was not measured, from nearby shapes that were.
 
-Of each kernel, the library's among them, the time is forecast. What its work should take is arithmetic (`pace.py`):
+Of each kernel, the library's among them, the time is forecast. What its work should take is arithmetic (`paces/pace.py`):
 tiles, waves and passes over memory. Measured times differ from that by something that is alike at shapes near each
 other. It is interpolated by kriging (Krige 1951, Matheron 1963): weights that are best where values at two shapes are
 the more alike the nearer they are (`distance.py`), so that shapes close together count as one and trends go on. How
@@ -29,10 +29,10 @@ from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
 from kernels.model.numerics import Problem
 from kernels.model.triangle import whole
-from kernels.selection.configs import ConfigItems, items, suited
 from kernels.selection.distance import Place, place_of
 from kernels.selection.nearby import Nearby
-from kernels.selection.pace import log_us_of, pace_of
+from kernels.selection.paces.configs import ConfigItems, items, suited
+from kernels.selection.paces.pace import log_us_of, pace_of
 from kernels.selection.triangles import triangle_gain
 from kernels.selection.tuned import Entry, Floats, RankedRow, Trial, TunedTable
 

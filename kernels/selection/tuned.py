@@ -121,7 +121,7 @@ class TunedTable:
 
     @cached_property
     def paces(self) -> dict[tuple[DTypeName, str, str | None], Any]:
-        """By element type, kernel and library, what `pace.py` has worked out."""
+        """By element type, kernel and library, what `paces/pace.py` has worked out."""
         return {}
 
     @cached_property

@@ -14,9 +14,9 @@ from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import DeviceTraits, LibraryKernel
 from kernels.model.numerics import Problem
-from kernels.selection import pace
 from kernels.selection.forecast import forecasts
 from kernels.selection.nearby import Nearby
+from kernels.selection.paces import pace
 from kernels.selection.tuned import TABLES, Entry, TunedTable
 from tests.support.kernels.tuned import GPU, entry, row, table
 

@@ -18,8 +18,8 @@ from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.numerics import DTypeName, Problem
-from kernels.selection.configs import ConfigItems, as_measured, items
-from kernels.selection.terms import OF_LIBRARY, PASSES, WAVES, WORK, Config, Terms, terms_of
+from kernels.selection.paces.configs import ConfigItems, as_measured, items
+from kernels.selection.paces.terms import OF_LIBRARY, PASSES, WAVES, WORK, Config, Terms, terms_of
 from kernels.selection.tuned import Entry, Floats, RankedRow, TunedTable
 
 USUAL_ERROR = 0.1  # of the logarithm of a time: what is further off counts less and less
