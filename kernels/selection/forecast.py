@@ -1,7 +1,7 @@
 """Forecasts the speed of kernels for a product that was not measured, from nearby shapes that were.
 
-Of each kernel, the library's among them, the time is forecast. What its work should take is arithmetic (`paces/pace.py`):
-tiles, waves and passes over memory. Measured times differ from that by something that is alike at shapes near each
+Of each kernel, the library's among them, the time is forecast. What its work should take (tiles, waves, passes over
+memory) is arithmetic (`paces/pace.py`). Measured times differ from that by something that is alike at shapes near each
 other. It is interpolated by kriging (Krige 1951, Matheron 1963): weights that are best where values at two shapes are
 the more alike the nearer they are (`distance.py`), so that shapes close together count as one and trends go on. How
 much they vary is estimated from the same values (as in Sacks and others, "Design and Analysis of Computer Experiments",
