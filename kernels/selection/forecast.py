@@ -42,6 +42,7 @@ NOISE = 0.15  # of a value at one shape, in what values at far shapes differ by:
 USUAL, PRIOR = 0.3, 4.0  # of logarithms far apart: standard deviation, and how many values it counts as
 CAUTION = 0.75  # standard deviations that are taken off the logarithm of a forecast speed of a kernel of ours
 SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a kernel so many of them
+SHARE = 0.5  # of the library's shapes there
 TRIED = 8  # the nearest shapes at which a config was as exact as the library, but for one, if it counts
 EXACT = 0.65  # and so much of the library's error is the most it should have: that falls where the library cuts k
 EXACT_REACH = 4.0  # doublings within which that is alike
@@ -126,8 +127,13 @@ def _speeds(
     if not together:
         return
     libraries = [points for points in together.values() if isinstance(points[0].kernel, LibraryKernel)]
+    at_least = max(map(len, libraries), default=0) * SHARE
     known = max(libraries, key=len)[0].kernel if libraries else None
-    times = [_time(points, known, table, problem, here) for points in together.values()]
+    times = []
+    for points in together.values():
+        # A kernel without a pace of its own that was left out of most measurements nearby says too little of itself.
+        if len(points) >= at_least or pace_of(table, problem.dtype, points[0].kernel, known).kernel is points[0].kernel:
+            times.append(_time(points, known, table, problem, here))
     library = _library_of(times)
     for one in times:
         gain, doubt = _halved(one.point, problem, device), sqrt(one.variance + library.variance)
