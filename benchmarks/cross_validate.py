@@ -3,8 +3,8 @@
     python -m benchmarks.cross_validate [--samples]
 
 What `auto` takes for a shape, given the rest of the table, is compared with what was measured there; so is what a
-worker would take that probes its contenders. Each shape is left out in turn, or with --samples all shapes of a recorded
-sample of random products at once. If the library's best was measured, speeds relative to it are shown by class.
+worker would take that probes its contenders. A tenth of all shapes is left out at a time, or with --samples all shapes
+of a recorded sample of random products. If the library's best was measured, speeds relative to it are shown by class.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from benchmarks.measure.auto_sample import geometric_mean
 from benchmarks.recorded import files
 from benchmarks.tuned_table import RESULTS, documents, tables
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import LibraryKernel
+from kernels.model.kernel import DeviceTraits, LibraryKernel
 from kernels.selection.candidates import Choice
-from kernels.selection.choose import choose_from, contenders, worth_of
-from kernels.selection.forecast import Forecast, SpeedPoint
+from kernels.selection.choose import choose_from, contenders
+from kernels.selection.fallbacks import worth_it
+from kernels.selection.forecast import SpeedPoint
+from kernels.selection.paces.configs import as_measured
 from kernels.selection.tuned import TABLES, Entry, RankedRow, Trial, TunedTable
 
 MAX_SHOWN = 10
+FOLDS = 10
 NOT_MUCH_LESS = 0.95
 
 
@@ -44,9 +47,11 @@ class Held:
 
 
 def validated(table: TunedTable, every: int = 1) -> Iterator[Held]:
-    """Each shape left out in turn; only every `every`-th of them."""
-    for entry in table.entries[::every]:
-        yield from held_out([entry], table)
+    """One shape in FOLDS left out at a time; of these folds only every `every`-th."""
+    shapes = list(dict.fromkeys(entry.shape for entry in table.entries))
+    for first in range(0, FOLDS, every):
+        fold = set(shapes[first::FOLDS])
+        yield from held_out([entry for entry in table.entries if entry.shape in fold], table)
 
 
 def samples(table: TunedTable) -> Iterator[tuple[str, tuple[Held, ...]]]:
@@ -65,7 +70,7 @@ def held_out(entries: Collection[Entry], table: TunedTable) -> Iterator[Held]:
         if len(entry.ranking) < 2:
             continue
         taken = choose_from([rest], entry.problem, entry.accuracy, table.traits)
-        if (row := _measured(entry, taken)) is None:
+        if (row := _measured(entry, taken, table.traits)) is None:
             continue
         library = next((one.gflops for one in entry.ranking if one.kernel == entry.baseline), None)
         at_best = _library_at_its_best(entry)
@@ -78,7 +83,7 @@ def held_out(entries: Collection[Entry], table: TunedTable) -> Iterator[Held]:
             of_best_library=row.gflops / at_best if at_best else None,
             best_of_library=_best_gflops(entry) / at_best if at_best else None,
             is_as_exact=_is_as_exact(row),
-            probed=_probed(entry, row, contenders(entry.problem, entry.accuracy, table.traits, [rest])),
+            probed=_probed(entry, row, rest),
         )
 
 
@@ -89,31 +94,34 @@ def _library_at_its_best(entry: Entry) -> float | None:
     return max(gflops for _, gflops in libraries) if any(kernel.is_tuned for kernel, _ in libraries) else None
 
 
-def _probed(entry: Entry, taken: RankedRow, likely: Iterable[Forecast]) -> float:
+def _probed(entry: Entry, taken: RankedRow, rest: TunedTable) -> float:
     """`taken` is what the tables alone give."""
-    rows = [row for one in likely if (row := _measured(entry, one.point)) is not None]
+    likely = contenders(entry.problem, entry.accuracy, rest.traits, [rest])
+    rows = [row for one in likely if (row := _measured(entry, one.point, rest.traits)) is not None]
     rows += [taken, *(row for row in entry.ranking if row.kernel == entry.baseline)]
     return min(max(row.gflops for row in rows if _is_as_exact(row)) / _best_gflops(entry), 1.0)
 
 
 def _best_gflops(entry: Entry) -> float:
     """The best speed of the kernels that `auto` could take if it knew their speeds."""
-    worth = {row.kernel: worth_of(BY_NAME[row.kernel]) for row in entry.ranking}
-    steady = max(row.gflops for row in entry.ranking if worth[row.kernel] is None)
-    return max(row.gflops for row in entry.ranking if row.gflops >= (worth[row.kernel] or 0.0) * steady)
+    times_us = {row.kernel: entry.problem.flops / row.gflops * 1e-3 for row in entry.ranking}
+    worth = set(worth_it(times_us, entry.problem, times_us))
+    return max(row.gflops for row in entry.ranking if row.kernel in worth)
 
 
 def _is_as_exact(row: RankedRow) -> bool:
     return row.is_as_exact if isinstance(row, Trial) else True
 
 
-def _measured(entry: Entry, taken: Choice | SpeedPoint) -> RankedRow | None:
-    """The kernel's fastest config. For a kernel whose configs are ranked one by one, exactly the given config, which
-    may be less exact than the library and therefore not ranked."""
-    if taken.kernel.emulated_with is None:
-        return next((row for row in entry.ranking if row.kernel == taken.kernel.name), None)
-    alike = (row for row in entry.trials if row.kernel == taken.kernel.name)
-    return next((row for row in alike if taken.kernel.resolve_config(row.config) == taken.config), None)
+def _measured(entry: Entry, taken: Choice | SpeedPoint, device: DeviceTraits) -> RankedRow | None:
+    """The kernel in that config: a library's whatever it says, and of one whose configs are tried one by one also those
+    that are less exact than the library and therefore not ranked. None if the kernel was measured in another config."""
+    kernel = taken.kernel
+    for row in entry.ranking if kernel.emulated_with is None else entry.trials:
+        config = as_measured(kernel, row.config, entry.problem, device)
+        if row.kernel == kernel.name and (isinstance(kernel, LibraryKernel) or config == taken.config):
+            return row
+    return None
 
 
 def by_class(held: Iterable[Held]) -> Iterator[str]:

@@ -28,7 +28,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceClass
 from kernels.model.numerics import DTYPE_NAMES, AccuracyName, DTypeName, Problem, gflops
 from kernels.packed import read_text, write_text
-from kernels.selection.choose import worth_of
+from kernels.selection.fallbacks import fallback_of
 from kernels.selection.ranking import compared, error_ratio
 from kernels.selection.tuned import DIRECTORY, SUFFIX, Entry, Source, Trial, TunedTable, file_name
 
@@ -173,12 +173,13 @@ def with_choice(found: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def _leaves_no_choice(entry: Entry) -> bool:
-    worth = {row.kernel: worth_of(BY_NAME[row.kernel]) for row in entry.ranking}
-    if any(least is None and name != entry.baseline for name, least in worth.items()):
+    fallbacks = {row.kernel: fallback_of(BY_NAME[row.kernel]) for row in entry.ranking}
+    if any(fallback is None and name != entry.baseline for name, fallback in fallbacks.items()):
         return False
     library = max((row.gflops for row in entry.ranking if row.kernel == entry.baseline), default=0.0)
-    is_worth_it = any(row.gflops >= least * library for row in entry.ranking if (least := worth[row.kernel]))
-    return len(worth) > 1 and not is_worth_it
+    rows = ((row.gflops, fallbacks[row.kernel]) for row in entry.ranking)
+    is_worth_it = any(fallback and gflops >= fallback.worth(entry.problem) * library for gflops, fallback in rows)
+    return len(fallbacks) > 1 and not is_worth_it
 
 
 def source(name: str, document: Mapping[str, Any]) -> Source:

@@ -167,11 +167,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parsed(arguments)
     ends_at = time.monotonic() + asked.budget_s
     left_out = had(asked.but) if asked.but else frozenset()
-    drawn = draw(asked.shapes, asked.seed, asked.most)
+    drawn = draw(asked.shapes, asked.seed, asked.most, asked.least)
     shapes = [{"m": m, "n": n, "k": k} for m, n, k in drawn if (m, n, k) not in left_out]
     device = device_class_of(asked)
     body: dict[str, Any] = {"shapes": shapes, "dtypes": [asked.dtype], "timing": TIMING, "device": device}
-    kept = Kept(asked.out, {"seed": asked.seed, "dtype": asked.dtype, "most": asked.most}, brief=True)
+    drawn_as = {"seed": asked.seed, "dtype": asked.dtype, "least": asked.least, "most": asked.most}
+    kept = Kept(asked.out, drawn_as, brief=True)
     with (
         service(asked.url, asked.device) as url,
         httpx.Client(base_url=url, timeout=120, trust_env=False) as client,

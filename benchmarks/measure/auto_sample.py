@@ -29,24 +29,25 @@ def parser_of(description: str | None, *, shapes: int, max_size: int = MAX_SIZE)
     parser.add_argument("--device", default="gpu:0")
     parser.add_argument("--dtype", default="float32", choices=DTYPE_NAMES)
     parser.add_argument("--shapes", type=int, default=shapes, help="how many are drawn")
+    parser.add_argument("--least", type=int, default=MIN_SIZE, help="the smallest size")
     parser.add_argument("--most", type=int, default=max_size, help="the largest size")
     parser.add_argument("--seed", type=int, default=randbelow(2**31))
     return parser
 
 
-def draw(count: int, seed: int, max_size: int = MAX_SIZE) -> tuple[Shape, ...]:
-    """Distinct shapes (m, n, k), each size log-uniform from MIN_SIZE to `max_size`."""
+def draw(count: int, seed: int, max_size: int = MAX_SIZE, min_size: int = MIN_SIZE) -> tuple[Shape, ...]:
+    """Distinct shapes (m, n, k), each size log-uniform from `min_size` to `max_size`."""
     random = Random(seed)
     shapes: dict[Shape, None] = {}
     while len(shapes) < count:
         odd = len(shapes) % ODD_SHARE == 0
-        m, n, k = (_size(random, max_size, odd=odd) for _ in range(3))
+        m, n, k = (_size(random, min_size, max_size, odd=odd) for _ in range(3))
         shapes[m, n, k] = None
     return tuple(shapes)
 
 
-def _size(random: Random, max_size: int, *, odd: bool) -> int:
-    size = round(exp(random.uniform(log(MIN_SIZE), log(max_size))))
+def _size(random: Random, min_size: int, max_size: int, *, odd: bool) -> int:
+    size = round(exp(random.uniform(log(min_size), log(max_size))))
     if size % 2 == odd:
         return size
     return size + 1 if size < max_size else size - 1

@@ -17,7 +17,7 @@ from pathlib import Path
 from secrets import randbelow
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.measure.auto_sample import Shape, draw
+from benchmarks.measure.auto_sample import MIN_SIZE, Shape, draw
 from benchmarks.measure.interleaved.timing import Put, median_ms, sampler_of
 from benchmarks.recorded import record_rows
 from jobs.benchmarks.spec import DataSpec
@@ -50,9 +50,9 @@ class Multiplier:
     def choice(self, kernel: str, problem: Problem) -> Choice:
         return choose(kernel, {}, problem, "fp32", self.runner.device.traits)
 
-    def compile(self, problems: Sequence[Problem]) -> None:
+    def compile(self, kernel: str, problems: Sequence[Problem]) -> None:
         """Compiles all kernels that they need."""
-        self.runner.compile_ahead((self.choice(name, each), each) for each in problems for name in ("auto", *RIVALS))
+        self.runner.compile_ahead((self.choice(name, each), each) for each in problems for name in (kernel, *RIVALS))
 
     def put(self, choice: Choice, problem: Problem) -> Put:
         from worker.cuda.launch import prepare
@@ -79,11 +79,11 @@ def operands(multiplier: Multiplier, problem: Problem, seed: int, sigma: int) ->
     return made
 
 
-def measured(multiplier: Multiplier, shapes: Sequence[Shape], seed: int) -> Iterator[Mapping[str, Any]]:
+def measured(multiplier: Multiplier, kernel: str, shapes: Sequence[Shape], seed: int) -> Iterator[Mapping[str, Any]]:
     """A row for each shape and kind of operands: times in milliseconds, by kernel."""
     for number, (m, n, k) in enumerate(shapes):
         problem = Problem(m, n, k, "float32")
-        auto = multiplier.choice("auto", problem)
+        auto = multiplier.choice(kernel, problem)
         put = partial(multiplier.put, problem=problem)
         puts = [put(auto), *(put(multiplier.choice(name, problem)) for name in RIVALS)]
         for sigma in SIGMAS:
@@ -96,15 +96,17 @@ def measured(multiplier: Multiplier, shapes: Sequence[Shape], seed: int) -> Iter
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--kernel", default="auto", help="what is compared; what `auto` takes, by default")
     parser.add_argument("--shapes", type=int, default=SHAPES)
+    parser.add_argument("--least", type=int, default=MIN_SIZE, help="the smallest size")
     parser.add_argument("--seed", type=int, default=randbelow(2**31))
     parser.add_argument("--sizes", type=int, nargs="*", default=(), help="square products of these, before the others")
     asked = parser.parse_args()
     multiplier = Multiplier()
-    shapes = (*((n, n, n) for n in asked.sizes), *draw(asked.shapes, asked.seed, LARGEST))
-    multiplier.compile([Problem(*shape, "float32") for shape in shapes])
+    shapes = (*((n, n, n) for n in asked.sizes), *draw(asked.shapes, asked.seed, LARGEST, asked.least))
+    multiplier.compile(asked.kernel, [Problem(*shape, "float32") for shape in shapes])
     about = {"environment": dated_environment(*PACKAGES), "device": multiplier.runner.device.name, "seed": asked.seed}
-    record_rows(asked.out, about, measured(multiplier, shapes, asked.seed))
+    record_rows(asked.out, about, measured(multiplier, asked.kernel, shapes, asked.seed))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def auto_choices(folder: Path) -> Iterator[str]:
     yield f"## What `auto` takes, on an {auto.device['name']}"
     yield (
         f"Recorded by `make bench-auto`, ended {_when(others)}, with the tables of that time: {len(found)} random "
-        f"{record['dtype']} products (seed {record['seed']}; sizes log-uniform from {MIN_SIZE} to "
+        f"{record['dtype']} products (seed {record['seed']}; sizes log-uniform from {record.get('least', MIN_SIZE)} to "
         f"{record['most']:,}, a third of them odd), each with every fast kernel of ours and the library. Speeds "
         "are over the library's in the same round: at its default choice on the operands as the service lays them. "
         "Zero-padded and tuned calls of the library were not part of it; where those are faster, these ratios are "

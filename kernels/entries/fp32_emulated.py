@@ -5,13 +5,14 @@ from __future__ import annotations
 from kernels.entries.hopper import CONSUMERS, HOPPER, WARPGROUP
 from kernels.entries.hopper_fp32 import HOPPER_FP32
 from kernels.model.entry.config import Parameter, TileConfig
-from kernels.model.entry.fallback import Fallback
+from kernels.model.entry.fallback import UNUSUAL, Fallback
 from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.launch_plan import Launch, Pass, Workspace
 from kernels.model.numerics import Problem
 
 LINES, DEPTH, DIGITS = 128, 64, 4  # of a tile of digits: rows of A or columns of B, steps of k, bytes of an element
+ELEMENT_BYTES = 4
 SMALLEST_SIDE = 64  # a product with a shorter side is not worth its digits
 LARGEST_DEPTH = 1 << 24  # steps of k whose logarithms and count fit into 64 bits
 PLACES, BARRIER_BYTES = 12, 8  # of the ring: a digit of a tile of A and one of B in each
@@ -22,9 +23,11 @@ STRIP = 32  # rows or columns that a block of `emulated_lines` takes with the li
 MEASURED_ROWS, MEASURED_COLUMNS = 32, 512  # of a matrix as it is stored, for a block
 SHARED_BYTES = PLACES * (2 * LINES * DEPTH + 2 * BARRIER_BYTES) + CONSUMERS * TARGET_BYTES
 
-# Looking at operands takes 33 µs at 2,048, a tenth of what float32 takes; and the fallback may be slower than what else
-# would be taken.
-WORTH = 2.0
+# What operands cost that are not carried by digits: launches, and a pass over them. By median over shapes on an H100.
+LAUNCHES_US, MEASURED_MB_A_US = 24.0, 2.5
+# Operands of moderate spread (log-normal, σ = 1) take more products and listed rows: so many times as long as normal
+# ones, and more by each step of k.
+SPREAD, SPREAD_A_STEP = 1.4, 1 / 3000
 
 
 def is_direct(problem: Problem) -> bool:
@@ -76,6 +79,17 @@ def _passes(problem: Problem, _config: TileConfig) -> tuple[Pass, ...]:
     )
 
 
+def _worth(problem: Problem) -> float:
+    """Of operands of moderate spread, if UNUSUAL products are of these."""
+    return float((SPREAD + SPREAD_A_STEP * problem.k) ** UNUSUAL)
+
+
+def _lost_us(problem: Problem) -> float:
+    items_a, items_b = _items(problem)
+    elements = (items_a * problem.m + items_b * problem.n) * problem.k
+    return LAUNCHES_US + elements * ELEMENT_BYTES * 1e-6 / MEASURED_MB_A_US
+
+
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     cluster = config["cluster"]
     tall, across = tiles(problem.m, config["block_m"] * cluster), tiles(problem.n, config["block_n"])
@@ -118,6 +132,6 @@ FP32_EMULATED: tuple[Kernel, ...] = (
         accumulators=lambda _config: 3 * LINES // 2,
         workspace=_workspace,
         passes=_passes,
-        fallback=Fallback(HOPPER_FP32[0], is_direct, WORTH),
+        fallback=Fallback(HOPPER_FP32[0], is_direct, _worth, lost_us=_lost_us),
     ),
 )

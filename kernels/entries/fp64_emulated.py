@@ -151,7 +151,7 @@ FP64_EMULATED: tuple[Kernel, ...] = (
         accumulators=lambda config: config["block_n"] // 4,  # in float64: an int32 takes half of one
         workspace=_workspace,
         passes=_passes,
-        fallback=Fallback(TENSOR_FP64[0], is_direct, WORTH, BEHIND),
+        fallback=Fallback(TENSOR_FP64[0], is_direct, lambda _problem: WORTH, BEHIND),
         takes_pairs=True,
     ),
 )

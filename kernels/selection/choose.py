@@ -9,11 +9,12 @@ from functools import lru_cache
 from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.entry.sentences import no_groups, wrong_scales
-from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
+from kernels.model.kernel import DeviceTraits, Kernel, LibraryKernel
 from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.kinds.pairs import inner_problem
 from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
 from kernels.selection.candidates import Choice, NoKernelError, candidates
+from kernels.selection.fallbacks import worth_it
 from kernels.selection.forecast import Forecast, forecasts, promising
 from kernels.selection.grouped import choose_grouped
 from kernels.selection.nearby import Nearby, nearby
@@ -24,7 +25,7 @@ from kernels.selection.tuned import TABLES, TunedTable
 
 # Times the library's real products, on tables that have no complex ones, a real product must be as fast for a complex
 # one to be made of it: the library's complex products may be somewhat faster than its real ones, and B is arranged.
-# In products of fewer operations the launch that does that weighs too much.
+# In products of no more operations the launch that does that weighs too much.
 WORTH_ARRANGING, MIN_ARRANGED_FLOPS = 1.5, 1 << 33
 FOUR_OVER_THREE = 4 / 3  # times as fast as four real products are three
 PROBE_REACH = 6.0  # doublings: shapes this far away show what is worth measuring, but not what is fastest
@@ -154,7 +155,7 @@ def contenders(
     if near is None or near.entries[0].is_of(problem):
         return ()
     fit = {kernel.name: kernel for kernel in candidates(problem, accuracy, device)}
-    return promising(near.entries, fit, problem, near.accuracy, device)
+    return promising(near, fit, problem, device)
 
 
 def _measured(
@@ -165,10 +166,10 @@ def _measured(
     device: DeviceTraits,
     is_compiled: IsCompiled,
 ) -> Choice | None:
-    measured = forecasts(near.entries, fit, problem, near.accuracy, device)
+    measured = forecasts(near, fit, problem, device)
     if not any(contender.point.kernel is preferred for contender in measured):
         return None
-    rivals = list(_worth_their_fallback(measured))
+    rivals = _worth_their_fallback(measured, problem)
     first = _winner(rivals, problem.dtype)
     chosen, fastest = first
     while not is_compiled(chosen.point.kernel, chosen.point.config):
@@ -195,12 +196,12 @@ def _as_real(
     """A complex product made of a real one, or of three in place of four, where that should be much faster than any
     library's."""
     composed, real = next((each for each in fit.values() if isinstance(each, ComposedKernel)), None), problem.as_real
-    near = None if problem.flops < MIN_ARRANGED_FLOPS else nearby(real, accuracy, device, tables)
+    near = None if problem.flops <= MIN_ARRANGED_FLOPS else nearby(real, accuracy, device, tables)
     if composed is None or near is None:
         return None
     among = {kernel.name: kernel for kernel in candidates(real, accuracy, device) if kernel.is_everyday}
-    found = forecasts(near.entries, among, real, near.accuracy, device)
-    rivals = _worth_their_fallback(tuple(_of_three(each, problem) for each in found))
+    found = forecasts(near, among, real, device)
+    rivals = _worth_their_fallback(tuple(_of_three(each, problem) for each in found), real)
     if not rivals:
         return None
     chosen, fastest = _winner(rivals, real.dtype)
@@ -217,7 +218,8 @@ def _as_real(
 def _of_three(forecast: Forecast, problem: Problem) -> Forecast:
     """Of a complex product, over the library's, by what is known of the real product that it is."""
     takes_pairs = inner_problem(forecast.point.kernel, problem) == problem
-    return replace(forecast, speed=forecast.speed * FOUR_OVER_THREE) if takes_pairs else forecast
+    gain = FOUR_OVER_THREE if takes_pairs else 1.0
+    return replace(forecast, speed=forecast.speed * gain, us=forecast.us / gain)
 
 
 def _winner(rivals: Sequence[Forecast], dtype: DTypeName) -> tuple[Forecast, Forecast]:
@@ -238,18 +240,12 @@ def _without_outdone(rivals: Sequence[Forecast]) -> Iterator[Forecast]:
             yield one
 
 
-def worth_of(kernel: Kernel) -> float | None:
-    """Of a kernel that leaves some operands to another, by what it finds in them: how many times as fast as all others
-    it must be. Where it falls back it loses what its look at them costs, about as much as it gains elsewhere where it
-    is less fast."""
-    return kernel.fallback.worth if isinstance(kernel, CudaKernel) and kernel.fallback is not None else None
-
-
-def _worth_their_fallback(rivals: Sequence[Forecast]) -> Sequence[Forecast]:
+def _worth_their_fallback(rivals: Sequence[Forecast], problem: Problem) -> list[Forecast]:
     """Without kernels that may fall back, unless they are so much the faster."""
-    worth = [worth_of(one.point.kernel) for one in rivals]
-    steady = max((one.cautious for one, least in zip(rivals, worth, strict=True) if least is None), default=0.0)
-    return [one for one, least in zip(rivals, worth, strict=True) if least is None or one.speed >= least * steady]
+    times = {one.point.kernel.name: one.us for one in rivals}
+    held_against = {one.point.kernel.name: one.us / one.caution for one in rivals}
+    worth = set(worth_it(times, problem, held_against))
+    return [one for one in rivals if one.point.kernel.name in worth]
 
 
 def _precedence(one: Forecast, dtype: DTypeName) -> tuple[bool, float, bool, bool, float]:

@@ -1,16 +1,14 @@
 """Forecasts the speed of kernels for a product that was not measured, from nearby shapes that were.
 
-Of each measured shape the speed of a kernel over the library's is taken, at its best where that was measured. What lies
-between is interpolated by kriging (Krige 1951, Matheron 1963): weights that are best where speeds at two shapes are the
-more alike the nearer they are (`distance.py`), so that shapes close together count as one and trends go on. How much
-speeds vary is estimated from the same values (as in Sacks and others, "Design and Analysis of Computer Experiments",
-1989), so a forecast has a standard deviation, and a kernel of ours counts by the lower end: a library adapts to a
-shape, and its tuned entry is there wherever ours would be a gamble.
+Of each kernel, the library's among them, the time is forecast. What its work should take (tiles, waves, passes over
+memory) is arithmetic (`paces/pace.py`). Measured times differ from that by something that is alike at shapes near each
+other. It is interpolated by kriging (Krige 1951, Matheron 1963): weights that are best where values at two shapes are
+the more alike the nearer they are (`distance.py`), so that shapes close together count as one and trends go on. How
+much they vary is estimated from the same values (as in Sacks and others, "Design and Analysis of Computer Experiments",
+1989), so a forecast has a standard deviation, and a kernel of ours counts by the lower end of its speed over the
+library's: a library adapts to a shape, and its tuned entry is there wherever ours would be a gamble.
 
-A kernel that chooses its own config by what each should take chooses it anew. In the same config the cost of tiles and
-waves is arithmetic: a tile that is partly outside of the product costs as much as a whole one, and so does a wave of
-blocks that leaves multiprocessors idle. Each measured speed is freed of these and those of the product at hand are put
-in, in part: the library's tiles and waves jump as well.
+A kernel that chooses its own config by what each should take chooses it anew.
 
 A kernel that makes its products of another type's is not as exact as the library everywhere. Here its configs stand
 for themselves, and one counts only if its error over the library's should be well below one here, by kriging too, and
@@ -19,38 +17,40 @@ was so at the nearest shapes that it was tried at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, log, sqrt
+from math import exp, log, log2, sqrt
 
 import numpy as np
 
 from kernels.catalog import BY_NAME
-from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
+from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
-from kernels.model.numerics import AccuracyName, DTypeName, Problem
+from kernels.model.numerics import Problem
 from kernels.model.triangle import whole
 from kernels.selection.distance import Place, place_of
-from kernels.selection.fill import filled
+from kernels.selection.nearby import Nearby
+from kernels.selection.paces.configs import ConfigItems, items, suited
+from kernels.selection.paces.pace import log_us_of, pace_of
 from kernels.selection.triangles import triangle_gain
-from kernels.selection.tuned import Entry, Floats, RankedRow, Trial
+from kernels.selection.tuned import Entry, Floats, RankedRow, Trial, TunedTable
 
 # By leaving out recorded shapes, and whole samples of them (benchmarks/cross_validate.py).
-REACH = 8.0  # doublings within which speeds are alike
-NOISE = 0.15  # of a speed at one shape, in what speeds at far shapes differ by: the library's own jumps, mostly
-USUAL, PRIOR = 0.3, 4.0  # of logarithms of speeds far apart: standard deviation, and how many values it counts as
-CAUTION = 1.0  # standard deviations that are taken off the logarithm of a forecast speed of a kernel of ours
-GAIN_EXPONENT = 0.2  # of what fuller tiles and waves gain, by a power: the library's own speed has jumps too
+REACH = 8.0  # doublings within which values are alike
+NOISE = 0.15  # of a value at one shape, in what values at far shapes differ by: the library's own jumps, mostly
+USUAL, PRIOR = 0.3, 4.0  # of logarithms far apart: standard deviation, and how many values it counts as
+CAUTION = 0.75  # standard deviations that are taken off the logarithm of a forecast speed of a kernel of ours
 SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a kernel so many of them
+SHARE = 0.25  # of the shapes there at which the library was measured
 TRIED = 8  # the nearest shapes at which a config was as exact as the library, but for one, if it counts
-EXACT = 0.55  # and so much of the library's error is the most it should have: that falls where the library cuts k
+EXACT = 0.65  # and so much of the library's error is the most it should have: that falls where the library cuts k
+EXACT_REACH = 4.0  # doublings within which that is alike
 MIN_ERROR = 1e-3  # over the library's: what is exact has no logarithm
 PROMISING, MAX_PROMISING = 0.8, 5  # of the fastest's speed; so many are worth a probe
 _Shape = tuple[int, int, int, int]
-_Config = tuple[tuple[str, int], ...]
 # Of what is forecast as one: a kernel in whichever config was best, or a config of one that was tried in each.
-_Key = tuple[str, _Config]
+_Key = tuple[str, ConfigItems]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,6 @@ class SpeedPoint:
     config: TileConfig  # as it suits the product at hand
     row: RankedRow
     entry: Entry
-    speed: float  # over the fastest library's at that shape
     place: Place  # of that shape, in doublings
 
 
@@ -74,46 +73,79 @@ class Forecast:
 
     point: SpeedPoint
     speed: float  # over the fastest library's
+    us: float  # its time
     points: int
     doubt: float = 0.0  # standard deviation of the logarithm of `speed`; 0 where it was measured
 
     @property
     def cautious(self) -> float:
-        """With what a guess may cost taken off; a library adapts to a shape."""
-        ours = not isinstance(self.point.kernel, LibraryKernel)
-        return self.speed * (exp(-CAUTION * self.doubt) if ours else 1.0)
+        """The speed with what a guess may cost taken off; a library adapts to a shape."""
+        return self.speed * self.caution
+
+    @property
+    def caution(self) -> float:
+        return 1.0 if isinstance(self.point.kernel, LibraryKernel) else exp(-CAUTION * self.doubt)
 
 
-def forecasts(
-    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, accuracy: AccuracyName, device: DeviceTraits
-) -> tuple[Forecast, ...]:
-    """One for each kernel that was measured at any of these shapes; `entries`: the nearest first."""
+@dataclass(frozen=True, slots=True)
+class _Time:
+    """The expected time of a kernel."""
+
+    point: SpeedPoint
+    log_us: float  # logarithm of microseconds
+    points: int
+    variance: float  # of that; 0 where it was measured
+
+
+def forecasts(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> tuple[Forecast, ...]:
+    """One for each kernel that was measured at any of the shapes nearby."""
     best: dict[str, Forecast] = {}
-    here = place_of(problem, accuracy)
-    for (name, _), points in _points(entries, fit, problem, accuracy, device).items():
-        if not _is_as_exact(points, here):
-            continue
-        one = _forecast(points, problem, here, device)
+    here = place_of(problem, near.accuracy)
+    points = _points(near, fit, problem, device)
+    exact = {key: found for key, found in points.items() if _is_as_exact(found, problem)}
+    for one in _speeds(exact, near.table, problem, here, device):
+        name = one.point.kernel.name
         if name not in best or one.cautious > best[name].cautious:
             best[name] = one
     return tuple(best.values())
 
 
-def promising(
-    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, accuracy: AccuracyName, device: DeviceTraits
-) -> tuple[Forecast, ...]:
+def promising(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> tuple[Forecast, ...]:
     """The kernels that may well be fastest, and each config of emulated kernels, whether or not it should be as
     accurate as the library.
     """
-    here, together = place_of(problem, accuracy), _points(entries, fit, problem, accuracy, device)
-    found = sorted(
-        (_forecast(points, problem, here, device) for points in together.values()), key=lambda one: -one.speed
-    )
+    together = _points(near, fit, problem, device)
+    here = place_of(problem, near.accuracy)
+    found = sorted(_speeds(together, near.table, problem, here, device), key=lambda one: -one.speed)
     return tuple(one for one in found[:MAX_PROMISING] if one.speed >= PROMISING * found[0].speed)
 
 
-def _items(config: TileConfig) -> _Config:
-    return tuple(config.items())
+def _speeds(
+    together: _Together, table: TunedTable, problem: Problem, here: Place, device: DeviceTraits
+) -> Iterator[Forecast]:
+    """Of each kernel, or config, over the library."""
+    if not together:
+        return
+    libraries = [points for points in together.values() if isinstance(points[0].kernel, LibraryKernel)]
+    at_least = max(map(len, libraries), default=0) * SHARE
+    known = max(libraries, key=len)[0].kernel if libraries else None
+    times = []
+    for points in together.values():
+        # A kernel without a pace of its own that was left out of most measurements nearby says too little of itself.
+        if len(points) >= at_least or pace_of(table, problem.dtype, points[0].kernel, known).kernel is points[0].kernel:
+            times.append(_time(points, known, table, problem, here))
+    library = _library_of(times)
+    for one in times:
+        gain, doubt = _halved(one.point, problem, device), sqrt(one.variance + library.variance)
+        yield Forecast(one.point, exp(library.log_us - one.log_us) * gain, exp(one.log_us) / gain, one.points, doubt)
+
+
+def _library_of(times: Sequence[_Time]) -> _Time:
+    """The library's fastest entry; where nothing was measured, the tuned one, since that tries what others take. If
+    there is none, the fastest kernel."""
+    libraries = [(one, one.point.kernel) for one in times if isinstance(one.point.kernel, LibraryKernel)]
+    tuned = [one for one, kernel in libraries if one.variance and kernel.is_tuned]
+    return min(tuned or [one for one, _ in libraries] or times, key=lambda one: one.log_us)
 
 
 def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
@@ -126,30 +158,24 @@ def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
     return tuple(by_shape.values())
 
 
-def _points(
-    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, accuracy: AccuracyName, device: DeviceTraits
-) -> _Together:
+def _points(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> _Together:
     """The nearest first."""
     points: _Together = {}
-    suited: dict[_Key, TileConfig | None] = {}
-    for together in _nearest(entries):
-        rows = [(entry, row, asked) for entry in together for row, asked in _rows(entry, fit, problem)]
-        libraries = [row.gflops for _, row, _ in rows if isinstance(fit[row.kernel], LibraryKernel)]
-        known = max(libraries or [row.gflops for _, row, _ in rows], default=0.0)
-        place = place_of(together[0].problem, accuracy)
-        for entry, row, asked in rows:
-            if asked not in suited:
-                suited[asked] = _suited(fit[row.kernel], row, entry.problem, problem, device)
-            if (config := suited[asked]) is None:
+    configs: dict[_Key, TileConfig | None] = {}
+    for together in _nearest(near.entries):
+        place = place_of(together[0].problem, near.accuracy)
+        for entry, (row, asked) in ((one, each) for one in together for each in _rows(one, fit, problem)):
+            if asked not in configs:
+                configs[asked] = suited(fit[row.kernel], row.config, entry.problem, problem, device)
+            if (config := configs[asked]) is None:
                 continue
-            key = row.kernel, _items(config) if isinstance(row, Trial) else ()
-            found = points.setdefault(key, [])
+            found = points.setdefault((row.kernel, items(config) if isinstance(row, Trial) else ()), [])
             if len(found) < POINTS:
-                found.append(SpeedPoint(fit[row.kernel], config, row, entry, row.gflops / known, place))
+                found.append(SpeedPoint(fit[row.kernel], config, row, entry, place))
     return points
 
 
-def _is_as_exact(points: list[SpeedPoint], here: Place) -> bool:
+def _is_as_exact(points: list[SpeedPoint], problem: Problem) -> bool:
     """Whether a config that was tried at these shapes, the nearest first, should be no less exact than the library."""
     errors = [point.row.error_of_baseline for point in points if isinstance(point.row, Trial)]
     if not errors:  # its products are of the type itself
@@ -157,7 +183,13 @@ def _is_as_exact(points: list[SpeedPoint], here: Place) -> bool:
     known = [log(max(error, MIN_ERROR)) for error in errors if error is not None]
     if len(known) < len(errors) or sum(error > 0.0 for error in known[:TRIED]) > 1:
         return False
-    return _interpolated(points, known, here)[0] <= log(EXACT)
+    places = tuple(_depth(point.entry.problem) for point in points)
+    return _interpolated(places, known, _depth(problem), EXACT_REACH)[0] <= log(EXACT)
+
+
+def _depth(problem: Problem) -> Place:
+    """What the number of parts that a library cuts k into depends on: how much of a device its tiles fill, and k."""
+    return log2(problem.m * problem.n * problem.batch), log2(problem.k)
 
 
 def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator[tuple[RankedRow, _Key]]:
@@ -179,74 +211,44 @@ def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator
 
 
 @lru_cache(maxsize=16_384)
-def _way(name: str, config: _Config, problem: Problem) -> tuple[str, ...]:
+def _way(name: str, config: ConfigItems, problem: Problem) -> tuple[str, ...]:
     """Passes before the kernel, by name."""
     kernel = BY_NAME[name]
     passes = kernel.plan(problem, dict(config)).passes if isinstance(kernel, CudaKernel) else ()
     return tuple(each.name for each in passes)
 
 
-def _suited(
-    kernel: Kernel, row: RankedRow, there: Problem, problem: Problem, device: DeviceTraits
-) -> TileConfig | None:
-    """Its config as it is for the product at hand: a kernel that chose its own there, by what each should take, chooses
-    its own here. None on another device, or for a kernel that has changed since."""
-    if isinstance(kernel, CudaKernel):
-        chooses = kernel.clocks is not None and row.config == _own(kernel.name, there, device)
-        if chooses or (problem.symmetric and kernel.triangle is not None):
-            return _own(kernel.name, problem, device)
-    if len(row.config) == len(kernel.parameters):
-        return _valid(kernel.name, _items(row.config), problem.dtype, device)
-    return _resolved(kernel, row.config, problem, device)
-
-
-@lru_cache(maxsize=16_384)
-def _own(name: str, problem: Problem, device: DeviceTraits) -> TileConfig | None:
-    """The config that the kernel uses if none is requested."""
-    return _resolved(BY_NAME[name], NO_CONFIG, problem, device)
-
-
-@lru_cache(maxsize=4096)
-def _valid(name: str, config: _Config, dtype: DTypeName, device: DeviceTraits) -> TileConfig | None:
-    """A full config does not depend on the shape."""
-    return _resolved(BY_NAME[name], dict(config), Problem(1, 1, 1, dtype), device)
-
-
-def _resolved(kernel: Kernel, config: TileConfig, problem: Problem, device: DeviceTraits) -> TileConfig | None:
-    try:
-        return kernel.resolve_config(config, problem, device)
-    except ConfigError:
-        return None
-
-
-def _forecast(points: list[SpeedPoint], problem: Problem, here: Place, device: DeviceTraits) -> Forecast:
+def _time(points: list[SpeedPoint], library: Kernel | None, table: TunedTable, problem: Problem, here: Place) -> _Time:
     """`points`: the nearest first."""
     nearest = points[0]
     if nearest.place == here:
-        return Forecast(nearest, nearest.speed * _halved(nearest, problem, device), 1)
-    filling: dict[_Config, float] = {}  # of the product at hand
-    speeds = [log(point.speed * _gain(point, problem, device, filling)) for point in points]
-    total, doubt = _interpolated(points, speeds, here)
-    return Forecast(nearest, exp(total), len(points), doubt)
+        return _Time(nearest, log_us_of(nearest.row, nearest.entry), 1, 0.0)
+    pace = pace_of(table, problem.dtype, nearest.kernel, library)
+    beside = [pace.error_at(each.entry, each.row) for each in points]
+    error, variance = _interpolated(tuple(each.place for each in points), beside, here)
+    log_us, of_pace = pace.log_us(nearest.config, whole(problem))
+    return _Time(nearest, log_us + error, len(points), variance + of_pace)
 
 
-def _interpolated(points: list[SpeedPoint], values: list[float], here: Place) -> tuple[float, float]:
-    """Of values at these points that at the product at hand, and its standard deviation.
+def _interpolated(
+    places: tuple[Place, ...], values: list[float], here: Place, reach: float = REACH
+) -> tuple[float, float]:
+    """Of values at these places that at the product at hand, and its variance.
 
     How much values vary is estimated from these values (the likelihood's maximum), as if PRIOR more had said USUAL.
     """
-    weights, share, form = _weights(tuple(point.place for point in points), here)
+    weights, share, form = _weights(places, here, reach)
     given = np.array(values)
     variance = (float(given @ form @ given) + PRIOR * USUAL**2) / (len(values) - 1 + PRIOR)
-    return float(weights @ given), sqrt(variance * share)
+    return float(weights @ given), variance * share
 
 
 @lru_cache(maxsize=256)
-def _weights(measured: tuple[Place, ...], here: Place) -> tuple[Floats, float, Floats]:
+def _weights(measured: tuple[Place, ...], here: Place, reach: float) -> tuple[Floats, float, Floats]:
     """Of each measured shape, 1 in all; the variance of what they give, in that of values at shapes far apart; and the
     quadratic form that tells that of values. Kernels measured at the same shapes share them."""
     count, at = len(measured), np.array([*measured, here])
-    apart = np.linalg.norm(at[:, np.newaxis] - at, axis=-1) * (sqrt(3) / REACH)
+    apart = np.linalg.norm(at[:, np.newaxis] - at, axis=-1) * (sqrt(3) / reach)
     alike = (1 + apart) * np.exp(-apart)  # Matérn's, smooth once
     system = np.ones((count + 1, count + 1))
     system[:count, :count] = alike[:count, :count] + NOISE**2 * np.eye(count)
@@ -255,20 +257,6 @@ def _weights(measured: tuple[Place, ...], here: Place) -> tuple[Floats, float, F
     right = np.append(alike[count, :count], 1.0)
     found: Floats = inverse @ right
     return found[:count], max(1 - float(found @ right), 0.0) + NOISE**2, inverse[:count, :count]
-
-
-def _gain(point: SpeedPoint, problem: Problem, device: DeviceTraits, filling: dict[_Config, float]) -> float:
-    """How much better the product at hand fills tiles and waves than the measured one, in the same config; nothing is
-    known of another."""
-    if not isinstance(point.kernel, CudaKernel):
-        return 1.0
-    if point.config != point.row.config:
-        return _halved(point, problem, device)
-    here = filling.get(asked := _items(point.config))
-    if here is None:
-        here = filling[asked] = filled(point.kernel, point.config, whole(problem), device)
-    there = filled(point.kernel, point.config, point.entry.problem, device)
-    return float((here / there) ** GAIN_EXPONENT) * _halved(point, problem, device)
 
 
 def _halved(point: SpeedPoint, problem: Problem, device: DeviceTraits) -> float:

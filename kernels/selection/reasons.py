@@ -52,7 +52,7 @@ def _expected(race: Race) -> str:
     speed = f", at {race.chosen.speed:.2f} times the library's speed" if ours else ""
     shapes = "the shape" if race.chosen.points == 1 else f"{race.chosen.points} shapes"
     where = f"on {with_article(race.table.device)} at {_shape(race.chosen.point)}"
-    by = f"by its speed at {shapes} measured nearest, the first of them {where}, and by how it fills tiles and waves"
+    by = f"by its tiles, waves and passes, and by its times at {shapes} measured nearest, the first of them {where}"
     if race.chosen.point.kernel.emulated_with is not None:
         by += "; by its errors there on normal operands it should be no further off than the library as a whole"
     if race.count == 1:

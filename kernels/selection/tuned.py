@@ -120,6 +120,11 @@ class TunedTable:
         return not self.sources
 
     @cached_property
+    def paces(self) -> dict[tuple[DTypeName, str, str | None], Any]:
+        """By element type, kernel and library, what `paces/pace.py` has worked out."""
+        return {}
+
+    @cached_property
     def by_dtype(self) -> Mapping[DTypeName, tuple[tuple[Entry, ...], Floats]]:
         """Entries of each element type, with the coordinates of their shapes."""
         return {dtype: self._of(dtype) for dtype in dict.fromkeys(entry.dtype for entry in self.entries)}

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 
 from jobs.formats.elements import STORAGE_DTYPES
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from kernels.model.padding import ALIGNMENT_BYTES, MAX_PAD, WASTE, padded_size, power_of_two_below, round_up
+from kernels.model.padding import MAX_PAD, padded_size, pitch_bytes, round_up
 
 LARGEST_PITCH_BYTES = 2**31 - 1  # of a two-dimensional copy
 GROUP = 16  # cuBLAS multiplies elements of a byte in groups of so many rows, columns and steps
@@ -122,9 +122,8 @@ def layout(dtype: DTypeName, shape: tuple[int, ...], *, in_groups: bool, dense: 
     rows, columns = shape[-2:]
     itemsize = DTYPES[dtype].itemsize
     row_bytes = columns * itemsize
-    alignment = 1 if dense else min(ALIGNMENT_BYTES, power_of_two_below(row_bytes // WASTE))
     least = GROUP * itemsize if in_groups else itemsize
-    pitch = round_up(max(row_bytes, 1), max(alignment, least)) // itemsize
+    pitch = (round_up(max(row_bytes, 1), least) if dense else pitch_bytes(row_bytes, least)) // itemsize
     kept_rows = round_up(rows, GROUP) if in_groups else rows
     if batch == 1 and not dense and not in_groups:
         kept_rows = padded_size(rows, MAX_PAD, itemsize)

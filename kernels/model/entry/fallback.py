@@ -10,6 +10,9 @@ from kernels.model.numerics import Problem
 
 KernelT = TypeVar("KernelT")  # CudaKernel, whose entry holds this
 
+# Of products, on whose operands a kernel that may fall back is slow. It should not be slower on average of all.
+UNUSUAL = 0.25
+
 
 @dataclass(frozen=True, slots=True)
 class Fallback(Generic[KernelT]):
@@ -20,5 +23,9 @@ class Fallback(Generic[KernelT]):
 
     kernel: KernelT  # its source has the argument of gate.cuh
     always: Callable[[Problem], bool]
-    worth: float  # how many times as fast as all others the main kernel must be for `auto` to choose it
+    worth: Callable[
+        [Problem], float
+    ]  # how many times as fast as all others the main kernel must be, at the least, for `auto` to choose it
     config: Mapping[str, int] = field(default_factory=dict)  # its config
+    # Microseconds that the passes and all launches in vain take where `kernel` multiplies; None: `worth` counts alone.
+    lost_us: Callable[[Problem], float] | None = None

@@ -120,8 +120,8 @@ def test_the_reason_for_an_unmeasured_shape_names_its_evidence(chosen: Chosen) -
     assert found.kernel.name == "pipelined"
     assert found.why.startswith("auto: pipelined should be the fastest of 2 kernels here, at 1.")
     assert found.why.endswith(
-        "times the library's speed, by its speed at 2 shapes measured nearest, the first of them on a Test GPU at "
-        "1024×1024×1024, and by how it fills tiles and waves."
+        "times the library's speed, by its tiles, waves and passes, and by its times at 2 shapes measured nearest, the "
+        "first of them on a Test GPU at 1024×1024×1024."
     )
     even = [entry(1024, rows=[row("cublas", 99.0), row("pipelined", 100.0, WARPS)])]
     assert chosen(*even, problem=Problem(1000, 1000, 1000, "float32")).kernel.name == "cublas"
@@ -220,9 +220,9 @@ def square(n: int) -> Problem:
         (4097, 7),
         (8193, 7),
         (513, None),  # the library
-        (14_001, 8),  # with seven it was 0.5 and 0.8 of it at the nearest two
-        (7001, 8),
-        (5000, 8),
+        (14_001, 7),  # with seven it was 0.5 and 0.8 of it at the nearest two, with six 0.7 and 1.2
+        (7001, 7),
+        (5000, 7),
         (1001, None),  # near is 513, where none was as exact
     ],
 )
@@ -238,7 +238,7 @@ def test_products_are_as_few_as_the_errors_recorded_near_allow(chosen: Chosen, n
     assert between == bool(count and n in (5000, 14_001, 7001))
 
 
-@pytest.mark.parametrize(("error", "kernel"), [(0.5, "fp32_emulated"), (0.6, "cublas")])
+@pytest.mark.parametrize(("error", "kernel"), [(0.6, "fp32_emulated"), (0.7, "cublas")])
 def test_its_error_should_be_well_below_the_library_s(chosen: Chosen, error: float, kernel: str) -> None:
     """At all shapes near it was no greater; but the library's falls where it cuts k, and that may be here."""
     alike = [tried(n, error) for n in (1024, 2048, 3072, 4096)]
@@ -287,8 +287,14 @@ def test_where_there_is_no_other_kernel_the_library_tries_again() -> None:
     assert choose_again(Problem(4, 4, 4, "float32"), "fp32", cpu).kernel.name == "cpu_blas"
 
 
-@pytest.mark.parametrize(("gflops", "kernel"), [(190.0, "cublas"), (210.0, "fp32_emulated")])
-def test_one_that_may_fall_back_has_to_be_worth_it(chosen: Chosen, gflops: float, kernel: str) -> None:
-    """On some operands it is slower than the kernel that multiplies them then."""
-    ranked = entry(4096, rows=[row("fp32_emulated", gflops), row("cublas", 100.0)])
-    assert chosen(ranked, problem=square(4096)).kernel.name == kernel
+@pytest.mark.parametrize(("n", "gflops", "kernel"), [(4096, 120.0, "cublas"), (4096, 140.0, "fp32_emulated")])
+def test_one_that_may_fall_back_has_to_be_worth_it(chosen: Chosen, n: int, gflops: float, kernel: str) -> None:
+    """On operands of moderate spread it takes longer."""
+    ranked = entry(n, rows=[row("fp32_emulated", gflops), row("cublas", 100.0)])
+    assert chosen(ranked, problem=square(n)).kernel.name == kernel
+
+
+@pytest.mark.parametrize(("instead", "kernel"), [(100.0, "fp32_emulated"), (20.0, "cublas")])
+def test_one_that_falls_back_to_a_slow_kernel_has_to_gain_more(chosen: Chosen, instead: float, kernel: str) -> None:
+    rows = [row("fp32_emulated", 150.0), row("cublas", 100.0), row("hopper_fp32", instead)]
+    assert chosen(entry(4096, rows=rows), problem=square(4096)).kernel.name == kernel

@@ -18,7 +18,8 @@ from kernels.entries.fp64_emulated import FP64_EMULATED, LARGEST_DEPTH, MOST, SM
 from kernels.model.architectures import H200
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
-from kernels.selection.choose import choose, choose_again, worth_of
+from kernels.selection.choose import choose, choose_again
+from kernels.selection.fallbacks import fallback_of
 from kernels.selection.tuned import TABLES
 from tests.support.kernels.residues import (
     COUNTS,
@@ -245,15 +246,15 @@ def test_memory_beside_the_matrices() -> None:
 
 def test_auto_takes_it_where_it_was_measured_to_be_worth_its_fallback() -> None:
     """And never without figures: not on a device of whose model it was not measured, nor for another attempt."""
-    worth = worth_of(FP64_EMULATED[0])
-    assert worth is not None
+    fallback = fallback_of(FP64_EMULATED[0])
+    assert fallback is not None
     measured = [(table, entry) for table in TABLES for entry in table.entries if entry.dtype == "float64"]
     taken = 0
     for table, entry in measured:
         speeds = {row.kernel: row.gflops for row in entry.ranking}
         own, others = speeds.pop("fp64_emulated", 0.0), max(speeds.values())
         chosen = choose("auto", {}, entry.problem, "fp64", table.traits).kernel.name
-        assert (chosen == "fp64_emulated") == (own >= worth * others)
+        assert (chosen == "fp64_emulated") == (own >= fallback.worth(entry.problem) * others)
         taken += chosen == "fp64_emulated"
     assert taken > 0
     for size in (512, 1024, 2048, 4096, 8192, 16384):

@@ -1,0 +1,56 @@
+"""Configs of measured rows, as they are for a product at hand."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from kernels.catalog import BY_NAME
+from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
+from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel
+from kernels.model.numerics import DTypeName, Problem
+
+ConfigItems = tuple[tuple[str, int], ...]
+
+
+def items(config: TileConfig) -> ConfigItems:
+    """As something that can be looked up by."""
+    return tuple(config.items())
+
+
+def as_measured(kernel: Kernel, config: TileConfig, there: Problem, device: DeviceTraits) -> TileConfig | None:
+    """The full config of a row: one recorded before a parameter was added has its default. None on another device, or
+    for a kernel that has changed since."""
+    if len(config) == len(kernel.parameters):
+        return _valid(kernel.name, items(config), there.dtype, device)
+    return _resolved(kernel, config, there, device)
+
+
+def suited(
+    kernel: Kernel, config: TileConfig, there: Problem, problem: Problem, device: DeviceTraits
+) -> TileConfig | None:
+    """A row's config as it is for the product at hand: a kernel that chose its own there, by what each should take,
+    chooses its own here."""
+    if isinstance(kernel, CudaKernel):
+        chooses = kernel.clocks is not None and config == _own(kernel.name, there, device)
+        if chooses or (problem.symmetric and kernel.triangle is not None):
+            return _own(kernel.name, problem, device)
+    return as_measured(kernel, config, problem, device)
+
+
+@lru_cache(maxsize=16_384)
+def _own(name: str, problem: Problem, device: DeviceTraits) -> TileConfig | None:
+    """The config that the kernel uses if none is requested."""
+    return _resolved(BY_NAME[name], NO_CONFIG, problem, device)
+
+
+@lru_cache(maxsize=4096)
+def _valid(name: str, config: ConfigItems, dtype: DTypeName, device: DeviceTraits) -> TileConfig | None:
+    """A full config does not depend on the shape."""
+    return _resolved(BY_NAME[name], dict(config), Problem(1, 1, 1, dtype), device)
+
+
+def _resolved(kernel: Kernel, config: TileConfig, problem: Problem, device: DeviceTraits) -> TileConfig | None:
+    try:
+        return kernel.resolve_config(config, problem, device)
+    except ConfigError:
+        return None

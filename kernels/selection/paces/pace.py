@@ -1,0 +1,173 @@
+"""How long products take in a kernel on a device: coefficients of `terms.py`, fitted to what a table says of it.
+
+The fit is one of relative errors, robust against outliers, and no coefficient is negative. Each config then has
+coefficients of its own, near those of all of them unless its rows say otherwise. What remains at each row is kept: it
+is alike at products that are near each other, and `forecast.py` takes it into account.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+import numpy as np
+
+from kernels.catalog import BY_NAME
+from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.kernel import CudaKernel, Kernel
+from kernels.model.numerics import DTypeName, Problem
+from kernels.selection.paces.configs import ConfigItems, as_measured, items
+from kernels.selection.paces.terms import OF_LIBRARY, PASSES, WAVES, WORK, Config, Terms, terms_of
+from kernels.selection.tuned import Entry, Floats, RankedRow, TunedTable
+
+USUAL_ERROR = 0.1  # of the logarithm of a time: what is further off counts less and less
+ROUNDS = 5  # of weighing anew
+# Rows that say as much as what a coefficient is thought to be beforehand: that a product takes as long as its
+# operations, and that a config is like the others.
+OF_WORK, OF_OTHERS = 0.01, 3.0
+NOT_OF_PACE = ("edge",)  # parameters whose effect the terms know
+LEAST = 1e-3  # of what is expected, in the time that was measured
+LEAST_OF_OTHERS = 0.1  # share in what is expected at a row
+MIN_ROWS = 24  # for a pace of its own
+Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
+_Row = tuple[Entry, RankedRow, TileConfig]  # with the full config
+_RowKey = tuple[tuple[int, int, int, int], str, ConfigItems]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Coefficients, and how far they may be off: the inverse of the normal equations' matrix."""
+
+    coefficients: Floats
+    spread: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long products take in a kernel, in microseconds."""
+
+    kernel: Kernel  # whose terms it has
+    multiprocessors: int
+    of_any: Fit
+    of_config: dict[Config, Fit]
+    errors: dict[_RowKey, float]  # of rows that it is fitted to: logarithms of their times over what is expected
+
+    def log_us(self, config: TileConfig, problem: Problem) -> tuple[float, float]:
+        """The logarithm of what this should take, and its variance. `config` is a full one."""
+        terms = terms_of(self.kernel, config, problem, self.multiprocessors)
+        fit = self.of_config.get(_paced(config, terms), self.of_any)
+        us = max(float(fit.coefficients @ terms), LEAST)
+        relative = np.array(terms) / us
+        return log(us), USUAL_ERROR**2 * float(relative @ fit.spread @ relative)
+
+    def error_at(self, entry: Entry, row: RankedRow) -> float:
+        return self.errors[_key(entry, row)]
+
+
+def pace_of(table: TunedTable, dtype: DTypeName, kernel: Kernel, library: Kernel | None) -> Pace:
+    """Worked out once. A kernel that was measured at few shapes goes like the library, and that by the operations."""
+    key = dtype, kernel.name, library.name if library is not None else None
+    if key not in table.paces:
+        rows = tuple(_rows(table, dtype, kernel))
+        if len(rows) >= MIN_ROWS:
+            table.paces[key] = _fitted(table, kernel, rows)
+        elif library is None or library is kernel:
+            table.paces[key] = _like(_by_work(table), rows)
+        else:
+            table.paces[key] = _like(pace_of(table, dtype, library, None), rows)
+    found: Pace = table.paces[key]
+    return found
+
+
+def _by_work(table: TunedTable) -> Pace:
+    """A product takes as long as its operations."""
+    coefficients = np.zeros(OF_LIBRARY)
+    coefficients[WORK] = 1.0
+    return Pace(BY_NAME["cublas"], table.multiprocessors or 0, Fit(coefficients, np.zeros((OF_LIBRARY,) * 2)), {}, {})
+
+
+def _like(pace: Pace, rows: Sequence[_Row]) -> Pace:
+    """Of another kernel with these rows, which goes like that of this pace."""
+    errors = {
+        _key(entry, row): log_us_of(row, entry) - pace.log_us(NO_CONFIG, entry.problem)[0] for entry, row, _ in rows
+    }
+    return replace(pace, errors=errors)
+
+
+def _key(entry: Entry, row: RankedRow) -> _RowKey:
+    return entry.shape, entry.accuracy, items(row.config)
+
+
+def _paced(config: TileConfig, terms: Terms) -> Config:
+    """What has a pace of its own. A kernel may leave its passes out, and be another one then."""
+    parameters = ((name, value) for name, value in config.items() if name not in NOT_OF_PACE)
+    return *parameters, ("passes", int(any(terms[-PASSES:])))
+
+
+def log_us_of(row: RankedRow, entry: Entry) -> float:
+    """The logarithm of the measured time in microseconds."""
+    return log(entry.problem.flops / row.gflops * 1e-3)
+
+
+def _fitted(table: TunedTable, kernel: Kernel, rows: Sequence[_Row]) -> Pace:
+    count = table.multiprocessors or 0
+    terms = np.array([terms_of(kernel, config, entry.problem, count) for entry, _, config in rows])
+    times = np.exp([log_us_of(row, entry) for entry, row, _ in rows])
+    together: dict[Config, list[int]] = defaultdict(list)
+    for number, (_, _, config) in enumerate(rows):
+        together[_paced(config, terms[number])].append(number)
+    pace = Pace(kernel, count, _fit(terms, times, _of_work(terms, kernel), OF_WORK)[0], {}, {})
+    for paced, at in together.items():
+        pace.of_config[paced], errors = _fit(terms[at], times[at], pace.of_any.coefficients, OF_OTHERS)
+        pace.errors.update(zip((_key(*rows[each][:2]) for each in at), errors.tolist(), strict=True))
+    return pace
+
+
+def _rows(table: TunedTable, dtype: DTypeName, kernel: Kernel) -> Iterator[_Row]:
+    for entry in table.by_dtype[dtype][0]:
+        for row in entry.ranking if kernel.emulated_with is None else entry.trials:
+            config = as_measured(kernel, row.config, entry.problem, table.traits) if row.kernel == kernel.name else None
+            if config is not None:
+                yield entry, row, config
+
+
+def _of_work(terms: Floats, kernel: Kernel) -> Floats:
+    """Coefficients by which a product takes as long as its waves, or a library's as its operations."""
+    found = np.zeros(terms.shape[1])
+    found[WAVES if isinstance(kernel, CudaKernel) else WORK] = 1.0
+    return found
+
+
+def _fit(terms: Floats, times: Floats, likely: Floats, counts: float) -> tuple[Fit, Floats]:
+    """Coefficients that are not negative, near the likely ones, which count as so many rows; and logarithms of times
+    over what would be expected without the row itself."""
+    relative = terms / times[:, np.newaxis]
+    likely = likely / np.median(relative @ likely)
+    size = (relative**2).mean(axis=0)
+    used: Places = np.flatnonzero(size)
+    weights = np.ones(len(times))
+    for _ in range(ROUNDS):
+        weighted = relative * weights[:, np.newaxis]
+        system = weighted.T @ relative + counts * np.diag(size)
+        used, coefficients = _not_negative(system, weighted.sum(axis=0) + counts * size * likely, used)
+        errors = -np.log(np.maximum(relative @ coefficients, LEAST))
+        weights = 1 / (1 + (errors / USUAL_ERROR) ** 2)
+    spread = np.zeros_like(system)
+    spread[np.ix_(used, used)] = np.linalg.inv(system[np.ix_(used, used)])
+    own = ((weighted @ spread) * relative).sum(axis=1)
+    return Fit(coefficients, spread), errors / np.maximum(1 - own, LEAST_OF_OTHERS)
+
+
+def _not_negative(system: Floats, right: Floats, used: Places) -> tuple[Places, Floats]:
+    """Solves the normal equations for these coefficients; what comes out negative is left out, the worst first."""
+    found, size = np.zeros(len(right)), np.sqrt(np.diag(system))
+    while len(used):
+        solved = np.linalg.solve(system[np.ix_(used, used)], right[used])
+        worst = int(np.argmin(solved * size[used]))
+        if solved[worst] >= 0:
+            found[used] = solved
+            break
+        used = np.delete(used, worst)
+    return used, found
