@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from kernels.entries.hopper_cut import SHORTEST, Cut, is_worth_it, room_for
 from kernels.entries.hopper_pace import counter_of
 from kernels.model.edge import EDGE, core, edge_clocks
 from kernels.model.entry.boxes import Boxes
 from kernels.model.entry.config import Constraint, Parameter, TileConfig
 from kernels.model.groups import Grouped, tile_count, tiles
 from kernels.model.kernel import CudaKernel, Default, Kernel
-from kernels.model.launch_plan import Launch
+from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
 from kernels.model.scales import SCALE_DEPTH
-from kernels.model.triangle import TriangleName, TriangleOf, triangle_tiles
+from kernels.model.triangle import MULTIPROCESSORS, TriangleName, TriangleOf, triangle_tiles
 
 HOPPER = (9, 0)
 WARPGROUP = 128  # threads
@@ -108,9 +109,47 @@ def _waves(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
     return waves + tiles(max(thin - idle, 0), clusters)
 
 
+_counter = counter_of(_waves)
+
+
+def _stages(problem: Problem) -> int:
+    """Of a tile."""
+    return tiles(problem.k * DTYPES[problem.dtype].itemsize, ROW_BYTES)
+
+
+def _cut(problem: Problem, config: TileConfig, multiprocessors: int) -> Cut:
+    """The tiles of 16-bit operands, some of which may be cut along k."""
+    rows, columns, clusters = BLOCK_M * config["cluster"], config["block_n"], multiprocessors // config["cluster"]
+    down, across = problem.m // rows, problem.n // columns
+    whole = (down + (problem.m % rows > BLOCK_M // 2)) * (across + (problem.n % columns > columns // 2))
+    count = tiles(problem.m, rows) * tiles(problem.n, columns)
+    return Cut(count * problem.batch, (count - whole) * problem.batch, clusters, _stages(problem))
+
+
+def _is_cut(problem: Problem, config: TileConfig) -> bool:
+    """Whether it is forecast to gain by that, on a device as it is usual."""
+    if DTYPES[problem.dtype].itemsize != 2 or problem.group_sizes or problem.symmetric:
+        return False
+    if _counter(problem, config) is not None:
+        return False
+    stage, end = STAGE_CLOCKS[config["block_n"]], config["block_n"] * END_CLOCKS
+    waves = _waves(problem, config, MULTIPROCESSORS)
+    return is_worth_it(_cut(problem, config, MULTIPROCESSORS), waves, stage, config["block_n"], end)
+
+
+def _workspace(problem: Problem, config: TileConfig) -> Workspace | None:
+    """A word that clusters count in, or room for parts of tiles that are cut."""
+    if not _is_cut(problem, config):
+        return _counter(problem, config)
+    return room_for(config, _cut(problem, config, MULTIPROCESSORS).tiles)
+
+
 def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
     columns = config["block_n"]
-    stages = tiles(problem.k * DTYPES[problem.dtype].itemsize, ROW_BYTES)
+    stages = _stages(problem)
+    if _is_cut(problem, config):
+        cut = _cut(problem, config, multiprocessors)
+        return cut.clocks(STAGE_CLOCKS[columns], columns, columns * END_CLOCKS)
     of_words = problem.dtype == "float32" and _as_it_lies(problem, config)
     each = (STAGE_CLOCKS_OF_WORDS if of_words else STAGE_CLOCKS)[columns]
     slower = SLOWER_ALONE if problem.group_sizes and config["cluster"] == 1 else 1
@@ -126,9 +165,11 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
         count = triangle_tiles(problem, BLOCK_M * config["cluster"], config["block_n"])
     if problem.group_sizes:
         count = tile_count(problem, partial(_group_tiles, config=config))
+    parts = max(_stages(problem) // SHORTEST, 1) if _is_cut(problem, config) else 1
     grid = (count, 1, 1)
     shared_bytes = LARGEST_SHARED_BYTES if problem.scale_columns else _shared_bytes(config, problem.dtype)
-    return Launch(grid, ((CONSUMERS + 1) * WARPGROUP, 1, 1), shared_bytes, resident=True, cluster=config["cluster"])
+    block = ((CONSUMERS + 1) * WARPGROUP, 1, 1)
+    return Launch(grid, block, shared_bytes, resident=True, cluster=config["cluster"], parts=parts)
 
 
 def _boxes(problem: Problem, config: TileConfig) -> Boxes:
@@ -213,7 +254,7 @@ def _warp_specialised(
         ),
         defaults=_defaults(own, triangle),
         arrange=_resident_blocks,
-        workspace=counter_of(_waves),
+        workspace=_workspace,
         shared_bytes=_shared_bytes,
         accumulators=_sums,
         boxes=_boxes,

@@ -7,14 +7,16 @@
 #include "async.cuh"
 #include "hopper_across.cuh"
 
-#ifdef EPILOGUE
-
 #ifndef EMULATED  // an emulation on the CPU brings its own words
 // The first `bytes` of 16, at a multiple of that; zeros for the others.
 __device__ __forceinline__ void copy_chunk(unsigned int shared, const void* global, int bytes) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
 }
+#endif
 
+#ifdef EPILOGUE
+
+#ifndef EMULATED
 __device__ __forceinline__ unsigned int read_word(unsigned int shared) {
     unsigned int word;
     asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(shared) : "memory");
@@ -77,13 +79,7 @@ public:
 
     // While the first products run, which wait for nothing of this.
     __device__ __forceinline__ void begin() {
-#ifdef HAS_ADDEND
-        wait_stores_read<0>();
-        __syncwarp();
-#pragma unroll
-        for (int box = 0; box < OUT_BOXES; ++box)
-            bring(box, out + (boxes_stored + box) % OUT_BOXES * OUT_BYTES);
-#endif
+        bring_first();
 #ifdef HAS_BIAS
         if (after.bias_column_step) {
 #pragma unroll
@@ -93,14 +89,24 @@ public:
                     of_columns[i] = as_float(__ldg(after.bias + (column + at) * after.bias_column_step));
             }
         } else {
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const int at = row + lane / 4 + i * 8;
-                if (at < after.rows) of_rows[i] = as_float(__ldg(after.bias + at * after.bias_row_step));
-            }
+            take_bias_of_rows();
         }
 #endif
     }
+
+#ifdef CUT
+    // Instead of it, and of `settle_bias`, after the last product, where the warpgroup's other warps may not take part:
+    // those that do write the same.
+    __device__ __forceinline__ void begin_alone() {
+        bring_first();
+#ifdef HAS_BIAS
+        if (after.bias_column_step == 0) take_bias_of_rows();
+        for (int at = lane; after.bias_column_step && at < N && column + at < after.columns; at += 32)
+            write_one(spread + at * 4, as_float(__ldg(after.bias + (column + at) * after.bias_column_step)));
+        __syncwarp();
+#endif
+    }
+#endif
 
     // After the last product, before the first box.
     __device__ __forceinline__ void settle_bias() const {
@@ -199,6 +205,26 @@ public:
     }
 
 private:
+    __device__ __forceinline__ void bring_first() const {
+#ifdef HAS_ADDEND
+        wait_stores_read<0>();
+        __syncwarp();
+#pragma unroll
+        for (int box = 0; box < OUT_BOXES; ++box)
+            bring(box, out + (boxes_stored + box) % OUT_BOXES * OUT_BYTES);
+#endif
+    }
+
+#ifdef HAS_BIAS
+    __device__ __forceinline__ void take_bias_of_rows() {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int at = row + lane / 4 + i * 8;
+            if (at < after.rows) of_rows[i] = as_float(__ldg(after.bias + at * after.bias_row_step));
+        }
+    }
+#endif
+
 #ifdef HAS_ACTIVATION
     __device__ __forceinline__ void leave_as_z(int box, unsigned int shared) const {
         fence_for_copies();

@@ -13,6 +13,7 @@
 
 #include "dependent_launch.cuh"
 #include "hopper_across.cuh"
+#include "hopper_cut.cuh"
 #include "hopper_follow.cuh"
 #include "hopper_pace.cuh"
 #include "hopper_schedule.cuh"
@@ -26,8 +27,19 @@ typedef TriangleSchedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> TileSchedule;
 #elif defined(GROUPED)
 #include "hopper_grouped.cuh"
 typedef GroupedSchedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> TileSchedule;
+#elif defined(CUT)
+typedef CutSchedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> TileSchedule;
 #else
 typedef Schedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M, LESS> TileSchedule;
+#endif
+
+// `steps_of`: stages of a tile that a block multiplies.
+#ifdef CUT
+typedef CutWork TileWork;
+__device__ __forceinline__ int steps_of(const TileWork& work, const Sizes&) { return work.segment.count; }
+#else
+typedef Work TileWork;
+__device__ __forceinline__ int steps_of(const TileWork&, const Sizes& sizes) { return sizes.steps(); }
 #endif
 
 #ifdef GROUPED
@@ -60,7 +72,7 @@ __device__ __forceinline__ void load_b(const Shared& at, const TensorMap& map, c
 __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& schedule, const TensorMap& map_a,
                                         const TensorMap& map_b, const Sizes& sizes) {
     StageState place;
-    Work work;
+    TileWork work;
     wait_on_dependency();
 #ifdef PACED
     Pace pace(sizes.counted, schedule.clusters, schedule.whole, schedule.rank);
@@ -69,7 +81,12 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
         const int boxes_a = min(A_BOXES, max(0, (end_of_rows(work, sizes) - work.row + A_BOX - 1) / A_BOX));
         const int boxes_b = (work.columns + BOX - 1) / BOX;
         const int item_a = sizes.items_a > 1 ? work.item : 0, item_b = item_of_b(work, sizes);
+#ifdef CUT
+        const int first = work.segment.first * STEP, end = min(first + work.segment.count * STEP, sizes.k);
+        for (int depth = first; depth < end; depth += STEP, place.advance()) {
+#else
         for (int depth = 0; depth < sizes.k; depth += STEP, place.advance()) {
+#endif
 #ifdef PACED
             pace.keep(wave, depth / STEP);
 #endif
@@ -132,41 +149,62 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
 }
 
 template <int N, typename... Follows>
-__device__ __forceinline__ void multiply(const Shared& at, const Sizes& sizes, int consumer, StageState& place,
-                                         HOPPER_SUM (&sums)[N / 2], Follows&... follow) {
+__device__ __forceinline__ void multiply(const Shared& at, const Sizes& sizes, const TileWork& work, int consumer,
+                                         StageState& place, HOPPER_SUM (&sums)[N / 2], Follows&... follow) {
     if constexpr (FROM_REGISTERS) {
-        multiply_across<N>(at, consumer, sizes.steps(), place, sums);
+        multiply_across<N>(at, consumer, steps_of(work, sizes), place, sums);
     } else if constexpr (PROMOTED) {
         (follow.begin(), ...);
 #ifdef SCALE_COLUMNS
         TileScales scales(at, place, consumer);
-        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums, scales);
+        multiply_and_promote<N>(at, consumer, steps_of(work, sizes), place, sums, scales);
 #else
-        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums);
+        multiply_and_promote<N>(at, consumer, steps_of(work, sizes), place, sums);
 #endif
     } else {
-        multiply_stages<N>(at, consumer, sizes.steps(), place, sums, follow...);
+        multiply_stages<N>(at, consumer, steps_of(work, sizes), place, sums, follow...);
     }
 }
 
+#ifdef CUT
+// Whether this warp goes on with a tile: if it is cut, one that comes last, with all of its sums.
 template <int N>
-__device__ __forceinline__ void consume_tile(const Shared& at, const TensorMap& map, const Sizes& sizes,
-                                             const Work& work, int consumer, StageState& place, int& boxes_stored,
-                                             const Epilogue& epilogue) {
+__device__ __forceinline__ bool completes(const Shared& at, const TileSchedule& schedule, const Sizes& sizes,
+                                          const TileWork& work, int consumer, HOPPER_SUM (&sums)[N / 2]) {
+    if (!work.segment.is_cut) return true;
+    return work.row + consumer * BOX + threadIdx.x / 32 % 4 * 16 < sizes.m &&
+           adds_up<N>(at, sizes.handed_over, schedule, work.segment.tile, sums);
+}
+#endif
+
+template <int N>
+__device__ __forceinline__ void consume_tile(const Shared& at, const TileSchedule& schedule, const TensorMap& map,
+                                             const Sizes& sizes, const TileWork& work, int consumer, StageState& place,
+                                             int& boxes_stored, const Epilogue& epilogue) {
     HOPPER_SUM sums[N / 2] = {};
     if constexpr (FROM_REGISTERS) {
-        multiply<N>(at, sizes, consumer, place, sums);
+        multiply<N>(at, sizes, work, consumer, place, sums);
         store_turned<N>(at, map, sizes, work, consumer, boxes_stored, sums, epilogue);
     } else {
-#ifdef EPILOGUE
+#if defined(EPILOGUE) && defined(CUT)
+        multiply<N>(at, sizes, work, consumer, place, sums);
+        if (!completes<N>(at, schedule, sizes, work, consumer, sums)) return;
         Follow<N> follow(epilogue, at, work, consumer, boxes_stored);
-        if (sizes.steps() == 0) follow.begin();
-        multiply<N>(at, sizes, consumer, place, sums, follow);
+        follow.begin_alone();
+        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums, follow);
+        follow.end();
+#elif defined(EPILOGUE)
+        Follow<N> follow(epilogue, at, work, consumer, boxes_stored);
+        if (steps_of(work, sizes) == 0) follow.begin();
+        multiply<N>(at, sizes, work, consumer, place, sums, follow);
         follow.settle_bias();
         store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums, follow);
         follow.end();
 #else
-        multiply<N>(at, sizes, consumer, place, sums);
+        multiply<N>(at, sizes, work, consumer, place, sums);
+#ifdef CUT
+        if (!completes<N>(at, schedule, sizes, work, consumer, sums)) return;
+#endif
         store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums);
 #endif
     }
@@ -183,20 +221,20 @@ __device__ __forceinline__ void pass_tile(const Shared& at, int steps, StageStat
 __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& schedule, const TensorMap& map,
                                         const Sizes& sizes, int consumer, const Epilogue& epilogue) {
     StageState place;
-    Work work;
+    TileWork work;
     int boxes_stored = 0;
     for (int wave = 0; schedule.find(wave, work); ++wave) {
         const int columns = work.columns;
         if (work.row + consumer * BOX >= end_of_rows(work, sizes))
-            pass_tile(at, sizes.steps(), place);
+            pass_tile(at, steps_of(work, sizes), place);
         else if (BLOCK_N > 64 && columns <= 64)
-            consume_tile<64>(at, map, sizes, work, consumer, place, boxes_stored, epilogue);
+            consume_tile<64>(at, schedule, map, sizes, work, consumer, place, boxes_stored, epilogue);
         else if (BLOCK_N > 128 && columns <= 128)
-            consume_tile<128>(at, map, sizes, work, consumer, place, boxes_stored, epilogue);
+            consume_tile<128>(at, schedule, map, sizes, work, consumer, place, boxes_stored, epilogue);
         else if (LESS > 0 && columns <= BLOCK_N - LESS)
-            consume_tile<BLOCK_N - LESS>(at, map, sizes, work, consumer, place, boxes_stored, epilogue);
+            consume_tile<BLOCK_N - LESS>(at, schedule, map, sizes, work, consumer, place, boxes_stored, epilogue);
         else
-            consume_tile<BLOCK_N>(at, map, sizes, work, consumer, place, boxes_stored, epilogue);
+            consume_tile<BLOCK_N>(at, schedule, map, sizes, work, consumer, place, boxes_stored, epilogue);
     }
     wait_stores_read<0>();
 }
@@ -215,6 +253,8 @@ __device__ __forceinline__ void multiply_tiles(unsigned char* shared, const Tens
     cluster_barrier();
 #ifdef GROUPED
     const TileSchedule schedule(sizes.groups, sizes.n, sizes.batch, cluster_rank());
+#elif defined(CUT)
+    const TileSchedule schedule(sizes.m, sizes.n, sizes.batch, sizes.steps(), cluster_rank());
 #else
     const TileSchedule schedule(sizes.m, sizes.n, sizes.batch, cluster_rank());
 #endif

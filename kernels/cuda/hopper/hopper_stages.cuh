@@ -85,6 +85,14 @@ typedef PipelineState<STAGES> StageState;
 struct Scales;
 #endif
 
+#ifdef CUT
+// What warps hand over of tiles that are cut, and how often they have (hopper_cut.cuh).
+struct HandedOver {
+    float4* parts;
+    unsigned int* counters;
+};
+#endif
+
 struct Sizes {
     int m, n, k, batch;
     int items_a, items_b;  // matrices in an operand: one may serve the whole batch
@@ -97,6 +105,9 @@ struct Sizes {
 #endif
 #ifdef PACED
     unsigned int* const counted;
+#endif
+#ifdef CUT
+    const HandedOver handed_over;
 #endif
 
     __device__ __forceinline__ int steps() const { return (k + STEP - 1) / STEP; }

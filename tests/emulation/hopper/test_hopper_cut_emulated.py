@@ -1,0 +1,98 @@
+"""Products whose tiles are cut along k (hopper_cut.cuh), on the CPU under sanitizers: blocks in several orders, so each
+part of a tile comes last in some run. Parts end within a tile or with it; what follows the sums comes with the last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kernels.catalog import BY_NAME
+from kernels.entries.hopper_cut import room_for
+from kernels.model.entry.config import TileConfig
+from kernels.model.fused import FusedEpilogue
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import DTypeName, Problem
+from tests.emulation.boxed import Case, run_of
+from tests.emulation.hopper.test_hopper_epilogue_emulated import addends_of, expected
+from tests.emulation.launches import execute
+from tests.emulation.programs import Emulator
+from tests.support.kernels.products import in_float64, operands, stored
+from worker.check.elements import as_float64
+from worker.cuda.sources import kernel_program
+
+ORDERS = (0, 1, 2, 3)  # rising, falling, shuffled
+ROOM = 400  # tiles, at least as many as any case has
+# Each with multiprocessors: fewer tiles than these, in shares that end with tiles and in others; a wave of whole tiles
+# after those that are cut; thin tiles, alone and before others; rows of warps outside C; a batch; what is not cut.
+CASES = (
+    Case(Problem(128, 64, 64 * 24, "bfloat16", 1, False, True), 3),
+    Case(Problem(256, 128, 64 * 13 + 5, "bfloat16", 1, False, True), 3),
+    Case(Problem(384, 64, 64 * 8, "bfloat16", 1, False, True), 2),
+    Case(Problem(257, 65, 64 * 9, "bfloat16", 1, False, True), 2),
+    Case(Problem(33, 40, 64 * 30 + 1, "bfloat16", 1, False, True), 5),
+    Case(Problem(130, 70, 64 * 8, "bfloat16", 3, False, True, True, True), 5),
+    Case(Problem(256, 64, 64 * 5, "bfloat16", 1, False, True), 2),
+)
+
+
+def cutting(name: str) -> CudaKernel:
+    """The kernel, which cuts whatever may be cut, to as many blocks as there are."""
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    return replace(
+        kernel,
+        workspace=lambda _, config: room_for(config, ROOM),
+        arrange=lambda problem, config: replace(kernel.arrange(problem, config), parts=ROOM),
+    )
+
+
+def config_of(kernel: CudaKernel, block_n: int) -> TileConfig:
+    return kernel.resolve_config({"block_n": block_n, "stages": 3, "cluster": 1})
+
+
+@pytest.mark.parametrize("block_n", [64, 256])
+def test_cut_products_are_right(emulator: Emulator, block_n: int) -> None:
+    """To the last bit, in every order; counters are left as they were found."""
+    kernel, rng = cutting("hopper_bf16"), np.random.default_rng(5)
+    config = config_of(kernel, block_n)
+    compiled = emulator.compile(kernel_program(kernel, config, CASES[0].problem), kernel.name)
+    cases = [(case, operands(case.problem, rng, "integers"), order) for case in CASES for order in ORDERS]
+    runs = [run_of(kernel, config, *each) for each in cases]
+    for (case, pair, order), (found, counters) in zip(cases, execute(compiled, runs), strict=True):
+        exact = stored(in_float64(case.problem, *pair)[0], "bfloat16")
+        np.testing.assert_array_equal(found, exact.reshape(found.shape), err_msg=f"{case} {order}")
+        assert not counters.any(), case
+
+
+def test_bits_do_not_depend_on_who_comes_last(emulator: Emulator) -> None:
+    kernel, rng = cutting("hopper_fp16"), np.random.default_rng(6)
+    config, case = config_of(kernel, 64), Case(Problem(130, 70, 64 * 33, "float16", 1, False, True), 9)
+    pair = operands(case.problem, rng)
+    compiled = emulator.compile(kernel_program(kernel, config, case.problem), kernel.name)
+    results = execute(compiled, [run_of(kernel, config, case, pair, order) for order in range(6)])
+    assert all(np.array_equal(found, results[0][0]) for found, _ in results)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "fused"),
+    [
+        ("hopper_bf16", "bfloat16", FusedEpilogue("bfloat16", has_c=True, has_bias=True)),
+        ("hopper_fp16", "float16", FusedEpilogue("float32", has_c=True, has_bias=True, activation="silu")),
+    ],
+)
+def test_what_follows_sums(emulator: Emulator, name: str, dtype: DTypeName, fused: FusedEpilogue) -> None:
+    kernel, rng = cutting(name), np.random.default_rng(7)
+    config = config_of(kernel, 64)
+    problem = Problem(1, 1, 64, dtype, transpose_b=True)
+    compiled = emulator.compile(kernel_program(kernel, config, problem, fused=fused), name)
+    given = []
+    for number, (case, order) in enumerate((case, order) for case in CASES for order in ORDERS[:2]):
+        case = replace(case, problem=replace(case.problem, dtype=dtype))
+        pair, after = operands(case.problem, rng), addends_of(case.problem, fused, number, rng)
+        given.append((case, pair, after, run_of(kernel, config, case, pair, order, after)))
+    for (case, pair, after, _), results in zip(given, execute(compiled, [run for *_, run in given]), strict=True):
+        z, allowed = expected(case.problem, pair, after)
+        found = as_float64(results[1 if fused.activation else 0], fused.output)
+        assert np.all(abs(found - z) <= allowed), case
