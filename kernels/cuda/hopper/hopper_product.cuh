@@ -15,6 +15,7 @@
 #include "hopper_across.cuh"
 #include "hopper_cut.cuh"
 #include "hopper_follow.cuh"
+#include "hopper_hand_over.cuh"
 #include "hopper_pace.cuh"
 #include "hopper_schedule.cuh"
 #include "hopper_stages.cuh"

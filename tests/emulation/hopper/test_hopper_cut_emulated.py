@@ -6,23 +6,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from kernels.catalog import BY_NAME
 from kernels.entries.hopper_cut import room_for
+from kernels.model.activations import FLOAT32
 from kernels.model.entry.config import TileConfig
 from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.numerics import Problem
 from tests.emulation.boxed import Case, run_of
 from tests.emulation.hopper.test_hopper_epilogue_emulated import addends_of, expected
 from tests.emulation.launches import execute
 from tests.emulation.programs import Emulator
 from tests.support.kernels.products import in_float64, operands, stored
 from worker.check.elements import as_float64
+from worker.check.epilogue import After, wrong_elements
 from worker.cuda.sources import kernel_program
 
-ORDERS = (0, 1, 2, 3)  # rising, falling, shuffled
+ORDERS = (0, 1, 2)  # rising, falling, shuffled
 ROOM = 400  # tiles, at least as many as any case has
 # Each with multiprocessors: fewer tiles than these, in shares that end with tiles and in others; a wave of whole tiles
 # after those that are cut; thin tiles, alone and before others; rows of warps outside C; a batch; what is not cut.
@@ -52,11 +53,10 @@ def config_of(kernel: CudaKernel, block_n: int) -> TileConfig:
     return kernel.resolve_config({"block_n": block_n, "stages": 3, "cluster": 1})
 
 
-@pytest.mark.parametrize("block_n", [64, 256])
-def test_cut_products_are_right(emulator: Emulator, block_n: int) -> None:
+def test_cut_products_are_right(emulator: Emulator) -> None:
     """To the last bit, in every order; counters are left as they were found."""
     kernel, rng = cutting("hopper_bf16"), np.random.default_rng(5)
-    config = config_of(kernel, block_n)
+    config = config_of(kernel, 64)
     compiled = emulator.compile(kernel_program(kernel, config, CASES[0].problem), kernel.name)
     cases = [(case, operands(case.problem, rng, "integers"), order) for case in CASES for order in ORDERS]
     runs = [run_of(kernel, config, *each) for each in cases]
@@ -67,32 +67,27 @@ def test_cut_products_are_right(emulator: Emulator, block_n: int) -> None:
 
 
 def test_bits_do_not_depend_on_who_comes_last(emulator: Emulator) -> None:
-    kernel, rng = cutting("hopper_fp16"), np.random.default_rng(6)
-    config, case = config_of(kernel, 64), Case(Problem(130, 70, 64 * 33, "float16", 1, False, True), 9)
+    kernel, rng = cutting("hopper_bf16"), np.random.default_rng(6)
+    config, case = config_of(kernel, 64), Case(Problem(130, 64, 64 * 33, "bfloat16", 1, False, True), 9)
     pair = operands(case.problem, rng)
     compiled = emulator.compile(kernel_program(kernel, config, case.problem), kernel.name)
-    results = execute(compiled, [run_of(kernel, config, case, pair, order) for order in range(6)])
+    results = execute(compiled, [run_of(kernel, config, case, pair, order) for order in range(5)])
     assert all(np.array_equal(found, results[0][0]) for found, _ in results)
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype", "fused"),
-    [
-        ("hopper_bf16", "bfloat16", FusedEpilogue("bfloat16", has_c=True, has_bias=True)),
-        ("hopper_fp16", "float16", FusedEpilogue("float32", has_c=True, has_bias=True, activation="silu")),
-    ],
-)
-def test_what_follows_sums(emulator: Emulator, name: str, dtype: DTypeName, fused: FusedEpilogue) -> None:
-    kernel, rng = cutting(name), np.random.default_rng(7)
-    config = config_of(kernel, 64)
-    problem = Problem(1, 1, 64, dtype, transpose_b=True)
-    compiled = emulator.compile(kernel_program(kernel, config, problem, fused=fused), name)
+def test_what_follows_sums(emulator: Emulator) -> None:
+    """C, a bias for rows or for columns, and an activation, of float32 where operands have 16 bits."""
+    kernel, rng = cutting("hopper_fp16"), np.random.default_rng(7)
+    fused = FusedEpilogue("float32", has_c=True, has_bias=True, activation="silu")
+    config, kind = config_of(kernel, 64), Problem(1, 1, 64, "float16", transpose_b=True)
+    compiled = emulator.compile(kernel_program(kernel, config, kind, fused=fused), kernel.name)
     given = []
-    for number, (case, order) in enumerate((case, order) for case in CASES for order in ORDERS[:2]):
-        case = replace(case, problem=replace(case.problem, dtype=dtype))
+    for number, case in enumerate(CASES):
+        case = replace(case, problem=replace(case.problem, dtype="float16"))
         pair, after = operands(case.problem, rng), addends_of(case.problem, fused, number, rng)
-        given.append((case, pair, after, run_of(kernel, config, case, pair, order, after)))
-    for (case, pair, after, _), results in zip(given, execute(compiled, [run for *_, run in given]), strict=True):
-        z, allowed = expected(case.problem, pair, after)
-        found = as_float64(results[1 if fused.activation else 0], fused.output)
-        assert np.all(abs(found - z) <= allowed), case
+        given.append((case, pair, after, run_of(kernel, config, case, pair, number, after)))
+    activated = After(activation="silu", arithmetic=FLOAT32)
+    for (case, pair, after, _), (d, z, _) in zip(given, execute(compiled, [run for *_, run in given]), strict=True):
+        true, allowed = expected(case.problem, pair, after)
+        assert np.all(abs(as_float64(z, fused.output) - true) <= allowed), case
+        assert wrong_elements(d, z, None, 1.0, 0.0, fused.output, activated) == 0, case
