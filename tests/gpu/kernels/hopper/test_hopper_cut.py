@@ -1,5 +1,5 @@
-"""Products whose tiles are cut along k (hopper_cut.cuh): exact where sums are, the same bits at every launch, also where
-several launches share the device, and where one is repeated by a CUDA graph."""
+"""Products whose tiles are cut along k (hopper_cut.cuh): exact where sums are, the same bits at every launch, also
+where several launches share the device, and where one is repeated by a CUDA graph."""
 
 from __future__ import annotations
 
