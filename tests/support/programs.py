@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kernels.catalog import BY_NAME, CATALOG
+from kernels.entries.hopper_cut import cut_always
 from kernels.model.activations import ACTIVATION_NAMES, ActivationName
 from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.buckets import BucketName
@@ -173,6 +174,19 @@ def of_long() -> list[Program]:
     return list(dict.fromkeys(found))
 
 
+def of_cut() -> list[Program]:
+    """Of products whose tiles are cut along k, in every width; B by turns along and across k, with what may follow a
+    product and without."""
+    found: list[Program] = []
+    for name, dtype in HOPPER[:2]:
+        kernel, fused = cut_always(cuda_kernel(name)), FusedEpilogue(dtype, has_c=True, has_bias=True)
+        for index, default in enumerate(kernel.defaults):
+            problem = Problem(1024, 1024, 16_384, dtype, transpose_b=index % 2 == 1)
+            for after in (None, fused, replace(fused, activation="gelu")):
+                found.append(kernel_program(kernel, kernel.resolve_config(default.config), problem, fused=after))
+    return list(dict.fromkeys(found))
+
+
 def of_groups(arch: str) -> list[Program]:
     """On each architecture one type of each portable kernel, so that every type has its turn."""
     index, traits = tuple(ARCHITECTURES).index(arch), ARCHITECTURES[arch].traits
@@ -275,7 +289,7 @@ def programs() -> Iterator[tuple[Program, str]]:
     yield from ((sketch_program("float32", transposes), H200.name) for transposes in TRANSPOSES)
     yield from ((program, H200.name) for pair in behind_others() for program in pair)
     yield from ((program, H200.name) for program in (*of_a_gate(), *of_triangles()))
-    yield from ((program, H200.name) for program in (*of_hopper_groups(), *of_long()))
+    yield from ((program, H200.name) for program in (*of_hopper_groups(), *of_long(), *of_cut()))
     for arch in ARCHITECTURES:
         around = (*of_the_check(arch), *of_transposition(), *of_the_mirror(), *of_groups(arch))
         yield from ((program, arch) for program in around)
