@@ -165,9 +165,11 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
         count = triangle_tiles(problem, BLOCK_M * config["cluster"], config["block_n"])
     if problem.group_sizes:
         count = tile_count(problem, partial(_group_tiles, config=config))
-    parts = max(_stages(problem) // SHORTEST, 1) if _is_cut(problem, config) else 1
+    is_cut = _is_cut(problem, config)
+    parts = max(_stages(problem) // SHORTEST, 1) if is_cut else 1
     grid = (count, 1, 1)
-    shared_bytes = LARGEST_SHARED_BYTES if problem.scale_columns else _shared_bytes(config, problem.dtype)
+    is_full = is_cut or problem.scale_columns
+    shared_bytes = LARGEST_SHARED_BYTES if is_full else _shared_bytes(config, problem.dtype)
     block = ((CONSUMERS + 1) * WARPGROUP, 1, 1)
     return Launch(grid, block, shared_bytes, resident=True, cluster=config["cluster"], parts=parts)
 

@@ -15,6 +15,7 @@ SHORTEST, SECOND = 4, 4  # stages, as in hopper_cut.cuh
 MOST_MULTIPROCESSORS = 144  # of the full chip: no device of this compute capability has more
 WARPS = 8  # of a block, that have sums
 ELEMENT_BYTES = 4
+STAGE_DEPTH = 64  # steps of k, of 16-bit operands
 # What a cut costs: until the last warp of a tile knows that it is the last, and for each column, sums to be written and
 # those of each other part to be read. In clocks.
 START_CLOCKS, WRITE_CLOCKS, ADD_CLOCKS = 2_000, 13, 13
@@ -91,7 +92,7 @@ def cut_always(kernel: CudaKernel) -> CudaKernel:
         return room_for(config, kernel.arrange(problem, config).grid[0])
 
     def arrange(problem: Problem, config: TileConfig) -> Launch:
-        launch = kernel.arrange(problem, config)
-        return replace(launch, parts=max(problem.k // (SHORTEST * 64), 1))
+        parts = max(problem.k // (SHORTEST * STAGE_DEPTH), 1)
+        return replace(kernel.arrange(problem, config), parts=parts, shared_bytes=kernel.fused_shared_bytes)
 
     return replace(kernel, workspace=workspace, arrange=arrange)

@@ -10,15 +10,21 @@
 #include "hopper_cut.cuh"
 #include "hopper_follow.cuh"
 #include "hopper_stages.cuh"
-#include "stream_k_sums.cuh"
 
-// A warp's sums of a part of a tile. Those of others come by way of where its boxes of C leave from, since no registers
-// are left for many of them to be on their way.
+// The most that `all` is a multiple of, up to `most`, or the most multiples of it that are.
+__device__ constexpr int fitting(int all, int most) {
+    if (most >= all) return most / all * all;
+    while (all % most != 0)
+        --most;
+    return most;
+}
+
+// A warp's sums of a part of a tile. Those of other parts come by way of where its boxes of C leave from, since no
+// registers are left for many of them to be on their way.
 template <int N>
 struct CutSums {
-    static constexpr int APART = BLOCK_M * BLOCK_N / 4 * CLUSTER, LANES_BYTES = 32 * 16;
-    static constexpr int ROOMS = OUT_BOXES * OUT_BYTES / LANES_BYTES, FOURS = N / 8;
-    static constexpr int AHEAD = ROOMS < FOURS ? ROOMS : FOURS;
+    static constexpr int APART = BLOCK_M * BLOCK_N / 4 * CLUSTER, CHUNK_BYTES = 32 * 16;
+    static constexpr int CHUNKS = N / 8, AHEAD = fitting(CHUNKS, OUT_BOXES * OUT_BYTES / CHUNK_BYTES);
 
     HOPPER_SUM (&sums)[N / 2];
     float4* const handed;     // where those of this block, warp and lane are of sharer 0
@@ -27,60 +33,71 @@ struct CutSums {
     __device__ __forceinline__ void write(int sharer) const {
         float4* const to = handed + static_cast<long long>(sharer) * APART;
 #pragma unroll
-        for (int i = 0; i < FOURS; ++i)
+        for (int i = 0; i < CHUNKS; ++i)
             __stcg(to + i * 32, float4{sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]});
     }
 
-    __device__ __forceinline__ void add(int sharer) const {
-        const float4* const from = handed + static_cast<long long>(sharer) * APART;
-#ifdef CUT_DIRECT
-#pragma unroll
-        for (int i = 0; i < FOURS; ++i) {
-            const float4 more = __ldcg(from + i * 32);
-            sums[4 * i] += more.x, sums[4 * i + 1] += more.y, sums[4 * i + 2] += more.z, sums[4 * i + 3] += more.w;
-        }
-        return;
-#endif
+    // What so many sharers handed over, in their order, of which `left_out` is none.
+    __device__ __forceinline__ void add(int first, int count, int left_out) const {
         wait_stores_read<0>();
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i)
-            bring(from, i);
+            bring(first, count, left_out, i / CHUNKS, i % CHUNKS);
+        for (int order = 0; order < count; ++order) {
 #pragma unroll
-        for (int i = 0; i < FOURS; ++i) {
-            float more[4];
-            wait_copies<AHEAD - 1>();
-            read_four(more, room + i % AHEAD * LANES_BYTES);
+            for (int i = 0; i < CHUNKS; ++i) {
+                float more[4];
+                wait_copies<AHEAD - 1>();
+                read_four(more, place(order, i));
 #pragma unroll
-            for (int j = 0; j < 4; ++j)
-                sums[4 * i + j] += more[j];
-            bring(from, i + AHEAD);
+                for (int j = 0; j < 4; ++j)
+                    sums[4 * i + j] += more[j];
+                bring(first, count, left_out, order + (i + AHEAD) / CHUNKS, (i + AHEAD) % CHUNKS);
+            }
         }
     }
 
-    __device__ __forceinline__ void clear() const {
-#pragma unroll
-        for (HOPPER_SUM& sum : sums)
-            sum = 0;
+private:
+    __device__ __forceinline__ unsigned int place(int order, int i) const {
+        if constexpr (AHEAD > CHUNKS) i += order % (AHEAD / CHUNKS) * CHUNKS;
+        return room + i % AHEAD * CHUNK_BYTES;
     }
 
-private:
-    __device__ __forceinline__ void bring(const float4* from, int i) const {
-        if (i < FOURS) copy_chunk(room + i % AHEAD * LANES_BYTES, from + i * 32, 16);
+    __device__ __forceinline__ void bring(int first, int count, int left_out, int order, int i) const {
+        const int sharer = first + order, taken = sharer + (sharer >= left_out);
+        if (order < count)
+            copy_chunk(place(order, i), handed + static_cast<long long>(taken) * APART + i * 32, 16);
         commit_copies();
     }
 };
 
-// Whether this warp comes last of its tile's; then `sums` are those of all parts.
+// Whether this warp comes last of its tile's; then `sums` are those of all parts. Since a + b is b + a, whoever has the
+// first part or the second adds others to its own, and hands it over only where it is not the last.
 template <int N, typename TileSchedule>
 __device__ __forceinline__ bool adds_up(const Shared& at, const HandedOver& handed_over, const TileSchedule& schedule,
                                         int tile, HOPPER_SUM (&sums)[N / 2]) {
     const int own = threadIdx.x / 32, warp = schedule.rank * CONSUMERS * 4 + own, lane = threadIdx.x % 32;
-    const long long first = static_cast<long long>(tile) * CutSums<N>::APART + warp * (16 * BLOCK_N / 4) + lane;
+    const long long place = static_cast<long long>(tile) * CutSums<N>::APART + warp * (16 * BLOCK_N / 4) + lane;
     const unsigned int room = at.base + OUT_OFFSET + own * OUT_BOXES * OUT_BYTES + lane * 16;
+    const CutSums<N> all = {sums, handed_over.parts + place, room};
     unsigned int* const counter = handed_over.counters + tile * (CLUSTER * CONSUMERS * 4) + warp;
-    const CutSums<N> all = {sums, handed_over.parts + first, room};
-    return add_up(all, schedule.sharers_of(tile), counter, schedule.block);
+    const auto [first, last] = schedule.sharers_of(tile);
+    const bool keeps = schedule.block - first < 2;
+    if (!keeps || arrived(counter, 0) < last - first) {
+        all.write(schedule.block);
+        __threadfence();
+        __syncwarp();
+        if (arrived(counter, 1) < last - first) return false;
+    }
+    if (!keeps) {
+#pragma unroll
+        for (HOPPER_SUM& sum : sums)
+            sum = 0;
+    }
+    all.add(first, last - first + !keeps, keeps ? schedule.block : last + 1);
+    if (lane == 0) *counter = 0;
+    return true;
 }
 
 #endif

@@ -37,13 +37,15 @@ constexpr int BIAS_BYTES = BLOCK_N * 4;  // of a consumer
 constexpr int BIAS_BYTES = 0;
 #endif
 constexpr int OUT_BYTES_OF_ALL = CONSUMERS * 4 * OUT_BYTES;
-#if defined(HAS_ADDEND) || defined(SCALE_COLUMNS)
+#if defined(HAS_ADDEND) || defined(SCALE_COLUMNS) || defined(CUT)
 constexpr int LARGEST_SHARED_BYTES = 227 * 1024;
 constexpr int ROOM =
     (LARGEST_SHARED_BYTES - OUT_OFFSET - STAGES * SCALES_APART - BARRIERS_BYTES - CONSUMERS * BIAS_BYTES) /
     OUT_BYTES_OF_ALL;
 #ifdef HAS_ADDEND  // C comes to where D leaves from, so there is as much room for that as is left
 constexpr int MOST_BOXES = (BLOCK_N + OUT_COLUMNS - 1) / OUT_COLUMNS;
+#elif defined(CUT)  // and so do sums that other blocks hand over (hopper_hand_over.cuh)
+constexpr int MOST_BOXES = 4;
 #else
 constexpr int MOST_BOXES = 2;
 #endif

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from kernels.catalog import BY_NAME
-from kernels.entries.hopper_cut import room_for
+from kernels.entries.hopper_cut import cut_always
 from kernels.model.activations import FLOAT32
 from kernels.model.entry.config import TileConfig
 from kernels.model.fused import FusedEpilogue
@@ -24,7 +24,6 @@ from worker.check.epilogue import After, wrong_elements
 from worker.cuda.sources import kernel_program
 
 ORDERS = (0, 1, 2)  # rising, falling, shuffled
-ROOM = 400  # tiles, at least as many as any case has
 # Each with multiprocessors: fewer tiles than these, in shares that end with tiles and in others; a wave of whole tiles
 # after those that are cut; thin tiles, alone and before others; rows of warps outside C; a batch; what is not cut.
 CASES = (
@@ -39,14 +38,9 @@ CASES = (
 
 
 def cutting(name: str) -> CudaKernel:
-    """The kernel, which cuts whatever may be cut, to as many blocks as there are."""
     kernel = BY_NAME[name]
     assert isinstance(kernel, CudaKernel)
-    return replace(
-        kernel,
-        workspace=lambda _, config: room_for(config, ROOM),
-        arrange=lambda problem, config: replace(kernel.arrange(problem, config), parts=ROOM),
-    )
+    return cut_always(kernel)
 
 
 def config_of(kernel: CudaKernel, block_n: int) -> TileConfig:
