@@ -32,6 +32,16 @@ struct CutSchedule : CutShares<CLUSTER_BLOCKS> {
         whole_columns = this->across - (0 < last_columns && last_columns <= TILE_COLUMNS / 2);
         of_whole = (this->down - (0 < last_rows && last_rows <= TILE_ROWS / 2)) * whole_columns;
         thin = this->tiles - batch * of_whole;
+#ifdef CUT_TWO
+        const int clusters = gridDim.x / CLUSTER_BLOCKS;
+        if (thin < this->cut && this->tiles > clusters) {
+            this->cut += clusters;
+            this->shares = this->each = clusters;
+            this->span = this->cut * stages;
+            this->length = this->span / clusters;
+            this->fewer = clusters - (this->span - this->length * clusters);
+        }
+#endif
     }
 
     // False where this block has no such wave, and no later one.

@@ -49,7 +49,7 @@ class Part(NamedTuple):
     columns: int  # inside C
     tile: int
     first: int
-    count: int
+    length: int
     place: int
     first_sharer: int
     last_sharer: int
@@ -94,7 +94,7 @@ def test_every_stage_of_every_element_is_multiplied_once(scheduled: dict[Case, l
         places = defaultdict(list)
         for part in parts:
             below = part.block % cluster * rows
-            places[part.item, part.row - below, part.column, part.columns].append((part.first, part.count, part.block))
+            places[part.item, part.row - below, part.column, part.columns].append((part.first, part.length, part.block))
         across = [(column, min(columns, case.n - column)) for column in range(0, case.n, columns)]
         expected = {
             (item, row, *each)
@@ -137,10 +137,10 @@ def test_the_forecast_knows_what_is_cut(scheduled: dict[Case, list[Part]], shape
     """The longest share, and how many parts a tile has at most."""
     seen = 0
     for case, parts in scheduled.items():
-        cut, shares, sharers = case.cut(shape), defaultdict(int), set()
+        cut, shares, sharers = case.cut(shape), defaultdict[int, int](int), set[int]()
         for part in parts:
             if part.block % shape[2] == 0 and part.place >= 0:
-                shares[part.block] += part.count
+                shares[part.block] += part.length
                 sharers.add(part.last_sharer - part.first_sharer + 1)
         if shares and min(part.place for part in parts if part.tile < cut.rest) >= 0:
             seen += 1
