@@ -11,7 +11,8 @@ from kernels.model.kernel import CudaKernel
 from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import Problem
 
-SHORTEST, SECOND = 4, 4  # stages, as in hopper_cut.cuh
+SHORTEST, SECOND, MOST_STAGES = 4, 4, 1 << 15  # stages, as in hopper_cut.cuh
+LIGHT = 9 / 16  # of a whole tile's time, that a thin one takes, as there
 MOST_MULTIPROCESSORS = 144  # of the full chip: no device of this compute capability has more
 WARPS = 8  # of a block, that have sums
 ELEMENT_BYTES = 4
@@ -19,13 +20,13 @@ STAGE_DEPTH = 64  # steps of k, of 16-bit operands
 # What a cut costs: until the last warp of a tile knows that it is the last, and for each column, sums to be written and
 # those of each other part to be read. In clocks.
 START_CLOCKS, WRITE_CLOCKS, ADD_CLOCKS = 2_000, 13, 13
-THIN = 0.6  # of a stage's time, where little of a tile lies inside C
 LEAST_GAIN = 0.03  # of a product's time
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Tiles of clusters, of which little lies inside C of the thin ones, on so many clusters."""
+    """Tiles of clusters, of which little lies inside C of the thin ones, on so many clusters. Shares are counted in
+    units: a stage of a whole tile, or what takes as long of a thin one."""
 
     tiles: int
     thin: int
@@ -33,56 +34,73 @@ class Cut:
     stages: int  # of a tile
 
     @property
-    def rest(self) -> int:
+    def light(self) -> int:
+        """Units of a thin tile."""
+        return tiles(9 * self.stages, 16)
+
+    @property
+    def count(self) -> int:
         """Tiles that are cut."""
-        return self.tiles % self.clusters
+        rest = self.tiles % self.clusters if 1 < self.stages <= MOST_STAGES else 0
+        return rest + self.clusters if rest > self.thin and self.tiles > self.clusters else rest
+
+    @property
+    def units(self) -> int:
+        """Of all tiles that are cut."""
+        of_thin = min(self.count, self.thin)
+        return of_thin * self.light + (self.count - of_thin) * self.stages
+
+    @property
+    def most(self) -> int:
+        """Shares, where they do not end with their tiles."""
+        return min(self.clusters, max(self.count, self.units // SHORTEST))
 
     @property
     def of_tile(self) -> int:
-        """Shares of a tile, where they end with their tiles; else 0."""
-        most = max(self.rest, min(self.clusters, self.rest * self.stages // SHORTEST))
-        even = tiles(self.stages, most // self.rest)
-        return most // self.rest if even <= tiles(self.rest * self.stages, most) + SECOND else 0
+        """Shares of a tile, where they do; else 0."""
+        each = self.most // self.count
+        if each == 0 or 0 < self.thin < self.count:
+            return 0
+        is_even = tiles(self.units // self.count, each) <= tiles(self.units, self.most) + SECOND
+        return each if is_even else 0
 
     @property
     def longest(self) -> int:
-        """Stages of a share."""
-        if self.of_tile:
-            return tiles(self.stages, self.of_tile)
-        return tiles(self.rest * self.stages, max(self.rest, min(self.clusters, self.rest * self.stages // SHORTEST)))
+        """Units of a share."""
+        return tiles(self.units // self.count, self.of_tile) if self.of_tile else tiles(self.units, self.most)
 
     @property
     def parts(self) -> int:
         """That a tile has at most."""
-        return self.of_tile or tiles(self.stages, self.longest) + 1
+        own = self.light if self.thin >= self.count else self.stages
+        return self.of_tile or max(own - 2, 0) // max(self.units // self.most, 1) + 2
 
     def clocks(self, stage: float, columns: int, end: float) -> float:
-        """`stage`, `end`: clocks of a stage, and of what follows them."""
-        whole = self.tiles // self.clusters * (self.stages * stage + end)
-        if not self.rest:
+        """`stage`, `end`: clocks of a stage, and of what follows a tile's."""
+        whole = (self.tiles - self.count) // self.clusters * (self.stages * stage + end)
+        if not self.count:
             return whole
-        is_thin = self.thin >= self.rest
-        width = min(columns, 128) if is_thin else columns
-        handing = START_CLOCKS + width * (WRITE_CLOCKS + ADD_CLOCKS * (self.parts - 1))
-        second = 0 if self.of_tile else width * WRITE_CLOCKS
-        return whole + self.longest * stage * (THIN if is_thin else 1) + end + (handing + second) * (self.parts > 1)
+        width = min(columns, 128) if self.thin >= self.count else columns
+        handing = START_CLOCKS + width * (WRITE_CLOCKS + ADD_CLOCKS * (self.parts - 1)) if self.parts > 1 else 0
+        return whole + self.longest * stage + max(self.longest / self.stages, 1) * end + handing
 
 
 def is_worth_it(cut: Cut, waves: float, stage: float, columns: int, end: float) -> bool:
     """`waves`: of whole tiles and thin ones, where none is cut."""
-    if not cut.rest or cut.stages < 2 * SHORTEST:
+    if not cut.count or cut.stages < 2 * SHORTEST:
         return False
     whole = tiles(cut.tiles - cut.thin, cut.clusters)
-    uncut = (min(waves, whole) + max(waves - whole, 0) * THIN) * (cut.stages * stage + end)
+    uncut = (min(waves, whole) + max(waves - whole, 0) * LIGHT) * (cut.stages * stage + end)
     return cut.clocks(stage, columns, end) < (1 - LEAST_GAIN) * uncut
 
 
 def room_for(config: TileConfig, all_tiles: int) -> Workspace:
-    """For the parts of tiles that are cut: fewer than tiles and clusters together."""
+    """For the parts of tiles that are cut, which are fewer than those of two waves: fewer than they and clusters
+    together."""
     clusters = MOST_MULTIPROCESSORS // config["cluster"]
-    parts = clusters + min(all_tiles, clusters)
+    parts = clusters + min(all_tiles, 2 * clusters)
     part = config["block_m"] * config["block_n"] * config["cluster"] * ELEMENT_BYTES
-    return Workspace(parts * part, 0, ("CUT",), counters=MOST_MULTIPROCESSORS * WARPS)
+    return Workspace(parts * part, 0, ("CUT",), counters=2 * MOST_MULTIPROCESSORS * WARPS)
 
 
 def cut_always(kernel: CudaKernel) -> CudaKernel:

@@ -26,9 +26,8 @@ struct Sharers {
 
 // SHORTEST: steps of a share, below which it costs more than it saves. COST: steps in whose time cut tiles are put
 // together. SECOND: those in whose time a block hands over a second segment. EACH: blocks that a multiprocessor has
-// room for, which are numbered one after the other here: so the last ones have multiprocessors to themselves. TOGETHER:
-// blocks of a cluster, which are one here. MOST_THREADS: of all blocks together.
-template <int SHORTEST, int COST, int SECOND, int EACH = 1, int TOGETHER = 1, int MOST_THREADS = MAX_SHARING_THREADS>
+// room for, which are numbered one after the other here: so the last ones have multiprocessors to themselves.
+template <int SHORTEST, int COST, int SECOND, int EACH = 1>
 struct Sharing {
     static constexpr int RASTER = 8;                 // rows of tiles that are processed together, for the L2
     static constexpr long long MAX_STEPS = 1 << 30;  // of all tiles that are cut
@@ -44,10 +43,10 @@ struct Sharing {
     // instead: as many as make it take about as long as a share.
     __device__ __forceinline__ Sharing(int down, int across, int batch, int steps, bool light, float aside = 0)
         : block(number_of_block()), down(down), across(across), tiles(down * across * batch), steps(steps) {
-        const int blocks = gridDim.x / TOGETHER, rest = tiles % blocks;
+        const int blocks = gridDim.x, rest = tiles % blocks;
         const bool pays = static_cast<long long>(blocks - rest) * steps > static_cast<long long>(COST) * blocks;
         const bool fits =
-            static_cast<long long>(rest) * steps <= MAX_STEPS && blocks * blockDim.x <= MOST_THREADS;
+            static_cast<long long>(rest) * steps <= MAX_STEPS && blocks * blockDim.x <= MAX_SHARING_THREADS;
         cut = pays && fits ? rest : 0;
         shares = span = each = length = fewer = 0;
         if (cut > 0) share_out(blocks - left_for(aside), light);
@@ -62,7 +61,7 @@ struct Sharing {
             segment = {tile, first, count, count < steps};
             return true;
         }
-        const long long tile = cut + block + static_cast<long long>(wave - segments) * (gridDim.x / TOGETHER);
+        const long long tile = cut + block + static_cast<long long>(wave - segments) * gridDim.x;
         segment = {static_cast<int>(tile), 0, steps, false};
         return tile < tiles;
     }
@@ -90,7 +89,7 @@ struct Sharing {
 private:
     // The device begins with one block for each multiprocessor, and goes on with a second.
     static __device__ __forceinline__ int number_of_block() {
-        const int index = blockIdx.x / TOGETHER, multiprocessors = gridDim.x / EACH;
+        const int index = blockIdx.x, multiprocessors = gridDim.x / EACH;
         if (EACH == 1 || gridDim.x % EACH != 0) return index;
         return index % multiprocessors * EACH + index / multiprocessors;
     }

@@ -83,9 +83,9 @@ __device__ __forceinline__ bool adds_up(const Shared& at, const HandedOver& hand
     const CutSums<N> all = {sums, handed_over.parts + place, room};
     unsigned int* const counter = handed_over.counters + tile * (CLUSTER * CONSUMERS * 4) + warp;
     const auto [first, last] = schedule.sharers_of(tile);
-    const bool keeps = schedule.block - first < 2;
+    const bool keeps = schedule.id - first < 2;
     if (!keeps || arrived(counter, 0) < last - first) {
-        all.write(schedule.block);
+        all.write(schedule.id);
         __threadfence();
         __syncwarp();
         if (arrived(counter, 1) < last - first) return false;
@@ -95,7 +95,7 @@ __device__ __forceinline__ bool adds_up(const Shared& at, const HandedOver& hand
         for (HOPPER_SUM& sum : sums)
             sum = 0;
     }
-    all.add(first, last - first + !keeps, keeps ? schedule.block : last + 1);
+    all.add(first, last - first + !keeps, keeps ? schedule.id : last + 1);
     if (lane == 0) *counter = 0;
     return true;
 }

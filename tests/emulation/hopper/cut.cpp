@@ -20,7 +20,7 @@ int main() {
             for (int wave = 0; tiles.find(wave, work); ++wave) {
                 const auto [tile, first, count, is_cut] = work.segment;
                 const Sharers sharers = is_cut ? tiles.sharers_of(tile) : Sharers{-1, -1};
-                const int place = is_cut ? Tiles::place_of(tiles.block, tile) : -1;
+                const int place = is_cut ? Tiles::place_of(tiles.id, tile) : -1;
                 std::printf("%u %d %d %d %d %d %d %d %d %d %d\n", blockIdx.x, work.row, work.column, work.item,
                             work.columns, tile, first, count, place, sharers.first, sharers.last);
             }

@@ -114,14 +114,14 @@ def test_parts_know_each_other_and_have_places_of_their_own(scheduled: dict[Case
     for case, parts in scheduled.items():
         firsts = [part for part in parts if part.block % shape[2] == 0 and part.place >= 0]
         assert len({part.place for part in firsts}) == len(firsts), case
-        assert all(part.place < case.clusters + min(case.cut(shape).tiles, case.clusters) for part in firsts), case
+        assert all(part.place < case.clusters + min(case.cut(shape).tiles, 2 * case.clusters) for part in firsts), case
         of_tile = defaultdict(list)
         for part in firsts:
             of_tile[part.tile].append(part)
         for found in of_tile.values():
             sharers = [part.block // shape[2] for part in sorted(found, key=lambda part: part.first)]
             assert sharers == list(range(found[0].first_sharer, found[0].last_sharer + 1)), case
-            assert found[0].tile < case.clusters and len({part[-2:] for part in found}) == 1, case
+            assert found[0].tile < case.cut(shape).count and len({part[-2:] for part in found}) == 1, case
 
 
 def test_thin_tiles_are_cut_before_others(scheduled: dict[Case, list[Part]], shape: Shape) -> None:
@@ -134,17 +134,29 @@ def test_thin_tiles_are_cut_before_others(scheduled: dict[Case, list[Part]], sha
 
 
 def test_the_forecast_knows_what_is_cut(scheduled: dict[Case, list[Part]], shape: Shape) -> None:
-    """The longest share, and how many parts a tile has at most."""
+    """The longest share, by the time that its stages take, and how many parts a tile has at most."""
     seen = 0
     for case, parts in scheduled.items():
-        cut, shares, sharers = case.cut(shape), defaultdict[int, int](int), set[int]()
-        for part in parts:
-            if part.block % shape[2] == 0 and part.place >= 0:
-                shares[part.block] += part.length
-                sharers.add(part.last_sharer - part.first_sharer + 1)
-        if shares and min(part.place for part in parts if part.tile < cut.rest) >= 0:
-            seen += 1
-            assert max(shares.values()) <= cut.longest, case
-            assert max(sharers) <= cut.parts, case
-            assert cut.longest - max(shares.values()) <= 1 and cut.parts - max(sharers) <= 1, case
+        cut, shares, sharers = case.cut(shape), defaultdict[int, float](float), {1}
+        of_cut = [part for part in parts if part.block % shape[2] == 0 and part.tile < cut.count]
+        for part in of_cut:
+            shares[part.block] += part.length * (cut.light / cut.stages if part.tile < cut.thin else 1)
+            sharers.add(part.last_sharer - part.first_sharer + 1 if part.place >= 0 else 1)
+        if shares:
+            seen += max(sharers) > 1
+            assert abs(max(shares.values()) - cut.longest) <= 2, case
+            assert 0.8 * cut.parts - 1 <= max(sharers) <= cut.parts, case
+            assert cut.tiles <= cut.clusters or cut.thin >= cut.count or max(sharers) <= 2, case
+        assert bool(shares) is bool(cut.count), case
     assert seen > 20
+
+
+def test_clusters_end_together(scheduled: dict[Case, list[Part]], shape: Shape) -> None:
+    """Of those that have a share of what is cut none has much less than another."""
+    for case, parts in scheduled.items():
+        cut, shares = case.cut(shape), defaultdict[int, float](float)
+        for part in parts:
+            if part.block % shape[2] == 0 and part.tile < cut.count:
+                shares[part.block] += part.length * (cut.light / cut.stages if part.tile < cut.thin else 1)
+        if cut.count and not cut.of_tile:
+            assert len(shares) == cut.most and max(shares.values()) - min(shares.values()) <= 3, case
