@@ -16,6 +16,7 @@ LIGHT = 9 / 16  # of a whole tile's time, that a thin one takes, as there
 MOST_MULTIPROCESSORS = 144  # of the full chip: no device of this compute capability has more
 WARPS = 8  # of a block, that have sums
 ELEMENT_BYTES = 4
+LARGEST_SHARED_BYTES = 227 * 1024
 STAGE_DEPTH = 64  # steps of k, of 16-bit operands
 # What a cut costs: until the last warp of a tile knows that it is the last, and for each column, sums to be written and
 # those of each other part to be read. In clocks.
@@ -94,6 +95,11 @@ def is_worth_it(cut: Cut, waves: float, stage: float, columns: int, end: float) 
     return cut.clocks(stage, columns, end) < (1 - LEAST_GAIN) * uncut
 
 
+def in_parts(launch: Launch, stages: int) -> Launch:
+    """With as many clusters as there are shares, and room for sums on their way."""
+    return replace(launch, parts=max(stages // SHORTEST, 1), shared_bytes=LARGEST_SHARED_BYTES)
+
+
 def room_for(config: TileConfig, all_tiles: int) -> Workspace:
     """For the parts of tiles that are cut, which are fewer than those of two waves: fewer than they and clusters
     together."""
@@ -110,7 +116,16 @@ def cut_always(kernel: CudaKernel) -> CudaKernel:
         return room_for(config, kernel.arrange(problem, config).grid[0])
 
     def arrange(problem: Problem, config: TileConfig) -> Launch:
-        parts = max(problem.k // (SHORTEST * STAGE_DEPTH), 1)
-        return replace(kernel.arrange(problem, config), parts=parts, shared_bytes=kernel.fused_shared_bytes)
+        return in_parts(kernel.arrange(problem, config), tiles(problem.k, STAGE_DEPTH))
 
     return replace(kernel, workspace=workspace, arrange=arrange)
+
+
+def never_cut(kernel: CudaKernel) -> CudaKernel:
+    """The kernel, where it cuts nothing."""
+
+    def arrange(problem: Problem, config: TileConfig) -> Launch:
+        launch = kernel.arrange(problem, config)
+        return replace(launch, parts=1, shared_bytes=kernel.shared_bytes(config, problem.dtype))
+
+    return replace(kernel, workspace=None, arrange=arrange)

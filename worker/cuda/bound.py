@@ -17,9 +17,8 @@ from kernels.model.fused import FusedEpilogue
 from kernels.model.launch_plan import LaunchPlan, Workspace
 from kernels.model.numerics import Problem
 from worker.cuda.calls import WORD_BYTES, Arguments, Call, Step
-from worker.cuda.counters import counters_of
 from worker.cuda.grouped.table import table_on_device
-from worker.cuda.memory import DeviceMatrix, reserve
+from worker.cuda.memory import DeviceMatrix, counters_of, reserve
 from worker.cuda.pitch import Layout, operand_layout, product_layout, stored_shapes
 from worker.cuda.tensor_maps import ALIGNMENT_BYTES, MAP_BYTES, TensorMap, aligned_layout, copy_rows, gated_copy
 from worker.cuda.transpose import FROM, TO, transposed_layout, transposition

@@ -4,7 +4,6 @@ where several launches share the device, and where one is repeated by a CUDA gra
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 from jobs.benchmarks.spec import DataSpec
 from kernels.catalog import BY_NAME
 from kernels.entries.hopper import WIDTHS
-from kernels.entries.hopper_cut import cut_always
+from kernels.entries.hopper_cut import cut_always, never_cut
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
@@ -64,7 +63,7 @@ def prepared(
     if (reason := kernel.unsupported_because(runner.device.traits)) is not None:
         pytest.skip(reason)
     config = kernel.resolve_config(asked, problem, runner.device.traits)
-    made = prepare(runner.compiler, cut_always(kernel) if is_cut else replace(kernel, workspace=None), config, problem)
+    made = prepare(runner.compiler, cut_always(kernel) if is_cut else never_cut(kernel), config, problem)
     return lambda at: made.launch(at.a, at.b, at.c)
 
 
