@@ -4,13 +4,15 @@ a word to keep in step by (hopper_pace.cuh), or room for parts of tiles that are
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
-from kernels.entries.hopper_cut import Cut, is_worth_it, room_for
+from kernels.entries.hopper_cut import Cut, in_parts, room_for
 from kernels.model.edge import core, edge_clocks
 from kernels.model.entry.config import TileConfig
 from kernels.model.groups import tile_count, tiles
-from kernels.model.launch_plan import Workspace
+from kernels.model.kernel import CudaKernel
+from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import DTYPES, Problem
 from kernels.model.triangle import MULTIPROCESSORS, triangle_tiles
 
@@ -85,12 +87,9 @@ def stages_of(problem: Problem) -> int:
 
 
 def _cut(problem: Problem, config: TileConfig, multiprocessors: int) -> Cut:
-    """The tiles of 16-bit operands, some of which may be cut along k."""
-    rows, columns, clusters = BLOCK_M * config["cluster"], config["block_n"], multiprocessors // config["cluster"]
-    down, across = problem.m // rows, problem.n // columns
-    whole = (down + (problem.m % rows > BLOCK_M // 2)) * (across + (problem.n % columns > columns // 2))
-    count = tiles(problem.m, rows) * tiles(problem.n, columns)
-    return Cut(count * problem.batch, (count - whole) * problem.batch, clusters, stages_of(problem))
+    """The tiles of 16-bit operands, which may be cut along k."""
+    count = tiles(problem.m, BLOCK_M * config["cluster"]) * tiles(problem.n, config["block_n"]) * problem.batch
+    return Cut(count, multiprocessors // config["cluster"], stages_of(problem))
 
 
 def _counter(problem: Problem, config: TileConfig) -> Workspace | None:
@@ -105,28 +104,50 @@ def is_cut(problem: Problem, config: TileConfig) -> bool:
     """Whether it is forecast to gain by that, on a device as it is usual."""
     if DTYPES[problem.dtype].itemsize != 2 or problem.group_sizes or problem.symmetric:
         return False
-    if _counter(problem, config) is not None:
-        return False
-    stage, end = STAGE_CLOCKS[config["block_n"]], config["block_n"] * END_CLOCKS
-    waves = waves_of(problem, config, MULTIPROCESSORS)
-    return is_worth_it(_cut(problem, config, MULTIPROCESSORS), waves, stage, config["block_n"], end)
+    columns = config["block_n"]
+    return _cut(problem, config, MULTIPROCESSORS).is_worth_it(STAGE_CLOCKS[columns], columns, columns * END_CLOCKS)
 
 
 def workspace(problem: Problem, config: TileConfig) -> Workspace | None:
     """A word that clusters count in, or room for parts of tiles that are cut."""
-    if not is_cut(problem, config):
-        return _counter(problem, config)
-    return room_for(config, _cut(problem, config, MULTIPROCESSORS).tiles)
+    return room_for(config) if is_cut(problem, config) else _counter(problem, config)
 
 
 def clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
+    if not is_cut(problem, config):
+        return clocks_of_whole(problem, config, multiprocessors)
+    columns = config["block_n"]
+    return _cut(problem, config, multiprocessors).clocks(STAGE_CLOCKS[columns], columns, columns * END_CLOCKS)
+
+
+def clocks_of_whole(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
+    """Where no tile is cut."""
     columns = config["block_n"]
     stages = stages_of(problem)
-    if is_cut(problem, config):
-        cut = _cut(problem, config, multiprocessors)
-        return cut.clocks(STAGE_CLOCKS[columns], columns, columns * END_CLOCKS)
     of_words = problem.dtype == "float32" and as_it_lies(problem, config)
     each = (STAGE_CLOCKS_OF_WORDS if of_words else STAGE_CLOCKS)[columns]
     slower = SLOWER_ALONE if problem.group_sizes and config["cluster"] == 1 else 1
     edge = edge_clocks(problem, config, cluster_tile(problem, config))
     return waves_of(problem, config, multiprocessors) * (stages * each * slower + columns * END_CLOCKS) + edge
+
+
+def cut_always(kernel: CudaKernel) -> CudaKernel:
+    """The kernel, where it cuts whatever may be cut, whether that gains or not: for tests, and to measure it."""
+
+    def room(_problem: Problem, config: TileConfig) -> Workspace:
+        return room_for(config)
+
+    def arrange(problem: Problem, config: TileConfig) -> Launch:
+        return in_parts(kernel.arrange(problem, config), stages_of(problem))
+
+    return replace(kernel, workspace=room, arrange=arrange)
+
+
+def never_cut(kernel: CudaKernel) -> CudaKernel:
+    """The kernel, where it cuts nothing."""
+
+    def arrange(problem: Problem, config: TileConfig) -> Launch:
+        launch = kernel.arrange(problem, config)
+        return replace(launch, parts=1, shared_bytes=kernel.shared_bytes(config, problem.dtype))
+
+    return replace(kernel, workspace=None, arrange=arrange, clocks=clocks_of_whole)

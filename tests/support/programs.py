@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.entries.hopper_cut import cut_always
+from kernels.entries.hopper_waves import cut_always
 from kernels.model.activations import ACTIVATION_NAMES, ActivationName
 from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.buckets import BucketName

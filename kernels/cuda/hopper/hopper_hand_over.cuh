@@ -10,6 +10,7 @@
 #include "hopper_cut.cuh"
 #include "hopper_follow.cuh"
 #include "hopper_stages.cuh"
+#include "stream_k.cuh"
 
 // The most that `all` is a multiple of, up to `most`, or the most multiples of it that are.
 __device__ constexpr int fitting(int all, int most) {
@@ -27,23 +28,23 @@ struct CutSums {
     static constexpr int CHUNKS = N / 8, AHEAD = fitting(CHUNKS, OUT_BOXES * OUT_BYTES / CHUNK_BYTES);
 
     HOPPER_SUM (&sums)[N / 2];
-    float4* const handed;     // where those of this block, warp and lane are of sharer 0
+    float4* const handed;     // where those of this block, warp and lane are of the first part
     const unsigned int room;  // in shared memory, of this lane
 
-    __device__ __forceinline__ void write(int sharer) const {
-        float4* const to = handed + static_cast<long long>(sharer) * APART;
+    __device__ __forceinline__ void write(int part) const {
+        float4* const to = handed + static_cast<long long>(part) * APART;
 #pragma unroll
         for (int i = 0; i < CHUNKS; ++i)
             __stcg(to + i * 32, float4{sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]});
     }
 
-    // What so many sharers handed over, in their order, of which `left_out` is none.
-    __device__ __forceinline__ void add(int first, int count, int left_out) const {
+    // What other parts handed over, so many from the first one on, in their order, without `left_out`.
+    __device__ __forceinline__ void add(int count, int left_out) const {
         wait_stores_read<0>();
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i)
-            bring(first, count, left_out, i / CHUNKS, i % CHUNKS);
+            bring(count, left_out, i / CHUNKS, i % CHUNKS);
         for (int order = 0; order < count; ++order) {
 #pragma unroll
             for (int i = 0; i < CHUNKS; ++i) {
@@ -53,7 +54,7 @@ struct CutSums {
 #pragma unroll
                 for (int j = 0; j < 4; ++j)
                     sums[4 * i + j] += more[j];
-                bring(first, count, left_out, order + (i + AHEAD) / CHUNKS, (i + AHEAD) % CHUNKS);
+                bring(count, left_out, order + (i + AHEAD) / CHUNKS, (i + AHEAD) % CHUNKS);
             }
         }
     }
@@ -64,38 +65,38 @@ private:
         return room + i % AHEAD * CHUNK_BYTES;
     }
 
-    __device__ __forceinline__ void bring(int first, int count, int left_out, int order, int i) const {
-        const int sharer = first + order, taken = sharer + (sharer >= left_out);
+    __device__ __forceinline__ void bring(int count, int left_out, int order, int i) const {
+        const int part = order + (order >= left_out);
         if (order < count)
-            copy_chunk(place(order, i), handed + static_cast<long long>(taken) * APART + i * 32, 16);
+            copy_chunk(place(order, i), handed + static_cast<long long>(part) * APART + i * 32, 16);
         commit_copies();
     }
 };
 
-// Whether this warp comes last of its tile's; then `sums` are those of all parts. Since a + b is b + a, whoever has the
-// first part or the second adds others to its own, and hands it over only where it is not the last.
-template <int N, typename TileSchedule>
-__device__ __forceinline__ bool adds_up(const Shared& at, const HandedOver& handed_over, const TileSchedule& schedule,
-                                        int tile, HOPPER_SUM (&sums)[N / 2]) {
-    const int own = threadIdx.x / 32, warp = schedule.rank * CONSUMERS * 4 + own, lane = threadIdx.x % 32;
-    const long long place = static_cast<long long>(tile) * CutSums<N>::APART + warp * (16 * BLOCK_N / 4) + lane;
+// Whether this warp comes last of those with its part of C, of all parts of a tile along k; then `sums` are those of all.
+// Since a + b is b + a, whoever has the first part or the second adds others to its own, and hands it over only where it
+// is not the last.
+template <int N>
+__device__ __forceinline__ bool adds_up(const Shared& at, const HandedOver& handed_over, int rank, int parts, int tile,
+                                        int part, HOPPER_SUM (&sums)[N / 2]) {
+    const int own = threadIdx.x / 32, warp = rank * CONSUMERS * 4 + own, lane = threadIdx.x % 32;
+    const long long first = static_cast<long long>(tile * parts) * CutSums<N>::APART + warp * (16 * BLOCK_N / 4) + lane;
     const unsigned int room = at.base + OUT_OFFSET + own * OUT_BOXES * OUT_BYTES + lane * 16;
-    const CutSums<N> all = {sums, handed_over.parts + place, room};
+    const CutSums<N> all = {sums, handed_over.parts + first, room};
     unsigned int* const counter = handed_over.counters + tile * (CLUSTER * CONSUMERS * 4) + warp;
-    const auto [first, last] = schedule.sharers_of(tile);
-    const bool keeps = schedule.id - first < 2;
-    if (!keeps || arrived(counter, 0) < last - first) {
-        all.write(schedule.id);
+    const bool keeps = part < 2;
+    if (!keeps || arrived(counter, 0) < parts - 1) {
+        all.write(part);
         __threadfence();
         __syncwarp();
-        if (arrived(counter, 1) < last - first) return false;
+        if (arrived(counter, 1) < parts - 1) return false;
     }
     if (!keeps) {
 #pragma unroll
         for (HOPPER_SUM& sum : sums)
             sum = 0;
     }
-    all.add(first, last - first + !keeps, keeps ? schedule.id : last + 1);
+    all.add(parts - keeps, keeps ? part : parts);
     if (lane == 0) *counter = 0;
     return true;
 }

@@ -29,7 +29,7 @@ typedef TriangleSchedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> TileSchedule;
 #include "hopper_grouped.cuh"
 typedef GroupedSchedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> TileSchedule;
 #elif defined(CUT)
-typedef CutSchedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> TileSchedule;
+typedef CutSchedule<BLOCK_M, BLOCK_N, CLUSTER> TileSchedule;
 #else
 typedef Schedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M, LESS> TileSchedule;
 #endif
@@ -37,7 +37,7 @@ typedef Schedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M, LESS> TileSchedule;
 // `steps_of`: stages of a tile that a block multiplies.
 #ifdef CUT
 typedef CutWork TileWork;
-__device__ __forceinline__ int steps_of(const TileWork& work, const Sizes&) { return work.segment.count; }
+__device__ __forceinline__ int steps_of(const TileWork& work, const Sizes&) { return work.end - work.first; }
 #else
 typedef Work TileWork;
 __device__ __forceinline__ int steps_of(const TileWork&, const Sizes& sizes) { return sizes.steps(); }
@@ -83,8 +83,8 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
         const int boxes_b = (work.columns + BOX - 1) / BOX;
         const int item_a = sizes.items_a > 1 ? work.item : 0, item_b = item_of_b(work, sizes);
 #ifdef CUT
-        const int first = work.segment.first * STEP, end = min(first + work.segment.count * STEP, sizes.k);
-        for (int depth = first; depth < end; depth += STEP, place.advance()) {
+        const int end = min(work.end * STEP, sizes.k);
+        for (int depth = work.first * STEP; depth < end; depth += STEP, place.advance()) {
 #else
         for (int depth = 0; depth < sizes.k; depth += STEP, place.advance()) {
 #endif
@@ -172,9 +172,9 @@ __device__ __forceinline__ void multiply(const Shared& at, const Sizes& sizes, c
 template <int N>
 __device__ __forceinline__ bool completes(const Shared& at, const TileSchedule& schedule, const Sizes& sizes,
                                           const TileWork& work, int consumer, HOPPER_SUM (&sums)[N / 2]) {
-    if (!work.segment.is_cut) return true;
+    if (schedule.parts == 1) return true;
     return work.row + consumer * BOX + threadIdx.x / 32 % 4 * 16 < sizes.m &&
-           adds_up<N>(at, sizes.handed_over, schedule, work.segment.tile, sums);
+           adds_up<N>(at, sizes.handed_over, schedule.rank, schedule.parts, work.tile, work.part, sums);
 }
 #endif
 
