@@ -29,8 +29,8 @@ Put = Callable[["OperandSet"], object]  # puts a product on the current stream
 KERNELS: list[tuple[str, DTypeName]] = [("hopper_bf16", "bfloat16"), ("hopper_fp16", "float16")]
 EACH = pytest.mark.parametrize(("name", "dtype"), KERNELS)
 TRANSPOSED_B = (False, True)
-# Deep and with few tiles, in two parts and in many; an odd end of k, rows that begin anywhere; more tiles than clusters,
-# which are not cut.
+# Deep and with few tiles, in two parts and in many; an odd end of k, rows that begin anywhere; more tiles than
+# clusters, which are not cut.
 SHAPES = (
     (128, 256, 4096),
     (300, 300, 20_000),
