@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
 
 KERNELS: dict[str, DTypeName] = {"hopper_bf16": "bfloat16", "hopper_fp16": "float16"}
+CUT, WHOLE = "cut", "whole"
 LIBRARIES = ("cublas", "cublas_tuned")
 SHAPES = (
     (128, 512, 32_768),
@@ -58,7 +59,7 @@ def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str) -> dic
         cublas.multiply(library, problem, at.a, at.b, at.c)
 
     kernel = cuda_kernel(name)
-    own = {"cut": ours(kernel), "whole": ours(never_cut(kernel))}
+    own = {CUT: ours(kernel), WHOLE: ours(never_cut(kernel))}
     return own | {each: partial(by_library, each) for each in LIBRARIES}
 
 
