@@ -124,12 +124,3 @@ private:
         return part * each + first;
     }
 };
-
-// Adds to the counter and returns its previous value. What others wrote before they added may then be read.
-__device__ __forceinline__ int arrived(unsigned int* counter, unsigned int more) {
-    unsigned int before = 0;
-    if (threadIdx.x % 32 == 0) before = atomicAdd(counter, more);
-    before = __shfl_sync(0xffffffffu, before, 0);
-    __threadfence();
-    return static_cast<int>(before);
-}

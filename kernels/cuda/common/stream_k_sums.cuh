@@ -11,6 +11,15 @@ constexpr int MAX_SHARING_WARPS = MAX_SHARING_THREADS / 32;
 // the count to zero, so successive launches on a stream need not clear it.
 __device__ unsigned int handed_over[MAX_SHARING_WARPS];
 
+// Adds to the counter and returns its previous value. What others wrote before they added may then be read.
+__device__ __forceinline__ int arrived(unsigned int* counter, unsigned int more) {
+    unsigned int before = 0;
+    if (threadIdx.x % 32 == 0) before = atomicAdd(counter, more);
+    before = __shfl_sync(0xffffffffu, before, 0);
+    __threadfence();
+    return static_cast<int>(before);
+}
+
 // True in the warp that comes last, with all sums. `Sums` are a warp's: write(sharer) hands them over, add(sharer) adds
 // what a sharer handed over, clear() makes them zero. `mine` is this sharer. Since a + b is b + a, whoever has the
 // first segment or the second may add the other to its own, and so need not hand over its own if it comes last.

@@ -10,7 +10,7 @@
 #include "hopper_cut.cuh"
 #include "hopper_follow.cuh"
 #include "hopper_stages.cuh"
-#include "stream_k.cuh"
+#include "stream_k_sums.cuh"
 
 // The most that `all` is a multiple of, up to `most`, or the most multiples of it that are.
 __device__ constexpr int fitting(int all, int most) {
