@@ -18,6 +18,7 @@ from kernels.model.kernel import CudaKernel
 from kernels.model.kinds.pairs import pair_dtypes
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from kernels.selection.defaults import example, main_dtype
+from tests.support.grouped.programs import of_groups, of_hopper_groups
 from worker.cuda.sources import (
     TRANSPOSE_TILES,
     Program,
@@ -149,21 +150,6 @@ def with_scales(block_n: int, columns: int) -> Program:
     return kernel_program(kernel, kernel.resolve_config({"block_n": block_n}, problem), problem)
 
 
-def with_groups(kernel: CudaKernel, dtype: DTypeName, config: TileConfig = NO_CONFIG, *, flip: bool = False) -> Program:
-    """Of rows in groups."""
-    problem = Problem(2, 512, 512, dtype, transpose_b=flip, group_sizes=(1, 1))
-    return kernel_program(kernel, kernel.resolve_config(config, problem), problem)
-
-
-def of_hopper_groups() -> list[Program]:
-    """In all configs that are for groups; B by turns along and across k."""
-    return [
-        with_groups(kernel, kernel.dtypes[0], config, flip=index % 2 == 1)
-        for kernel in map(cuda_kernel, ("hopper_bf16", "hopper_fp16"))
-        for index, config in enumerate(kernel.groups.configs if kernel.groups else ())
-    ]
-
-
 def of_long() -> list[Program]:
     """Of products whose clusters are kept in step, in every width; B by turns along and across k."""
     found: list[Program] = []
@@ -185,14 +171,6 @@ def of_cut() -> list[Program]:
             for after in (None, fused, replace(fused, activation="gelu")):
                 found.append(kernel_program(kernel, kernel.resolve_config(default.config), problem, fused=after))
     return list(dict.fromkeys(found))
-
-
-def of_groups(arch: str) -> list[Program]:
-    """On each architecture one type of each portable kernel, so that every type has its turn."""
-    index, traits = tuple(ARCHITECTURES).index(arch), ARCHITECTURES[arch].traits
-    kernels = map(cuda_kernel, ("pipelined", "warp_tiled"))
-    able = [kernel for kernel in kernels if kernel.unsupported_because(traits) is None]
-    return [with_groups(each, each.dtypes[index % len(each.dtypes)], flip=index % 2 == 1) for each in able]
 
 
 def on_cuda_cores() -> list[Program]:

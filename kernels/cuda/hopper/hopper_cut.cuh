@@ -1,5 +1,5 @@
-// Where C has few tiles and k is deep, each tile is cut along k into as many parts of equal length as there are clusters
-// for it ("split-K"): one cluster has one part, and the sums come together as hopper_hand_over.cuh says.
+// Where C has few tiles and k is deep, each tile is cut along k into as many parts of equal length as there are
+// clusters for it ("split-K"): one cluster has one part, and the sums come together as hopper_hand_over.cuh says.
 //
 // Compiled in with CUT alone, for operands of 16 bits (kernels/entries/hopper_cut.py).
 #pragma once
@@ -46,7 +46,8 @@ struct CutSchedule {
 };
 
 #define CUT_PARAMETERS , float4 *handed_parts, unsigned int *handed_counters
-#define CUT_WORDS , {handed_parts, handed_counters}
+#define CUT_WORDS \
+    , { handed_parts, handed_counters }
 
 #else
 

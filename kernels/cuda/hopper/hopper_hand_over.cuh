@@ -1,6 +1,6 @@
 // How sums of a tile that is cut along k (hopper_cut.cuh) come together. A consumer's warp that has a part of its steps
-// hands its sums over, to where the L2 keeps them, and goes on; the one that comes last adds up those of all parts in the
-// order of k. No warp waits for another, so nothing depends on clusters being resident together.
+// hands its sums over, to where the L2 keeps them, and goes on; the one that comes last adds up those of all parts in
+// the order of k. No warp waits for another, so nothing depends on clusters being resident together.
 //
 // Compiled in with CUT alone. The counters are the stream's, zero before each launch and after.
 #pragma once
@@ -25,7 +25,7 @@ __device__ constexpr int fitting(int all, int most) {
 template <int N>
 struct CutSums {
     static constexpr int APART = BLOCK_M * BLOCK_N / 4 * CLUSTER, CHUNK_BYTES = 32 * 16;
-    static constexpr int CHUNKS = N / 8, AHEAD = fitting(CHUNKS, OUT_BOXES * OUT_BYTES / CHUNK_BYTES);
+    static constexpr int CHUNKS = N / 8, AHEAD = fitting(CHUNKS, OUT_BOXES* OUT_BYTES / CHUNK_BYTES);
 
     HOPPER_SUM (&sums)[N / 2];
     float4* const handed;     // where those of this block, warp and lane are of the first part
@@ -67,15 +67,14 @@ private:
 
     __device__ __forceinline__ void bring(int count, int left_out, int order, int i) const {
         const int part = order + (order >= left_out);
-        if (order < count)
-            copy_chunk(place(order, i), handed + static_cast<long long>(part) * APART + i * 32, 16);
+        if (order < count) copy_chunk(place(order, i), handed + static_cast<long long>(part) * APART + i * 32, 16);
         commit_copies();
     }
 };
 
-// Whether this warp comes last of those with its part of C, of all parts of a tile along k; then `sums` are those of all.
-// Since a + b is b + a, whoever has the first part or the second adds others to its own, and hands it over only where it
-// is not the last.
+// Whether this warp comes last of those with its part of C, of all parts of a tile along k; then `sums` are those of
+// all. Since a + b is b + a, whoever has the first part or the second adds others to its own, and hands it over only
+// where it is not the last.
 template <int N>
 __device__ __forceinline__ bool adds_up(const Shared& at, const HandedOver& handed_over, int rank, int parts, int tile,
                                         int part, HOPPER_SUM (&sums)[N / 2]) {

@@ -1,9 +1,8 @@
-// What clusters multiply, as hopper_cut.cuh says: for each line "m n batch stages clusters" of the input, lines "block row
-// column item columns tile part first end", then an empty one.
+// What clusters multiply, as hopper_cut.cuh says: for each line "m n batch stages clusters" of the input, lines "block
+// row column item columns tile part first end", then an empty one.
 #include <cstdio>
 
 #include "emulated.hpp"  // before the source: it has no other words
-
 #include "hopper_cut.cuh"
 
 Dim3 threadIdx, blockIdx, blockDim, gridDim;

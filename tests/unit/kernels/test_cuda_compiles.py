@@ -18,6 +18,7 @@ from kernels.model.kernel import CudaKernel
 from kernels.model.kinds.pairs import pair_dtypes
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.sources import SOURCE_DIR, source_files
+from tests.support.grouped.programs import of_groups, of_hopper_groups
 from tests.support.kernels.compiled import figures_of
 from tests.support.programs import (
     FUSED,
@@ -28,8 +29,6 @@ from tests.support.programs import (
     of_cut,
     of_every_type,
     of_fused,
-    of_groups,
-    of_hopper_groups,
     of_long,
     of_pairs,
     of_the_check,
