@@ -19,6 +19,11 @@ __device__ __forceinline__ unsigned int read_word(unsigned int shared) {
 __device__ __forceinline__ void write_one(unsigned int shared, float number) {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared), "f"(number) : "memory");
 }
+
+// The warpgroup's threads wait for each other; each has a number of its own, from 1 on.
+__device__ __forceinline__ void meet_warpgroup(int number) {
+    asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory");
+}
 #endif
 
 // Of a warp's 16 rows of N columns.

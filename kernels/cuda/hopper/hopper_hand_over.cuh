@@ -1,6 +1,7 @@
 // How sums of a tile that is cut along k (hopper_cut.cuh) come together. A consumer's warp that has a part of its steps
 // hands its sums over, to where the L2 keeps them, and goes on; the one that comes last adds up those of all parts in
-// the order of k. No warp waits for another, so nothing depends on clusters being resident together.
+// the order of k. No warp waits for another, so nothing depends on clusters being resident together. It is a block's
+// last tile: while one warp adds, others of its warpgroup must not go on to the next (docs/decisions/0083).
 //
 // Compiled in with CUT alone. The counters are the stream's, zero before each launch and after.
 #pragma once

@@ -136,9 +136,6 @@ __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& sc
     TileWork work;
     int boxes_stored = 0;
     for (int wave = 0; schedule.find(wave, work); ++wave) {
-#ifdef CUT  // one warp releases stages for all, while another may still add what was handed over of the tile before
-        meet_warpgroup(1 + consumer);
-#endif
         const int columns = work.columns;
         if (work.row + consumer * BOX >= end_of_rows(work, sizes))
             pass_tile(at, steps_of(work, sizes), place);
