@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isqrt
 
 from kernels.model.entry.config import TileConfig
 from kernels.model.groups import tiles
@@ -16,7 +17,7 @@ ELEMENT_BYTES = 4
 LARGEST_SHARED_BYTES = 227 * 1024
 # What a cut costs: until the last warp of a tile knows that it is the last, and for each column, sums to be written and
 # those of each other part to be read. In clocks, seen on an H100.
-START_CLOCKS, WRITE_CLOCKS, ADD_CLOCKS = 4_000, 10, 10
+START_CLOCKS, WRITE_CLOCKS, ADD_CLOCKS = 4_000, 10, 6
 LEAST_GAIN = 0.1  # of a product's time
 
 
@@ -30,8 +31,8 @@ class Cut:
 
     @property
     def parts(self) -> int:
-        """Of a tile."""
-        return max(min(self.clusters // self.tiles, self.stages // SHORTEST), 1)
+        """Of a tile: as many as there are clusters for it, but no more than a part has stages."""
+        return max(min(self.clusters // self.tiles, self.stages // SHORTEST, isqrt(self.stages)), 1)
 
     def clocks(self, stage: float, columns: int, end: float) -> float:
         """`stage`, `end`: clocks of a stage, and of what follows a tile's."""

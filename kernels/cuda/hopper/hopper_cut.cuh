@@ -18,7 +18,7 @@ template <int TILE_ROWS, int TILE_COLUMNS, int CLUSTER_BLOCKS>
 struct CutSchedule {
     int n, stages, rank, id, clusters, down, across, tiles, parts;
 
-    // The launch sees to it that there are few tiles, and fewer than 2^24 stages. Where there are more tiles than
+    // The launch sees to it that there are few tiles, and fewer than 2^20 stages. Where there are more tiles than
     // clusters, none is cut.
     __device__ __forceinline__ CutSchedule(int m, int n, int batch, int stages, int rank)
         : n(n), stages(stages), rank(rank) {
@@ -27,7 +27,8 @@ struct CutSchedule {
         down = (m - 1) / (TILE_ROWS * CLUSTER_BLOCKS) + 1;
         across = (n - 1) / TILE_COLUMNS + 1;
         tiles = batch * down * across;
-        parts = max(min(clusters / tiles, stages / SHORTEST_CUT), 1);
+        const int root = static_cast<int>(sqrtf(static_cast<float>(stages)));  // each part costs an addition
+        parts = max(min(clusters / tiles, min(stages / SHORTEST_CUT, root)), 1);
     }
 
     // False where this block has no such wave, and no later one.

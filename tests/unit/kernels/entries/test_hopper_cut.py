@@ -90,9 +90,9 @@ def test_cuts_are_forecast_to_gain() -> None:
 
 
 def test_parts() -> None:
-    """As many as there are clusters for a tile, none shorter than four stages."""
-    assert [Cut(tiles, 66, 100).parts for tiles in (1, 4, 33, 34, 66, 67)] == [25, 16, 2, 1, 1, 1]
-    assert [Cut(2, 66, stages).parts for stages in (0, 3, 8, 1000)] == [1, 1, 2, 33]
+    """As many as there are clusters for a tile, none shorter than four stages or than there are parts."""
+    assert [Cut(tiles, 66, 1000).parts for tiles in (1, 4, 33, 34, 66, 67)] == [31, 16, 2, 1, 1, 1]
+    assert [Cut(2, 66, stages).parts for stages in (0, 3, 8, 99, 100, 2000)] == [1, 1, 2, 9, 10, 33]
 
 
 def test_programs_of_cut_tiles_are_compiled_ahead() -> None:
