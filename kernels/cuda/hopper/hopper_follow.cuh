@@ -90,7 +90,6 @@ public:
     }
 #endif
 
-    // After the last product, before the first box.
     __device__ __forceinline__ void settle_bias() const {
 #ifdef HAS_BIAS
         if (after.bias_column_step == 0) return;
