@@ -26,6 +26,7 @@ from benchmarks.tables.headline import picture as headline_picture
 from benchmarks.tables.headline.contents import contents
 from benchmarks.tables.headline.rows import HeadlineRun, headline_of
 from benchmarks.tables.interleaved.block_scales import block_scales
+from benchmarks.tables.interleaved.cut import cut
 from benchmarks.tables.interleaved.deep import deep
 from benchmarks.tables.interleaved.epilogues import epilogues
 from benchmarks.tables.interleaved.grouped import grouped
@@ -103,6 +104,8 @@ def sections() -> list[str]:
         parts += transposed(path)
     for path in sorted(RESULTS.glob("*_deep.json")):
         parts += deep(path)
+    for path in sorted(RESULTS.glob("*_cut.json")):
+        parts += cut(path)
     for path in sorted(RESULTS.glob("*_grouped.json")):
         parts += grouped(path)
     for path in sorted(RESULTS.glob("*_block_scales.json")):

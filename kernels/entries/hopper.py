@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from kernels.entries.hopper_pace import counter_of
-from kernels.model.edge import EDGE, core, edge_clocks
+from kernels.entries.hopper_cut import LARGEST_SHARED_BYTES, in_parts
+from kernels.entries.hopper_waves import (
+    BLOCK_M,
+    ROW_BYTES,
+    as_it_lies,
+    clocks,
+    group_tiles,
+    inner,
+    is_cut,
+    sides,
+    stages_of,
+    workspace,
+)
+from kernels.model.edge import EDGE
 from kernels.model.entry.boxes import Boxes
 from kernels.model.entry.config import Constraint, Parameter, TileConfig
 from kernels.model.groups import Grouped, tile_count, tiles
@@ -19,24 +31,15 @@ from kernels.model.triangle import TriangleName, TriangleOf, triangle_tiles
 HOPPER = (9, 0)
 WARPGROUP = 128  # threads
 CONSUMERS = 2  # warp groups of a block that multiply, 64 rows each
-BLOCK_M = 64 * CONSUMERS
-BOX, ROW_BYTES = 64, 128  # rows of a box, and bytes of each
+BOX = 64  # rows of a box, of ROW_BYTES each
 BOX_BYTES = BOX * ROW_BYTES
 OUT_ROWS, OUT_BYTES = 16, 16 * ROW_BYTES  # of C: what a warp writes at once
 OUT_BOXES, BARRIER_BYTES = 2, 8  # boxes of each warp
-LARGEST_SHARED_BYTES = 227 * 1024
-# What a tile takes, measured on an H200: each stage, by its columns (narrow tiles wait for copies, at more energy), and
-# its end.
-STAGE_CLOCKS = {64: 490, 128: 560, 192: 810, 256: 1024}
-STAGE_CLOCKS_OF_WORDS = {64: 610, 128: 740, 192: 850, 256: 1024}  # out of registers
-END_CLOCKS = 20  # for each column
-SLOWER_ALONE = 1.3  # of a stage of a block without another that shares its B, seen on an H100
 WIDTHS = ((256, 4, 2), (192, 4, 2), (128, 6, 2), (64, 6, 1))  # columns, stages and blocks of a cluster
 # Of products with groups: blocks of a cluster have rows of one group, so where groups are small, each is alone.
 GROUP_CONFIGS: tuple[Mapping[str, int], ...] = tuple(
     {"block_n": n, "stages": stages, "cluster": blocks} for n, stages, _ in WIDTHS for blocks in (1, 2)
 )
-GROUP = 8  # rows of clusters whose tiles are computed at about the same time, and cut into one more column of tiles
 # Of sums that are float32: of operands of 16 bits, in their own type or as they are; of 8-bit floats, in any.
 FUSED_OUTPUTS: dict[DTypeName, dict[DTypeName, tuple[DTypeName, ...]]] = {
     "bfloat16": {"bfloat16": ("bfloat16", "float32")},
@@ -44,7 +47,6 @@ FUSED_OUTPUTS: dict[DTypeName, dict[DTypeName, tuple[DTypeName, ...]]] = {
     "float32": {"float32": ("float32",)},
     "float8_e4m3": {"float8_e4m3": ("float32", "bfloat16", "float16")},
 }
-NARROWER = {256: 240}  # columns of some tiles of each width, if that fills a last wave
 
 
 def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
@@ -54,101 +56,42 @@ def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
     return config["stages"] * (stage + 2 * BARRIER_BYTES) + out
 
 
-def _as_it_lies(problem: Problem, config: TileConfig) -> bool:
-    """Whether an MN-major B is multiplied out of registers: then Cᵀ = Bᵀ·Aᵀ is computed, tiles and all. Promoted sums
-    leave no registers for that."""
-    return DTYPES[problem.dtype].itemsize != 2 and not config.get("promote") and not problem.transpose_b
-
-
-def _sides(problem: Problem, config: TileConfig) -> tuple[int, int]:
-    """Rows and columns of what is cut into tiles of block_m × block_n."""
-    return (problem.n, problem.m) if _as_it_lies(problem, config) else (problem.m, problem.n)
-
-
-def _cluster_tile(problem: Problem, config: TileConfig) -> tuple[int, int]:
-    """Rows and columns of C that a cluster computes."""
-    rows, columns = BLOCK_M * config["cluster"], config["block_n"]
-    return (columns, rows) if _as_it_lies(problem, config) else (rows, columns)
-
-
-def _group_tiles(problem: Problem, config: Mapping[str, int]) -> int:
-    """Of one group's product: tiles of clusters, of which the last rows may need but one block, and then two tiles next
-    to each other are one (hopper_grouped.cuh)."""
-    rows, across = BLOCK_M * config["cluster"], tiles(problem.n, config["block_n"])
-    tall, rest = divmod(problem.m, rows)
-    if rest > rows - BLOCK_M:
-        return (tall + 1) * across
-    return tall * across + (tiles(across, config["cluster"]) if rest else 0)
-
-
-def _inner(problem: Problem, config: TileConfig) -> Problem:
-    return core(problem, config, _cluster_tile(problem, config))
-
-
 def _triangle(problem: Problem, config: TileConfig) -> TriangleName | None:
-    return "upper" if _as_it_lies(problem, config) else "lower"
-
-
-def _waves(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
-    """Of whole tiles, of which some may be narrower, then of those thin ones that idle clusters do not take
-    (hopper_schedule.cuh). A thin tile takes as long as another: it has as many stages."""
-    (m, n), rows, columns = _sides(_inner(problem, config), config), BLOCK_M * config["cluster"], config["block_n"]
-    clusters = multiprocessors // config["cluster"]
-    if problem.group_sizes:
-        return tiles(tile_count(problem, partial(_group_tiles, config=config)), clusters)
-    if problem.symmetric:
-        return tiles(triangle_tiles(problem, rows, columns), clusters)
-    down, across = m // rows + (m % rows > BLOCK_M // 2), n // columns + (n % columns > columns // 2)
-    whole = problem.batch * down * across
-    thin = problem.batch * tiles(m, rows) * tiles(n, columns) - whole
-    idle, more = -whole % clusters, 0
-    if thin == 0 and columns in NARROWER and not config.get("promote") and n >= (across + 1) * NARROWER[columns]:
-        more = min(idle // (GROUP * problem.batch), down // GROUP) * GROUP * problem.batch
-    waves = tiles(whole, clusters) * (1 - more / max(whole + more, 1))
-    return waves + tiles(max(thin - idle, 0), clusters)
-
-
-def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
-    columns = config["block_n"]
-    stages = tiles(problem.k * DTYPES[problem.dtype].itemsize, ROW_BYTES)
-    of_words = problem.dtype == "float32" and _as_it_lies(problem, config)
-    each = (STAGE_CLOCKS_OF_WORDS if of_words else STAGE_CLOCKS)[columns]
-    slower = SLOWER_ALONE if problem.group_sizes and config["cluster"] == 1 else 1
-    edge = edge_clocks(problem, config, _cluster_tile(problem, config))
-    return _waves(problem, config, multiprocessors) * (stages * each * slower + columns * END_CLOCKS) + edge
+    return "upper" if as_it_lies(problem, config) else "lower"
 
 
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     """All tiles of the batch, which resident blocks share."""
-    m, n = _sides(problem, config)
+    m, n = sides(problem, config)
     count = tiles(m, BLOCK_M) * tiles(n, config["block_n"]) * problem.batch
     if problem.symmetric:
         count = triangle_tiles(problem, BLOCK_M * config["cluster"], config["block_n"])
     if problem.group_sizes:
-        count = tile_count(problem, partial(_group_tiles, config=config))
-    grid = (count, 1, 1)
+        count = tile_count(problem, partial(group_tiles, config=config))
     shared_bytes = LARGEST_SHARED_BYTES if problem.scale_columns else _shared_bytes(config, problem.dtype)
-    return Launch(grid, ((CONSUMERS + 1) * WARPGROUP, 1, 1), shared_bytes, resident=True, cluster=config["cluster"])
+    block = ((CONSUMERS + 1) * WARPGROUP, 1, 1)
+    whole = Launch((count, 1, 1), block, shared_bytes, resident=True, cluster=config["cluster"])
+    return in_parts(whole, stages_of(problem)) if is_cut(problem, config) else whole
 
 
 def _boxes(problem: Problem, config: TileConfig) -> Boxes:
     """Rows of 128 bytes. 16-bit operands may be K-major or MN-major, others only K-major, except for a B that comes
     from registers, in boxes of as many steps of k as one of A has."""
     depth, columns = (ROW_BYTES // DTYPES[dtype].itemsize for dtype in (problem.dtype, problem.product_dtype))
-    as_it_lies = _as_it_lies(problem, config)
+    of_registers = as_it_lies(problem, config)
     return Boxes(
         a=(BOX, depth),
-        b=(depth, depth) if as_it_lies else (BOX, depth),
+        b=(depth, depth) if of_registers else (BOX, depth),
         c=(OUT_ROWS, columns),
         c_row=(1, columns) if problem.group_sizes else None,
-        wanted=(False, not as_it_lies) if DTYPES[problem.dtype].itemsize != 2 else None,
+        wanted=(False, not of_registers) if DTYPES[problem.dtype].itemsize != 2 else None,
         to_tf32=problem.dtype == "float32",
     )
 
 
 def _stores(problem: Problem, config: TileConfig, output: DTypeName) -> bool:
     """Whatever type it is, unless Cᵀ is computed, whose boxes are of 32-bit elements."""
-    return DTYPES[output].itemsize == 4 or not _as_it_lies(problem, config)
+    return DTYPES[output].itemsize == 4 or not as_it_lies(problem, config)
 
 
 def _sums(config: TileConfig) -> int:
@@ -213,19 +156,19 @@ def _warp_specialised(
         ),
         defaults=_defaults(own, triangle),
         arrange=_resident_blocks,
-        workspace=counter_of(_waves),
+        workspace=workspace,
         shared_bytes=_shared_bytes,
         accumulators=_sums,
         boxes=_boxes,
-        inner=_inner,
-        clocks=_clocks,
+        inner=inner,
+        clocks=clocks,
         triangle=triangle,
         supports_dependent_launch=True,
         fused_outputs=FUSED_OUTPUTS.get(dtype, {}),
         stores=_stores,
         fused_shared_bytes=LARGEST_SHARED_BYTES,
         scales=_scales if dtype == "float8_e4m3" else None,
-        groups=Grouped((dtype,), _group_tiles, GROUP_CONFIGS) if DTYPES[dtype].itemsize == 2 else None,
+        groups=Grouped((dtype,), group_tiles, GROUP_CONFIGS) if DTYPES[dtype].itemsize == 2 else None,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kernels.entries.hopper import BARRIER_BYTES, HOPPER, LARGEST_SHARED_BYTES, OUT_BOXES, OUT_BYTES, OUT_ROWS
+from kernels.entries.hopper import BARRIER_BYTES, HOPPER, OUT_BOXES, OUT_BYTES, OUT_ROWS
+from kernels.entries.hopper_cut import LARGEST_SHARED_BYTES
 from kernels.model.edge import EDGE, MAX_EDGE, core
 from kernels.model.entry.boxes import Boxes, Thin
 from kernels.model.entry.config import Constraint, Parameter, TileConfig

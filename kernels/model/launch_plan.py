@@ -42,12 +42,13 @@ class Pass:
 @dataclass(frozen=True, slots=True)
 class Workspace:
     """Device memory that a kernel needs besides the matrices, passed as its last argument; the first bytes are
-    zeroed.
+    zeroed. Counters are passed behind it: words that every launch finds as zero and leaves as zero.
     """
 
     bytes: int
     zeroed_bytes: int
     macros: tuple[str, ...] = ()  # that say so to a source which does not always need it
+    counters: int = 0
 
 
 @dataclass(frozen=True, slots=True)

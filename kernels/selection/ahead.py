@@ -30,15 +30,22 @@ def likely_products(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES)
             if row.gflops < MIN_SPEED * entry.ranking[0].gflops:
                 continue
             kernel = BY_NAME[row.kernel]
-            key = row.kernel, entry.dtype, tuple(row.config.items())
-            if key in seen or not isinstance(kernel, CudaKernel) or kernel.unsupported_because(device, entry.dtype):
+            if not isinstance(kernel, CudaKernel) or kernel.unsupported_because(device, entry.dtype):
                 continue
-            seen.add(key)
-            if (config := _resolved(kernel, row, entry, device)) is not None:
+            config = _resolved(kernel, row, entry, device)
+            key = row.kernel, entry.dtype, tuple(row.config.items()), _macros(kernel, config, entry.problem)
+            if config is not None and key not in seen:
+                seen.add(key)
                 yield Choice(kernel, config, AHEAD), entry.problem
     for kernel in CATALOG:
         if isinstance(kernel, CudaKernel):
             yield from _defaults(kernel, device)
+
+
+def _macros(kernel: CudaKernel, config: TileConfig | None, problem: Problem) -> tuple[str, ...]:
+    """Of a kernel that has another program for some products."""
+    workspace = None if config is None or kernel.workspace is None else kernel.plan(problem, config).workspace
+    return () if workspace is None else workspace.macros
 
 
 def _name(table: TunedTable) -> str:

@@ -84,7 +84,9 @@ def run_of(
 def _workspace(room: Workspace | None) -> tuple[Memory, ...]:
     if room is None:
         return ()
-    return (Memory((1, 1, room.bytes), np.dtype(np.uint8), Layout(room.bytes, 0), bytes(room.zeroed_bytes)),)
+    words = Memory((1, 1, room.bytes), np.dtype(np.uint8), Layout(room.bytes, 0), bytes(room.zeroed_bytes))
+    counters = [Memory.flat(np.zeros(room.counters, np.uint32), is_result=True)] if room.counters else []
+    return (words, *counters)
 
 
 def _memory(elements: Array, gap: int, *, is_result: bool = False) -> Memory:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kernels.catalog import BY_NAME, CATALOG
+from kernels.entries.hopper_waves import cut_always
 from kernels.model.activations import ACTIVATION_NAMES, ActivationName
 from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.buckets import BucketName
@@ -17,6 +18,7 @@ from kernels.model.kernel import CudaKernel
 from kernels.model.kinds.pairs import pair_dtypes
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from kernels.selection.defaults import example, main_dtype
+from tests.support.grouped.programs import of_groups, of_hopper_groups
 from worker.cuda.sources import (
     TRANSPOSE_TILES,
     Program,
@@ -149,21 +151,6 @@ def with_scales(block_n: int, columns: int) -> Program:
     return kernel_program(kernel, kernel.resolve_config({"block_n": block_n}, problem), problem)
 
 
-def with_groups(kernel: CudaKernel, dtype: DTypeName, config: TileConfig = NO_CONFIG, *, flip: bool = False) -> Program:
-    """Of rows in groups."""
-    problem = Problem(2, 512, 512, dtype, transpose_b=flip, group_sizes=(1, 1))
-    return kernel_program(kernel, kernel.resolve_config(config, problem), problem)
-
-
-def of_hopper_groups() -> list[Program]:
-    """In all configs that are for groups; B by turns along and across k."""
-    return [
-        with_groups(kernel, kernel.dtypes[0], config, flip=index % 2 == 1)
-        for kernel in map(cuda_kernel, ("hopper_bf16", "hopper_fp16"))
-        for index, config in enumerate(kernel.groups.configs if kernel.groups else ())
-    ]
-
-
 def of_long() -> list[Program]:
     """Of products whose clusters are kept in step, in every width; B by turns along and across k."""
     found: list[Program] = []
@@ -174,12 +161,17 @@ def of_long() -> list[Program]:
     return list(dict.fromkeys(found))
 
 
-def of_groups(arch: str) -> list[Program]:
-    """On each architecture one type of each portable kernel, so that every type has its turn."""
-    index, traits = tuple(ARCHITECTURES).index(arch), ARCHITECTURES[arch].traits
-    kernels = map(cuda_kernel, ("pipelined", "warp_tiled"))
-    able = [kernel for kernel in kernels if kernel.unsupported_because(traits) is None]
-    return [with_groups(each, each.dtypes[index % len(each.dtypes)], flip=index % 2 == 1) for each in able]
+def of_cut() -> list[Program]:
+    """Of products whose tiles are cut along k, in every width; B by turns along and across k, with what may follow a
+    product and without."""
+    found: list[Program] = []
+    for name, dtype in HOPPER[:2]:
+        kernel, fused = cut_always(cuda_kernel(name)), FusedEpilogue(dtype, has_c=True, has_bias=True)
+        for index, default in enumerate(kernel.defaults):
+            problem = Problem(1024, 1024, 16_384, dtype, transpose_b=index % 2 == 1)
+            for after in (None, fused, replace(fused, activation="gelu")):
+                found.append(kernel_program(kernel, kernel.resolve_config(default.config), problem, fused=after))
+    return list(dict.fromkeys(found))
 
 
 def on_cuda_cores() -> list[Program]:
@@ -275,7 +267,8 @@ def programs() -> Iterator[tuple[Program, str]]:
     yield from ((program, H200.name) for program in _of_kernels())
     yield from ((sketch_program("float32", transposes), H200.name) for transposes in TRANSPOSES)
     yield from ((program, H200.name) for pair in behind_others() for program in pair)
-    yield from ((program, H200.name) for program in (*of_a_gate(), *of_triangles(), *of_hopper_groups(), *of_long()))
+    yield from ((program, H200.name) for program in (*of_a_gate(), *of_triangles()))
+    yield from ((program, H200.name) for program in (*of_hopper_groups(), *of_long(), *of_cut()))
     for arch in ARCHITECTURES:
         around = (*of_the_check(arch), *of_transposition(), *of_the_mirror(), *of_groups(arch))
         yield from ((program, arch) for program in around)

@@ -150,6 +150,7 @@ inline double erfc(double value) { return __builtin_erfc(value); }
 inline float expf(float value) { return __builtin_expf(value); }
 inline float erfcf(float value) { return __builtin_erfcf(value); }
 inline float __fdividef(float one, float other) { return one / other; }
+inline float sqrtf(float value) { return __builtin_sqrtf(value); }
 inline double sqrt(double value) { return __builtin_sqrt(value); }
 inline double fabs(double value) { return __builtin_fabs(value); }
 inline bool isfinite(double value) { return __builtin_isfinite(value); }

@@ -18,7 +18,7 @@ from kernels.model.launch_plan import LaunchPlan, Workspace
 from kernels.model.numerics import Problem
 from worker.cuda.calls import WORD_BYTES, Arguments, Call, Step
 from worker.cuda.grouped.table import table_on_device
-from worker.cuda.memory import DeviceMatrix, reserve
+from worker.cuda.memory import DeviceMatrix, counters_of, reserve
 from worker.cuda.pitch import Layout, operand_layout, product_layout, stored_shapes
 from worker.cuda.tensor_maps import ALIGNMENT_BYTES, MAP_BYTES, TensorMap, aligned_layout, copy_rows, gated_copy
 from worker.cuda.transpose import FROM, TO, transposed_layout, transposition
@@ -126,7 +126,8 @@ class Mapped:
         after += (MAP_BYTES,) * (has_z := fused is not None and fused.activation is not None)
         scales = [SCALES_BYTES] if plan.problem.scale_columns else []
         self._groups = table_on_device(plan.groups)
-        words = [WORD_BYTES] * (len(self._groups) + (plan.workspace is not None) + self._gated)
+        self._counters = plan.workspace.counters if plan.workspace is not None else 0
+        words = [WORD_BYTES] * (len(self._groups) + (plan.workspace is not None) + bool(self._counters) + self._gated)
         arguments = Arguments([*[MAP_BYTES] * len(of), *[INT32_BYTES] * len(sizes), *after, *scales, *words])
         for index, size in enumerate(sizes, start=len(of)):
             arguments.set(index, size)
@@ -167,6 +168,8 @@ class Mapped:
         workspace = _room(self._workspace)
         if workspace is not None:
             self._arguments.set(self._word, workspace.ptr)
+        if self._counters:
+            self._arguments.set(self._word + 1, counters_of(stream, self._counters))
         if gate is not None:
             self._arguments.set(GATE, gate)
         if scales is not None:

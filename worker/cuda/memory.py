@@ -20,6 +20,7 @@ STAGING_BYTES = 8 << 20  # of each of the two pinned buffers that a product pass
 DOWNLOADED_BYTES = 16 << 20  # size of the pieces that may be read back as they arrive
 MATRIX_ALIGNMENT = 512  # bytes, as CuPy's own allocations have
 TOGETHER_BYTES = 256 << 10  # of operands that are copied to the device in one step, at most
+COUNTER_BYTES, MAX_COUNTERS = 4, 4096  # of a stream: more than any launch has
 WHOLE = 1 << 62  # an operand is copied in as few pieces as its layout allows
 
 
@@ -210,3 +211,19 @@ def _arrived(waiting: tuple[Any, memoryview]) -> memoryview:
     with LongWait():
         done.synchronize()
     return view
+
+
+_counters: dict[tuple[int, int], Any] = {}  # memory, by device and stream
+
+
+def counters_of(stream: int, count: int) -> int:
+    """The address of words that launches leave as they find them, zero. Launches of one stream follow each other, so
+    they share them, and launches of two streams, which may overlap, do not. Raises cupy's OutOfMemoryError."""
+    assert count <= MAX_COUNTERS
+    key = cupy.cuda.runtime.getDevice(), stream
+    if key not in _counters:
+        memory = cupy.cuda.alloc(MAX_COUNTERS * COUNTER_BYTES)
+        memory.memset_async(0, MAX_COUNTERS * COUNTER_BYTES)
+        _counters[key] = memory
+    address: int = _counters[key].ptr
+    return address

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.measure.interleaved.timing import Put, cuda_kernel, median_ms, record, sampler_of
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
-from kernels.entries.hopper_pace import COUNTER
+from kernels.entries.hopper_waves import COUNTER
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem

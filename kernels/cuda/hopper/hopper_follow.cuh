@@ -1,52 +1,38 @@
-// How what follows a product (hopper_after.cuh) comes to a warp that stores its sums box by box: ahead of the tile's
-// end, while the tensor cores work. C's boxes go to where D's leave from, as many of them as there is room for, and the
-// others once a box has left. A bias for columns waits in registers, two for a thread, and is spread at the end by way
-// of shared memory; one for rows is two numbers of a thread.
+// How what follows a product (hopper_after.cuh) comes to a warp that stores sums box by box, while the tensor cores
+// work. C's boxes go to where D's leave from, as many as there is room for, others once a box has left. A bias for
+// columns waits in registers, and is spread at the end by way of shared memory; one for rows is two numbers.
 #pragma once
 
 #include "async.cuh"
 #include "hopper_across.cuh"
-
 #ifdef EPILOGUE
-
 #ifndef EMULATED  // an emulation on the CPU brings its own words
-// The first `bytes` of 16, at a multiple of that; zeros for the others.
-__device__ __forceinline__ void copy_chunk(unsigned int shared, const void* global, int bytes) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
-}
-
 __device__ __forceinline__ unsigned int read_word(unsigned int shared) {
     unsigned int word;
     asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(shared) : "memory");
     return word;
 }
-
 __device__ __forceinline__ void write_one(unsigned int shared, float number) {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared), "f"(number) : "memory");
 }
-
 // The warpgroup's threads wait for each other; each has a number of its own, from 1 on.
 __device__ __forceinline__ void meet_warpgroup(int number) {
     asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory");
 }
 #endif
-
 // Of a warp's 16 rows of N columns.
 template <int N>
 class Follow {
     static constexpr int BYTES = sizeof(Delivered), CHUNK = 16 / BYTES;
     static constexpr int BOXES_OF_C = (N + OUT_COLUMNS - 1) / OUT_COLUMNS;
-
     const Epilogue& after;
     const int item, row, column, columns, lane, number;
     const unsigned int out, spread;  // where boxes leave from, and a bias for columns is
     const int boxes_stored;
     float of_rows[2] = {}, of_columns[2] = {};
-
     __device__ __forceinline__ static constexpr int first_column(int box) {
         return box * OUT_COLUMNS < N - OUT_COLUMNS ? box * OUT_COLUMNS : N - OUT_COLUMNS;
     }
-
     __device__ __forceinline__ void bring(int box, unsigned int to) const {
         const int first = column + first_column(box) + lane % 8 * CHUNK;
         if (box < BOXES_OF_C && box * OUT_COLUMNS < columns) {
@@ -74,16 +60,9 @@ public:
           out(at.base + OUT_OFFSET + (consumer * 4 + threadIdx.x / 32 % 4) * OUT_BOXES * OUT_BYTES),
           spread(at.base + BIAS_OFFSET + consumer * BIAS_BYTES),
           boxes_stored(boxes_stored) {}
-
     // While the first products run, which wait for nothing of this.
     __device__ __forceinline__ void begin() {
-#ifdef HAS_ADDEND
-        wait_stores_read<0>();
-        __syncwarp();
-#pragma unroll
-        for (int box = 0; box < OUT_BOXES; ++box)
-            bring(box, out + (boxes_stored + box) % OUT_BOXES * OUT_BYTES);
-#endif
+        bring_first();
 #ifdef HAS_BIAS
         if (after.bias_column_step) {
 #pragma unroll
@@ -93,16 +72,24 @@ public:
                     of_columns[i] = as_float(__ldg(after.bias + (column + at) * after.bias_column_step));
             }
         } else {
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const int at = row + lane / 4 + i * 8;
-                if (at < after.rows) of_rows[i] = as_float(__ldg(after.bias + at * after.bias_row_step));
-            }
+            take_bias_of_rows();
         }
 #endif
     }
 
-    // After the last product, before the first box.
+#ifdef CUT
+    // For one warp alone, after the last product, in place of it and of `settle_bias`: all write the same.
+    __device__ __forceinline__ void begin_alone() {
+        bring_first();
+#ifdef HAS_BIAS
+        if (after.bias_column_step == 0) take_bias_of_rows();
+        for (int at = lane; after.bias_column_step && at < N && column + at < after.columns; at += 32)
+            write_one(spread + at * 4, as_float(__ldg(after.bias + (column + at) * after.bias_column_step)));
+        __syncwarp();
+#endif
+    }
+#endif
+
     __device__ __forceinline__ void settle_bias() const {
 #ifdef HAS_BIAS
         if (after.bias_column_step == 0) return;
@@ -156,8 +143,7 @@ public:
     }
 
 #ifdef HAS_ACTIVATION
-    // What was written is Z's box, and is stored. Returns where D's box is, which is made of it: in its place, where
-    // there is no other, else in the next.
+    // Z's box was written, and is stored. Returns where D's is, made of it: in its place if there is no other.
     __device__ __forceinline__ unsigned int activate(int box, unsigned int shared, int& boxes_stored) const {
 #ifdef HAS_ADDEND
         constexpr bool is_over_z = true;  // C comes to the others
@@ -199,6 +185,25 @@ public:
     }
 
 private:
+    __device__ __forceinline__ void bring_first() const {
+#ifdef HAS_ADDEND
+        wait_stores_read<0>();
+        __syncwarp();
+#pragma unroll
+        for (int box = 0; box < OUT_BOXES; ++box)
+            bring(box, out + (boxes_stored + box) % OUT_BOXES * OUT_BYTES);
+#endif
+    }
+
+#ifdef HAS_BIAS
+    __device__ __forceinline__ void take_bias_of_rows() {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int at = row + lane / 4 + i * 8;
+            if (at < after.rows) of_rows[i] = as_float(__ldg(after.bias + at * after.bias_row_step));
+        }
+    }
+#endif
 #ifdef HAS_ACTIVATION
     __device__ __forceinline__ void leave_as_z(int box, unsigned int shared) const {
         fence_for_copies();

@@ -14,79 +14,8 @@
 #include "dependent_launch.cuh"
 #include "hopper_across.cuh"
 #include "hopper_follow.cuh"
-#include "hopper_pace.cuh"
-#include "hopper_schedule.cuh"
-#include "hopper_stages.cuh"
-
-constexpr int GROUP_M = 8;  // rows of clusters whose tiles are computed at about the same time
-
-#ifdef TRIANGLE
-#include "hopper_triangle.cuh"
-typedef TriangleSchedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> TileSchedule;
-#elif defined(GROUPED)
-#include "hopper_grouped.cuh"
-typedef GroupedSchedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> TileSchedule;
-#else
-typedef Schedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M, LESS> TileSchedule;
-#endif
-
-#ifdef GROUPED
-__device__ __forceinline__ int end_of_rows(const Work& work, const Sizes&) { return work.end; }
-__device__ __forceinline__ int item_of_b(const Work& work, const Sizes&) { return work.group; }
-#else
-__device__ __forceinline__ int end_of_rows(const Work&, const Sizes& sizes) { return sizes.m; }
-__device__ __forceinline__ int item_of_b(const Work& work, const Sizes& sizes) {
-    return sizes.items_b > 1 ? work.item : 0;
-}
-#endif
-
-// ---- the producer: one thread ----
-__device__ __forceinline__ void load_b(const Shared& at, const TensorMap& map, const Work& work, int item, int depth,
-                                       int stage, int boxes, int rank) {
-#ifdef GROUPED
-    const bool shared = CLUSTER > 1 && !work.apart;
-#else
-    constexpr bool shared = CLUSTER > 1;
-#endif
-    for (int box = shared ? rank : 0; box < boxes; box += shared ? CLUSTER : 1) {
-        const int column = work.column + box * BOX, x = B_ALONG_K ? depth : column, y = B_ALONG_K ? column : depth;
-        if (shared)
-            load_box_for((1 << CLUSTER) - 1, at.b(stage, box), map, at.full(stage), x, y, item);
-        else
-            load_box(at.b(stage, box), map, at.full(stage), x, y, item);
-    }
-}
-
-__device__ __forceinline__ void produce(const Shared& at, const TileSchedule& schedule, const TensorMap& map_a,
-                                        const TensorMap& map_b, const Sizes& sizes) {
-    StageState place;
-    Work work;
-    wait_on_dependency();
-#ifdef PACED
-    Pace pace(sizes.counted, schedule.clusters, schedule.whole, schedule.rank);
-#endif
-    for (int wave = 0; schedule.find(wave, work); ++wave) {
-        const int boxes_a = min(A_BOXES, max(0, (end_of_rows(work, sizes) - work.row + A_BOX - 1) / A_BOX));
-        const int boxes_b = (work.columns + BOX - 1) / BOX;
-        const int item_a = sizes.items_a > 1 ? work.item : 0, item_b = item_of_b(work, sizes);
-        for (int depth = 0; depth < sizes.k; depth += STEP, place.advance()) {
-#ifdef PACED
-            pace.keep(wave, depth / STEP);
-#endif
-            wait_barrier(at.empty(place.stage), place.parity ^ 1);
-            arrive_expecting(at.full(place.stage), boxes_a * A_BOX_BYTES + boxes_b * BOX_BYTES + SCALES_BYTES);
-#ifdef SCALE_COLUMNS
-            load_scales(at, sizes.scales, work.item, work.row, work.column, depth / STEP, place.stage);
-#endif
-            for (int box = 0; box < boxes_a; ++box) {
-                const int row = work.row + box * A_BOX, x = A_ALONG_K ? depth : row, y = A_ALONG_K ? row : depth;
-                const unsigned int to = at.a(place.stage, 0) + box * A_BOX_BYTES;
-                load_box(to, map_a, at.full(place.stage), x, y, item_a);
-            }
-            load_b(at, map_b, work, item_b, depth, place.stage, boxes_b, schedule.rank);
-        }
-    }
-}
+#include "hopper_hand_over.cuh"
+#include "hopper_produce.cuh"
 
 // ---- a consumer: a warpgroup ----
 // A warp's 16 rows, box by box: no other thread takes part. `follow`: nothing, or what follows the product
@@ -132,41 +61,62 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
 }
 
 template <int N, typename... Follows>
-__device__ __forceinline__ void multiply(const Shared& at, const Sizes& sizes, int consumer, StageState& place,
-                                         HOPPER_SUM (&sums)[N / 2], Follows&... follow) {
+__device__ __forceinline__ void multiply(const Shared& at, const Sizes& sizes, const TileWork& work, int consumer,
+                                         StageState& place, HOPPER_SUM (&sums)[N / 2], Follows&... follow) {
     if constexpr (FROM_REGISTERS) {
-        multiply_across<N>(at, consumer, sizes.steps(), place, sums);
+        multiply_across<N>(at, consumer, steps_of(work, sizes), place, sums);
     } else if constexpr (PROMOTED) {
         (follow.begin(), ...);
 #ifdef SCALE_COLUMNS
         TileScales scales(at, place, consumer);
-        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums, scales);
+        multiply_and_promote<N>(at, consumer, steps_of(work, sizes), place, sums, scales);
 #else
-        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums);
+        multiply_and_promote<N>(at, consumer, steps_of(work, sizes), place, sums);
 #endif
     } else {
-        multiply_stages<N>(at, consumer, sizes.steps(), place, sums, follow...);
+        multiply_stages<N>(at, consumer, steps_of(work, sizes), place, sums, follow...);
     }
 }
 
+#ifdef CUT
+// Whether this warp goes on with a tile: if it is cut, one that comes last, with all of its sums.
 template <int N>
-__device__ __forceinline__ void consume_tile(const Shared& at, const TensorMap& map, const Sizes& sizes,
-                                             const Work& work, int consumer, StageState& place, int& boxes_stored,
-                                             const Epilogue& epilogue) {
+__device__ __forceinline__ bool completes(const Shared& at, const TileSchedule& schedule, const Sizes& sizes,
+                                          const TileWork& work, int consumer, HOPPER_SUM (&sums)[N / 2]) {
+    if (schedule.parts == 1) return true;
+    return work.row + consumer * BOX + threadIdx.x / 32 % 4 * 16 < sizes.m &&
+           adds_up<N>(at, sizes.handed_over, schedule.rank, schedule.parts, work.tile, work.part, sums);
+}
+#endif
+
+template <int N>
+__device__ __forceinline__ void consume_tile(const Shared& at, const TileSchedule& schedule, const TensorMap& map,
+                                             const Sizes& sizes, const TileWork& work, int consumer, StageState& place,
+                                             int& boxes_stored, const Epilogue& epilogue) {
     HOPPER_SUM sums[N / 2] = {};
     if constexpr (FROM_REGISTERS) {
-        multiply<N>(at, sizes, consumer, place, sums);
+        multiply<N>(at, sizes, work, consumer, place, sums);
         store_turned<N>(at, map, sizes, work, consumer, boxes_stored, sums, epilogue);
     } else {
-#ifdef EPILOGUE
+#if defined(EPILOGUE) && defined(CUT)
+        multiply<N>(at, sizes, work, consumer, place, sums);
+        if (!completes<N>(at, schedule, sizes, work, consumer, sums)) return;
         Follow<N> follow(epilogue, at, work, consumer, boxes_stored);
-        if (sizes.steps() == 0) follow.begin();
-        multiply<N>(at, sizes, consumer, place, sums, follow);
+        follow.begin_alone();
+        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums, follow);
+        follow.end();
+#elif defined(EPILOGUE)
+        Follow<N> follow(epilogue, at, work, consumer, boxes_stored);
+        if (steps_of(work, sizes) == 0) follow.begin();
+        multiply<N>(at, sizes, work, consumer, place, sums, follow);
         follow.settle_bias();
         store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums, follow);
         follow.end();
 #else
-        multiply<N>(at, sizes, consumer, place, sums);
+        multiply<N>(at, sizes, work, consumer, place, sums);
+#ifdef CUT
+        if (!completes<N>(at, schedule, sizes, work, consumer, sums)) return;
+#endif
         store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums);
 #endif
     }
@@ -183,20 +133,20 @@ __device__ __forceinline__ void pass_tile(const Shared& at, int steps, StageStat
 __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& schedule, const TensorMap& map,
                                         const Sizes& sizes, int consumer, const Epilogue& epilogue) {
     StageState place;
-    Work work;
+    TileWork work;
     int boxes_stored = 0;
     for (int wave = 0; schedule.find(wave, work); ++wave) {
         const int columns = work.columns;
         if (work.row + consumer * BOX >= end_of_rows(work, sizes))
-            pass_tile(at, sizes.steps(), place);
+            pass_tile(at, steps_of(work, sizes), place);
         else if (BLOCK_N > 64 && columns <= 64)
-            consume_tile<64>(at, map, sizes, work, consumer, place, boxes_stored, epilogue);
+            consume_tile<64>(at, schedule, map, sizes, work, consumer, place, boxes_stored, epilogue);
         else if (BLOCK_N > 128 && columns <= 128)
-            consume_tile<128>(at, map, sizes, work, consumer, place, boxes_stored, epilogue);
+            consume_tile<128>(at, schedule, map, sizes, work, consumer, place, boxes_stored, epilogue);
         else if (LESS > 0 && columns <= BLOCK_N - LESS)
-            consume_tile<BLOCK_N - LESS>(at, map, sizes, work, consumer, place, boxes_stored, epilogue);
+            consume_tile<BLOCK_N - LESS>(at, schedule, map, sizes, work, consumer, place, boxes_stored, epilogue);
         else
-            consume_tile<BLOCK_N>(at, map, sizes, work, consumer, place, boxes_stored, epilogue);
+            consume_tile<BLOCK_N>(at, schedule, map, sizes, work, consumer, place, boxes_stored, epilogue);
     }
     wait_stores_read<0>();
 }
@@ -215,6 +165,8 @@ __device__ __forceinline__ void multiply_tiles(unsigned char* shared, const Tens
     cluster_barrier();
 #ifdef GROUPED
     const TileSchedule schedule(sizes.groups, sizes.n, sizes.batch, cluster_rank());
+#elif defined(CUT)
+    const TileSchedule schedule(sizes.m, sizes.n, sizes.batch, sizes.steps(), cluster_rank());
 #else
     const TileSchedule schedule(sizes.m, sizes.n, sizes.batch, cluster_rank());
 #endif

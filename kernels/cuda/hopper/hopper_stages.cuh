@@ -37,13 +37,15 @@ constexpr int BIAS_BYTES = BLOCK_N * 4;  // of a consumer
 constexpr int BIAS_BYTES = 0;
 #endif
 constexpr int OUT_BYTES_OF_ALL = CONSUMERS * 4 * OUT_BYTES;
-#if defined(HAS_ADDEND) || defined(SCALE_COLUMNS)
+#if defined(HAS_ADDEND) || defined(SCALE_COLUMNS) || defined(CUT)
 constexpr int LARGEST_SHARED_BYTES = 227 * 1024;
 constexpr int ROOM =
     (LARGEST_SHARED_BYTES - OUT_OFFSET - STAGES * SCALES_APART - BARRIERS_BYTES - CONSUMERS * BIAS_BYTES) /
     OUT_BYTES_OF_ALL;
 #ifdef HAS_ADDEND  // C comes to where D leaves from, so there is as much room for that as is left
 constexpr int MOST_BOXES = (BLOCK_N + OUT_COLUMNS - 1) / OUT_COLUMNS;
+#elif defined(CUT)  // and so do sums that other blocks hand over (hopper_hand_over.cuh)
+constexpr int MOST_BOXES = 4;
 #else
 constexpr int MOST_BOXES = 2;
 #endif
@@ -81,8 +83,23 @@ static_assert(BLOCK_N % BOX == 0 && BLOCK_N <= 256, "BLOCK_N is 64, 128, 192 or 
 
 typedef PipelineState<STAGES> StageState;
 
+#ifndef EMULATED  // an emulation on the CPU brings its own words
+// The first `bytes` of 16, at a multiple of that; zeros for the others.
+__device__ __forceinline__ void copy_chunk(unsigned int shared, const void* global, int bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
+}
+#endif
+
 #ifdef SCALE_COLUMNS
 struct Scales;
+#endif
+
+#ifdef CUT
+// What warps hand over of tiles that are cut, and how often they have (hopper_cut.cuh).
+struct HandedOver {
+    float4* parts;
+    unsigned int* counters;
+};
 #endif
 
 struct Sizes {
@@ -97,6 +114,9 @@ struct Sizes {
 #endif
 #ifdef PACED
     unsigned int* const counted;
+#endif
+#ifdef CUT
+    const HandedOver handed_over;
 #endif
 
     __device__ __forceinline__ int steps() const { return (k + STEP - 1) / STEP; }

@@ -18,6 +18,7 @@ from kernels.model.kernel import CudaKernel
 from kernels.model.kinds.pairs import pair_dtypes
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.sources import SOURCE_DIR, source_files
+from tests.support.grouped.programs import of_groups, of_hopper_groups
 from tests.support.kernels.compiled import figures_of
 from tests.support.programs import (
     FUSED,
@@ -25,10 +26,9 @@ from tests.support.programs import (
     TRANSPOSES,
     behind_others,
     of_a_gate,
+    of_cut,
     of_every_type,
     of_fused,
-    of_groups,
-    of_hopper_groups,
     of_long,
     of_pairs,
     of_the_check,
@@ -108,6 +108,13 @@ def test_an_epilogue_in_a_kernel_leaves_its_sums_in_registers(name: str, dtype: 
 
 def test_groups_leave_sums_in_registers() -> None:
     for figures in figures_of(of_hopper_groups()):
+        assert figures.local_bytes == 0
+        assert not figures.warnings
+
+
+def test_cutting_tiles_leaves_sums_in_registers() -> None:
+    assert all("-DCUT" in program.options for program in of_cut())
+    for figures in figures_of(of_cut()):
         assert figures.local_bytes == 0
         assert not figures.warnings
 

@@ -12,7 +12,7 @@ import pytest
 
 from jobs.benchmarks.spec import DataSpec
 from kernels.catalog import BY_NAME
-from kernels.entries.hopper_pace import COUNTER
+from kernels.entries.hopper_waves import COUNTER
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
