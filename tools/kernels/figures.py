@@ -107,6 +107,10 @@ def measured_at(kernel: str, size: int) -> str:
     entry = BY_NAME[kernel]
     assert isinstance(entry, CudaKernel)
     for device, record in _ours():
-        if device.name == LADDER_DEVICE and (record.kernel, record.n, record.dtype) == (kernel, size, main_dtype(entry)):
+        if device.name == LADDER_DEVICE and (record.kernel, record.n, record.dtype) == (
+            kernel,
+            size,
+            main_dtype(entry),
+        ):
             return ", ".join(filter(None, (_figure(record.gflops, ",.0f"), _figure(record.fraction_of_cublas, ".2f"))))
     return ""
