@@ -37,7 +37,8 @@ struct Task {
 };
 
 __device__ __forceinline__ void produce(const Ring& ring, StageState& place, const Findings& findings, const Operand& a,
-                                        const Operand& b, const Task& task, const unsigned char* workspace, Note& note) {
+                                        const Operand& b, const Task& task, const unsigned char* workspace,
+                                        Note& note) {
     const int rank = cluster_rank();
     // Below C there is nothing, but a cluster waits for as many bytes in every block.
     const int skipped = task.row < a.lines ? 0 : rank;
@@ -86,7 +87,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         const int depth = static_cast<int>(k), rest = blocks_of(depth % DEPTH, INSTRUCTION_DEPTH) % PARTS;
         const int steps = blocks_of(depth, DEPTH) - (rest > 0);
         for (int wave = 0;; ++wave) {
-            wait_barrier(ring.full(place.stage), place.parity);
+            wait_barrier(ring.full(place.stage), place.parity);  // the note was written before
             const Note note = notes[wave % NOTES];
             if (note.modulus == Note::NONE) break;
             unsigned int* const words = reinterpret_cast<unsigned int*>(workspace + note.results) + threadIdx.x;

@@ -31,9 +31,9 @@ struct alignas(16) Note {
 
 constexpr int NOTES_OFFSET = BARRIERS_OFFSET + STAGES * 2 * 8;
 constexpr int KEPT_OFFSET = NOTES_OFFSET + NOTES * sizeof(Note);  // of remainders of complex products' first planes
-constexpr int SUMS = BLOCK_N / 2;                              // of a thread
-constexpr int INSTRUCTION_DEPTH = 32;                          // bytes of a line that one instruction multiplies
-constexpr int PARTS = DEPTH / INSTRUCTION_DEPTH;               // of a stage
+constexpr int SUMS = BLOCK_N / 2;                                 // of a thread
+constexpr int INSTRUCTION_DEPTH = 32;                             // bytes of a line that one instruction multiplies
+constexpr int PARTS = DEPTH / INSTRUCTION_DEPTH;                  // of a stage
 constexpr int CHUNK = 511;  // tiles along k after which sums are reduced: they stay below 2^30
 static_assert((CHUNK * DEPTH + DEPTH - INSTRUCTION_DEPTH) * 128ll * 128 + 256 < 1ll << 30,
               "remainders of sums are right");

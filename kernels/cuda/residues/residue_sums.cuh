@@ -7,9 +7,9 @@
 constexpr int AHEAD = 8;  // words that a thread reads before it adds to them
 static_assert(CONSUMERS * WARPGROUP == HOLDERS && WORDS * 4 == SUMS, "as results lie");
 
-// A byte to which 128 is still to be added: the remainder of a sum's 128 less that is the nearest to 0, found as
-// elements' are (residue_split.cuh). The last bytes of a float's bits and of ROUNDING's are those of whole numbers. `more`:
-// what else belongs to the sum.
+// A byte to which 128 is still to be added: of a sum less 128 the remainder that is the nearest to 0, found as those of
+// elements are (residue_split.cuh). The last byte of a number's bits is that of the number, for `number` and the
+// quotient alike. `more`: what else belongs to the sum.
 __device__ __forceinline__ unsigned int byte_of(int sum, unsigned int more, const Modulus& modulus) {
     const unsigned int number = __dp4a(static_cast<unsigned int>(sum), modulus.low, modulus.sum_bits + more);
     const float quotient = fmaf(__uint_as_float(number), modulus.inverse, ROUNDING);

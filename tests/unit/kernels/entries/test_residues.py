@@ -269,7 +269,8 @@ def test_a_byte_tells_the_remainder_of_any_sum(modulus: int) -> None:
     zero."""
     most = (1 << 30) - 1
     rng, near = np.random.default_rng(modulus), np.arange(-4 * modulus, 4 * modulus)
-    sums = np.concatenate([near, near - most + 4 * modulus, most - 4 * modulus + near, rng.integers(-most, most, 50_000)])
+    ends = near - most + 4 * modulus, most - 4 * modulus + near
+    sums = np.concatenate([near, *ends, rng.integers(-most, most, 50_000)])
     found = bytes_of_sums(sums, modulus)
     assert np.all((sums - (found + 128)) % modulus == 0)
     assert found.min() >= -128 and found.max() <= 127
