@@ -113,10 +113,12 @@ def bytes_of_sums(sums: Array, modulus: int) -> Array:
     exact = 1 << 23
     biased = sums.astype(np.int64) + (1 << 30)
     offset = (-(1 << 30) - 128 - exact) % modulus
-    number = offset + exact + sum((biased >> 8 * byte & 0xFF) * (pow(256, byte, modulus)) for byte in range(4))
+    number: Array = np.full(sums.shape, offset + exact)
+    for byte in range(4):
+        number += (biased >> 8 * byte & 0xFF) * pow(256, byte, modulus)
     inverse, rounding = np.float64(np.float32(1) / np.float32(modulus)), 1.5 * 2.0**23
     quotient = (number * inverse + rounding).astype(np.float32).astype(np.int64) - int(rounding)
-    found: Array = (number - quotient * modulus + 128 & 0xFF) - 128
+    found: Array = np.asarray((number - quotient * modulus + 128 & 0xFF) - 128)
     return found
 
 
