@@ -17,6 +17,7 @@ SMALLEST_SIDE = 64  # a product with a shorter side is not worth its remainders
 LARGEST_DEPTH = 1 << 24  # steps of k for which the bounds are derived
 STAGES = {128: 6, 256: 4}  # of the ring, by columns of a tile
 BARRIER_BYTES = 8
+NOTES_BYTES = 8 * 16  # of what a producer tells consumers of a tile
 PASS_THREADS, WARPS = 256, 8
 SEGMENT = 512  # numbers of a line that are measured together
 COMPLEX_PLANES = 3  # of an operand of pairs of numbers, by modulus: three real products are a complex one
@@ -62,7 +63,7 @@ def _tiles(problem: Problem, config: TileConfig) -> int:
 def _shared_bytes(config: TileConfig, dtype: DTypeName) -> int:
     """Of complex products with remainders of a tile, which are in both parts of C."""
     kept = LINES * config["block_n"] if DTYPES[dtype].is_complex else 0
-    return STAGES[config["block_n"]] * ((LINES + config["block_n"]) * DEPTH + 2 * BARRIER_BYTES) + kept
+    return STAGES[config["block_n"]] * ((LINES + config["block_n"]) * DEPTH + 2 * BARRIER_BYTES) + NOTES_BYTES + kept
 
 
 def _workspace(problem: Problem, config: TileConfig) -> Workspace:

@@ -37,12 +37,14 @@ struct Task {
 };
 
 __device__ __forceinline__ void produce(const Ring& ring, StageState& place, const Findings& findings, const Operand& a,
-                                        const Operand& b, const Task& task) {
+                                        const Operand& b, const Task& task, const unsigned char* workspace,
+                                        Note& note) {
     const int rank = cluster_rank();
     // Below C there is nothing, but a cluster waits for as many bytes in every block.
     const int skipped = task.row < a.lines ? 0 : rank;
     const TileOfC tile(findings, a, b, task.item, task.row, task.column);
     const int count = min(B_TILES, b.blocks() - task.column / LINES);
+    note = {task.row < a.lines ? findings.result(task.modulus, tile.number) - workspace : Note::NOWHERE, task.modulus};
     for (int plane = 0; plane < PLANES; ++plane)
         bring(ring, place, findings.tile(task.modulus, plane, tile.block_a - skipped, 0),
               findings.tile(task.modulus, plane, tile.block_b, 0), static_cast<Index>(findings.steps) * TILE_BYTES,
@@ -64,35 +66,31 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         publish_barriers();
     }
     cluster_barrier();
+    Note* const notes = reinterpret_cast<Note*>(shared + NOTES_OFFSET);
     StageState place;
     if (warpgroup == CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
-        if (threadIdx.x == CONSUMERS * WARPGROUP)
-            for (int wave = 0;; ++wave) {
+        if (threadIdx.x == CONSUMERS * WARPGROUP) {
+            int wave = 0;
+            for (;; ++wave) {
                 OPERANDS_OF(hidden);
                 FINDINGS;
                 const Task task(findings, of_a, of_b, static_cast<int>(batch), wave);
                 if (!task.found) break;
-                produce(ring, place, findings, of_a, of_b, task);
+                produce(ring, place, findings, of_a, of_b, task, workspace, notes[wave % NOTES]);
             }
+            end(ring, place, notes[wave % NOTES]);
+        }
     } else {
         take_registers<CONSUMER_REGISTERS>();
         unsigned int* const own = reinterpret_cast<unsigned int*>(shared + KEPT_OFFSET) + threadIdx.x;
+        const int depth = static_cast<int>(k), rest = blocks_of(depth % DEPTH, INSTRUCTION_DEPTH) % PARTS;
+        const int steps = blocks_of(depth, DEPTH) - (rest > 0);
         for (int wave = 0;; ++wave) {
-            unsigned int* kept = nullptr;
-            int steps, rest, modulus;
-            {
-                OPERANDS_OF(hidden);
-                FINDINGS;
-                const Task task(findings, of_a, of_b, static_cast<int>(batch), wave);
-                if (!task.found) break;
-                const TileOfC tile(findings, of_a, of_b, task.item, task.row, task.column);
-                if (task.row < of_a.lines)
-                    kept = reinterpret_cast<unsigned int*>(findings.result(task.modulus, tile.number)) + threadIdx.x;
-                rest = blocks_of(of_a.depth % DEPTH, INSTRUCTION_DEPTH) % (DEPTH / INSTRUCTION_DEPTH);
-                steps = findings.steps - (rest > 0);
-                modulus = task.modulus;
-            }
+            wait_barrier(ring.full(place.stage), place.parity);  // the note was written before
+            const Note note = notes[wave % NOTES];
+            if (note.modulus == Note::NONE) break;
+            unsigned int* const words = reinterpret_cast<unsigned int*>(workspace + note.results) + threadIdx.x;
             int sums[SUMS];
 #pragma unroll 1
             for (int plane = 0; plane < PLANES; ++plane)
@@ -100,7 +98,8 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                     if (first > 0 || !goes_on(plane, steps)) clear(sums);
                     const bool is_last = first + CHUNK >= steps;
                     multiply(ring, place, warpgroup, min(CHUNK, steps - first), is_last ? rest : 0, sums);
-                    if (kept) keep_of_plane(kept, own, sums, MODULI.of[modulus], plane, first == 0, steps);
+                    if (note.results != Note::NOWHERE)
+                        keep_of_plane(words, own, sums, MODULI.of[note.modulus], plane, first == 0, steps);
                 }
         }
     }

@@ -36,7 +36,7 @@ __device__ __forceinline__ Exact whole_of(const unsigned int (&words)[COUNT], in
     for (int modulus = 0; modulus < COUNT; ++modulus) {
         const unsigned int word = words[modulus];
         const unsigned int moved = byte == 0 ? word << 12 : byte == 1 ? word << 4 : byte == 2 ? word >> 4 : word >> 12;
-        const double value = __hiloint2double(static_cast<int>((moved & 0xFF000u) | 0x3FF00000u), 0);  // 1 + byte/256
+        const double value = __hiloint2double(static_cast<int>((moved & 0xFF000u) ^ 0x3FF80000u), 0);  // 1 + byte/256
 #pragma unroll
         for (int piece = 0; piece < PIECES; ++piece)
             sums[piece] = fma(value, of.of[modulus][piece], sums[piece]);

@@ -21,13 +21,14 @@ __device__ constexpr int modulus_of(int index) {
 constexpr int EXACT_FLOAT = 1 << 23;
 constexpr unsigned int EXACT_FLOAT_BITS = 0x4B000000;
 constexpr float ROUNDING = 0x1.8p23f;
+constexpr int SUM_BIAS = 1 << 30;  // that sums of products begin with: so they are not negative
 
 struct Modulus {
     int value;
-    int fine_inverse;         // 2^38 / m, rounded up: for numbers of 31 bits
     float inverse, negative;  // 1 / m and -m
     unsigned int low, high;   // remainders of 256^0 to 256^3 and 256^4 to 256^7, a byte each
     unsigned int bits;        // EXACT_FLOAT_BITS, and what takes off EXACT_FLOAT and 2^63
+    unsigned int sum_bits;    // the same, and what takes off EXACT_FLOAT, SUM_BIAS and 128
 };
 
 __device__ constexpr Modulus described(int m) {
@@ -41,12 +42,12 @@ __device__ constexpr Modulus described(int m) {
     for (int bit = 0; bit < 63; ++bit)
         half_range = half_range * 2 % m;
     return {m,
-            static_cast<int>(((1ull << 38) + m - 1) / m),
             1.0f / static_cast<float>(m),
             static_cast<float>(-m),
             powers[0],
             powers[1],
-            EXACT_FLOAT_BITS + static_cast<unsigned int>((2 * m - half_range - EXACT_FLOAT % m) % m)};
+            EXACT_FLOAT_BITS + static_cast<unsigned int>((2 * m - half_range - EXACT_FLOAT % m) % m),
+            EXACT_FLOAT_BITS + static_cast<unsigned int>((4 * m - SUM_BIAS % m - 128 % m - EXACT_FLOAT % m) % m)};
 }
 
 struct Moduli {

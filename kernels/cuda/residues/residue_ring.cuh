@@ -18,9 +18,22 @@ constexpr int B_TILES = BLOCK_N / LINES;
 constexpr int STAGE_BYTES = (1 + B_TILES) * TILE_BYTES;
 constexpr int STAGES = BLOCK_N == 256 ? 4 : 6;
 constexpr int BARRIERS_OFFSET = STAGES * STAGE_BYTES;
-constexpr int KEPT_OFFSET = BARRIERS_OFFSET + STAGES * 2 * 8;  // where remainders of complex products' first planes are
-constexpr int SUMS = BLOCK_N / 2;                              // of a thread
-constexpr int INSTRUCTION_DEPTH = 32;                          // bytes of a line that one instruction multiplies
+constexpr int NOTES = 8;  // of pieces of work, more than a producer is ahead: it has asked for STAGES stages more
+static_assert(NOTES >= STAGES + 2, "no note is overwritten before all have read it");
+
+// What a consumer is told of a piece of work. The producer finds it out, with time to spare.
+struct alignas(16) Note {
+    Index results;  // where remainders go, in the workspace; NOWHERE where no row of the tile lies in C
+    int modulus;    // NONE where there is no further piece
+
+    static constexpr int NOWHERE = -1, NONE = -1;
+};
+
+constexpr int NOTES_OFFSET = BARRIERS_OFFSET + STAGES * 2 * 8;
+constexpr int KEPT_OFFSET = NOTES_OFFSET + NOTES * sizeof(Note);  // of remainders of complex products' first planes
+constexpr int SUMS = BLOCK_N / 2;                                 // of a thread
+constexpr int INSTRUCTION_DEPTH = 32;                             // bytes of a line that one instruction multiplies
+constexpr int PARTS = DEPTH / INSTRUCTION_DEPTH;                  // of a stage
 constexpr int CHUNK = 511;  // tiles along k after which sums are reduced: they stay below 2^30
 static_assert((CHUNK * DEPTH + DEPTH - INSTRUCTION_DEPTH) * 128ll * 128 + 256 < 1ll << 30,
               "remainders of sums are right");
@@ -58,6 +71,13 @@ __device__ __forceinline__ void bring(const Ring& ring, StageState& place, const
     }
 }
 
+// Behind the last piece of work: a stage without bytes, with a note that says so.
+__device__ __forceinline__ void end(const Ring& ring, const StageState& place, Note& note) {
+    wait_barrier(ring.empty(place.stage), place.parity ^ 1);
+    note = {Note::NOWHERE, Note::NONE};
+    arrive(ring.full(place.stage));
+}
+
 // ---- a consumer ----
 __device__ __forceinline__ void release(const Ring& ring, int stage) {
     const int lane = threadIdx.x % 32;
@@ -92,7 +112,7 @@ __device__ __forceinline__ void multiply(const Ring& ring, StageState& place, in
         const StageOperands operands(ring, alike(place.stage), half);
         fence_sums();
 #pragma unroll
-        for (int part = 0; part < DEPTH / INSTRUCTION_DEPTH; ++part)
+        for (int part = 0; part < PARTS; ++part)
             operands.add(sums, part);
         commit_products();
         wait_products<1>();  // the stage before

@@ -7,10 +7,13 @@
 constexpr int AHEAD = 8;  // words that a thread reads before it adds to them
 static_assert(CONSUMERS * WARPGROUP == HOLDERS && WORDS * 4 == SUMS, "as results lie");
 
-// 0 to m, of a sum whose magnitude is below 2^30. The inverse is too large by less than one: the quotient is never too
-// large, as that adds less than a 256th, and too small by one at most, where it is a whole number below 0.
-__device__ __forceinline__ int remainder_of(int sum, const Modulus& modulus) {
-    return sum - (__mulhi(sum, modulus.fine_inverse) >> 6) * modulus.value;
+// A byte to which 128 is still to be added: of a sum less 128 the remainder that is the nearest to 0, found as those of
+// elements are (residue_split.cuh). The last byte of a number's bits is that of the number, for `number` and the
+// quotient alike. `more`: what else belongs to the sum.
+__device__ __forceinline__ unsigned int byte_of(int sum, unsigned int more, const Modulus& modulus) {
+    const unsigned int number = __dp4a(static_cast<unsigned int>(sum), modulus.low, modulus.sum_bits + more);
+    const float quotient = fmaf(__uint_as_float(number), modulus.inverse, ROUNDING);
+    return number - __float_as_uint(quotient) * static_cast<unsigned int>(modulus.value);
 }
 
 // `words`: the first of a thread's. MORE: remainders of sums before, at `others`, are added; several are read at once.
@@ -23,16 +26,14 @@ __device__ __forceinline__ void keep(unsigned int* words, const unsigned int* ot
         if (MORE) {
 #pragma unroll
             for (int i = 0; i < AHEAD; ++i)
-                before[i] = others[(first + i) * HOLDERS];
+                before[i] = others[(first + i) * HOLDERS] ^ 0x80808080u;
         }
 #pragma unroll
         for (int word = first; word < first + AHEAD; ++word) {
             unsigned int bytes[4];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int sum = sums[word * 4 + i] + static_cast<int>(before[word - first] >> 8 * i & 0xFF);
-                bytes[i] = static_cast<unsigned int>(remainder_of(sum, modulus));
-            }
+            for (int i = 0; i < 4; ++i)
+                bytes[i] = byte_of(sums[word * 4 + i], before[word - first] >> 8 * i & 0xFF, modulus);
             words[word * HOLDERS] =
                 __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040), __byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
         }
@@ -47,7 +48,7 @@ __device__ __forceinline__ bool goes_on(int plane, int steps) {
 __device__ __forceinline__ void clear(int (&sums)[SUMS]) {
 #pragma unroll
     for (int i = 0; i < SUMS; ++i)
-        sums[i] = 0;
+        sums[i] = SUM_BIAS;
 }
 
 // Of a plane, or of the next part of it along k. `words`: those of the real part, behind which those of the imaginary

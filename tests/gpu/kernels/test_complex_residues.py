@@ -32,7 +32,7 @@ SHAPES = [
     (33, 17, 29),
     (70, 65, 33_000),
 ]
-LARGE = (1029, 2050, 200)
+LARGE = (1601, 2050, 200)
 
 
 def kind(size: tuple[int, int, int], turns: str) -> Problem:

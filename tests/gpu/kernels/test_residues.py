@@ -178,7 +178,7 @@ def test_batches(runner: CudaRunner, batched: tuple[bool, bool], rng: np.random.
 
 
 def test_the_same_bits_every_time_and_in_every_config(runner: CudaRunner, rng: np.random.Generator) -> None:
-    problem = Problem(1025, 900, 1100, "float64")
+    problem = Problem(1700, 2100, 700, "float64")
     a, b = operands(problem, rng)
     first = multiply(runner, NAME, problem, a, b, rng)[0]
     for turn in range(12):

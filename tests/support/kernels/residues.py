@@ -107,6 +107,21 @@ def remainders(whole: Array, modulus: int) -> Array:
     return found
 
 
+def bytes_of_sums(sums: Array, modulus: int) -> Array:
+    """What is stored for sums of products (residue_sums.cuh), in float32 as the device does it: 128 less than a number
+    of which the sum is a multiple of the modulus away."""
+    exact = 1 << 23
+    biased = sums.astype(np.int64) + (1 << 30)
+    offset = (-(1 << 30) - 128 - exact) % modulus
+    number: Array = np.full(sums.shape, offset + exact)
+    for byte in range(4):
+        number += (biased >> 8 * byte & 0xFF) * pow(256, byte, modulus)
+    inverse, rounding = np.float64(np.float32(1) / np.float32(modulus)), 1.5 * 2.0**23
+    quotient = (number * inverse + rounding).astype(np.float32).astype(np.int64) - int(rounding)
+    found: Array = np.asarray((number - quotient * modulus + 128 & 0xFF) - 128)
+    return found
+
+
 def scales_of(lines: Array, count: int) -> list[tuple[int, int]]:
     return [scale_of(line_of(line), count) for line in lines]
 

@@ -27,6 +27,7 @@ from tests.support.kernels.residues import (
     LOG_NORMS,
     MODULI,
     NORMS,
+    bytes_of_sums,
     from_remainders,
     heaviest,
     integers,
@@ -261,6 +262,19 @@ def test_auto_takes_it_where_it_was_measured_to_be_worth_its_fallback() -> None:
         problem = Problem(size, size, size, "float64")
         assert choose_again(problem, "fp64", H200.traits).kernel.name != "fp64_emulated"
     assert choose("fp64_emulated", {}, Problem(512, 512, 512, "float64"), "fp64", H200.traits).config["block_n"] == 256
+
+
+@pytest.mark.parametrize("modulus", MODULI)
+def test_a_byte_tells_the_remainder_of_any_sum(modulus: int) -> None:
+    """Up to the largest magnitude that sums may have, and around all multiples of half the modulus near to it and to
+    zero."""
+    most = (1 << 30) - 1
+    rng, near = np.random.default_rng(modulus), np.arange(-4 * modulus, 4 * modulus)
+    ends = near - most + 4 * modulus, most - 4 * modulus + near
+    sums = np.concatenate([near, *ends, rng.integers(-most, most, 50_000)])
+    found = bytes_of_sums(sums, modulus)
+    assert np.all((sums - (found + 128)) % modulus == 0)
+    assert found.min() >= -128 and found.max() <= 127
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.sampled_from(COUNTS))
