@@ -118,7 +118,7 @@ def test_a_suspicious_row_that_is_right_passes_without_the_host(
         assert check(problem, DTYPES[dtype].accuracy, product.matrices, rng).passed
         product.verify_operands()
     assert asked_of_host == []
-    assert launched or data == "constant"
+    assert launched or data == "constant" or dtype == "float64"  # whose tolerance grants the check's own roundings too
 
 
 def put(product: ProductOnDevice, problem: Problem, a: Array, b: Array, share: float) -> None:

@@ -31,7 +31,7 @@ def make_poisoned(settings: Settings) -> Runner:
 
     seen: set[int] = set()
 
-    def poisoned(self: PreparedKernel, a: Any, b: Any, c: Any, **more: Any) -> None:
+    def poisoned(self: PreparedKernel, a: Any, b: Any, c: Any, *gate: Any, **more: Any) -> None:
         depth = self.plan.problem.k
         if depth == FAULTS:
             a = replace(a, memory=cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(NOWHERE, 1 << 30, None, 0), 0))
@@ -41,7 +41,7 @@ def make_poisoned(settings: Settings) -> Runner:
             seen.add(depth)
             cupy.cuda.alloc(TOO_MUCH)
         if depth != WRITES_NOTHING:
-            launch(self, a, b, c, **more)
+            launch(self, a, b, c, *gate, **more)
         if depth == IS_WRONG_AT_RANDOM:
             for byte in range(4):
                 (c.memory + byte).memset_async(secrets.randbelow(256), 1)
