@@ -11,14 +11,14 @@ from kernels.model.groups import tiles
 from kernels.model.launch_plan import Launch, Workspace
 
 SHORTEST, MOST_STAGES = 4, 1 << 20  # stages, as in hopper_cut.cuh, and so that 32 bits count them
-MOST_MULTIPROCESSORS = 144  # of the full chip: no device of this compute capability has more
+MAX_MULTIPROCESSORS = 144  # of the full chip: no device of this compute capability has more
 WARPS = 8  # of a block, that have sums
 ELEMENT_BYTES = 4
 LARGEST_SHARED_BYTES = 227 * 1024
 # What a cut costs: until the last warp of a tile knows that it is the last, and for each column, sums to be written and
 # those of each other part to be read. In clocks, seen on an H100.
 START_CLOCKS, WRITE_CLOCKS, ADD_CLOCKS = 4_000, 10, 6
-LEAST_GAIN = 0.1  # of a product's time
+MIN_GAIN = 0.1  # of a product's time
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Cut:
     def is_worth_it(self, stage: float, columns: int, end: float) -> bool:
         if self.parts == 1 or self.stages > MOST_STAGES:
             return False
-        return self.clocks(stage, columns, end) < (1 - LEAST_GAIN) * (self.stages * stage + end)
+        return self.clocks(stage, columns, end) < (1 - MIN_GAIN) * (self.stages * stage + end)
 
 
 def in_parts(launch: Launch, stages: int) -> Launch:
@@ -52,5 +52,5 @@ def in_parts(launch: Launch, stages: int) -> Launch:
 
 def room_for(config: TileConfig) -> Workspace:
     """For sums of as many parts as there are clusters."""
-    bytes_of_all = MOST_MULTIPROCESSORS * config["block_m"] * config["block_n"] * ELEMENT_BYTES
-    return Workspace(bytes_of_all, 0, ("CUT",), counters=MOST_MULTIPROCESSORS * WARPS)
+    bytes_of_all = MAX_MULTIPROCESSORS * config["block_m"] * config["block_n"] * ELEMENT_BYTES
+    return Workspace(bytes_of_all, 0, ("CUT",), counters=MAX_MULTIPROCESSORS * WARPS)

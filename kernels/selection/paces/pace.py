@@ -28,8 +28,8 @@ ROUNDS = 5  # of weighing anew
 # operations, and that a config is like the others.
 OF_WORK, OF_OTHERS = 0.01, 3.0
 NOT_OF_PACE = ("edge",)  # parameters whose effect the terms know
-LEAST = 1e-3  # of what is expected, in the time that was measured
-LEAST_OF_OTHERS = 0.1  # share in what is expected at a row
+MIN_EXPECTED = 1e-3  # of what is expected, in the time that was measured
+MIN_OF_OTHERS = 0.1  # share in what is expected at a row
 MIN_ROWS = 24  # for a pace of its own
 Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 _Row = tuple[Entry, RankedRow, TileConfig]  # with the full config
@@ -41,7 +41,7 @@ class Fit:
     """Coefficients, and how far they may be off: the inverse of the normal equations' matrix."""
 
     coefficients: Floats
-    spread: Floats
+    covariance: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class Pace:
         """The logarithm of what this should take, and its variance. `config` is a full one."""
         terms = terms_of(self.kernel, config, problem, self.multiprocessors)
         fit = self.of_config.get(_paced(config, terms), self.of_any)
-        us = max(float(fit.coefficients @ terms), LEAST)
+        us = max(float(fit.coefficients @ terms), MIN_EXPECTED)
         relative = np.array(terms) / us
-        return log(us), USUAL_ERROR**2 * float(relative @ fit.spread @ relative)
+        return log(us), USUAL_ERROR**2 * float(relative @ fit.covariance @ relative)
 
     def error_at(self, entry: Entry, row: RankedRow) -> float:
         return self.errors[_key(entry, row)]
@@ -152,12 +152,12 @@ def _fit(terms: Floats, times: Floats, likely: Floats, counts: float) -> tuple[F
         weighted = relative * weights[:, np.newaxis]
         system = weighted.T @ relative + counts * np.diag(size)
         used, coefficients = _not_negative(system, weighted.sum(axis=0) + counts * size * likely, used)
-        errors = -np.log(np.maximum(relative @ coefficients, LEAST))
+        errors = -np.log(np.maximum(relative @ coefficients, MIN_EXPECTED))
         weights = 1 / (1 + (errors / USUAL_ERROR) ** 2)
-    spread = np.zeros_like(system)
-    spread[np.ix_(used, used)] = np.linalg.inv(system[np.ix_(used, used)])
-    own = ((weighted @ spread) * relative).sum(axis=1)
-    return Fit(coefficients, spread), errors / np.maximum(1 - own, LEAST_OF_OTHERS)
+    covariance = np.zeros_like(system)
+    covariance[np.ix_(used, used)] = np.linalg.inv(system[np.ix_(used, used)])
+    own = ((weighted @ covariance) * relative).sum(axis=1)
+    return Fit(coefficients, covariance), errors / np.maximum(1 - own, MIN_OF_OTHERS)
 
 
 def _not_negative(system: Floats, right: Floats, used: Places) -> tuple[Places, Floats]:

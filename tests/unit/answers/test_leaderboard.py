@@ -97,8 +97,9 @@ def test_the_recorded_boards_rank_what_was_published() -> None:
 
 
 def test_boards_are_chosen_by_what_is_asked() -> None:
-    (one,) = selected(LeaderboardQuery(dtype="bfloat16", size="4096", device=None, accuracy=None))
-    assert (one.n, one.accuracy) == (4096, "bf16")
+    of_size = selected(LeaderboardQuery(dtype="bfloat16", size="4096", device=None, accuracy=None))
+    assert {(each.n, each.accuracy) for each in of_size} == {(4096, "bf16")}
+    assert len({each.device for each in of_size}) == len(of_size) == 2
     oblong = selected(LeaderboardQuery(size="16x8192x8192", device=None, dtype=None, accuracy=None))
     assert oblong and all((each.m, each.n, each.k) == (16, 8192, 8192) for each in oblong)
     assert not selected(LeaderboardQuery(device="none", dtype=None, accuracy=None, size=None))

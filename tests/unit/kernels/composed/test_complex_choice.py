@@ -48,7 +48,7 @@ def test_auto_makes_large_complex_products_of_real_ones(device: DeviceTraits) ->
 
 def test_auto_weighs_three_products_where_four_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a table that has the real product, which is less than WORTH_ARRANGING times as fast as the library's."""
-    problem = Problem(8192, 4096, 4096, "complex128")
+    problem = Problem(4096, 2048, 2048, "complex128")
     choice = choose_from(real_tables(), problem, "fp64", H100)
     assert choice.kernel.name == "complex_as_real" and choice.config == {"emulated": 1}
     assert "fp64_emulated was the fastest" in choice.why
