@@ -73,7 +73,7 @@ def test_the_check_of_a_product_compiles(arch: str) -> None:
 
 @pytest.mark.parametrize("transposes", TRANSPOSES)
 def test_a_sketch_on_tensor_cores_leaves_room_for_two_blocks(transposes: tuple[bool, bool]) -> None:
-    """Some registers spill, as rows are read so far ahead; with half as many on their way none did, and it was slower."""
+    """Some registers spill, as rows are read far ahead; with half as many none did, and it was slower."""
     (figures,) = figures_of([sketch_program("float32", transposes)])
     assert figures.registers <= 128 and figures.local_bytes <= 96
     assert 2 * figures.static_shared_bytes <= ARCHITECTURES["sm_90"].shared_bytes
