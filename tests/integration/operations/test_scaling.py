@@ -22,8 +22,9 @@ SETTINGS = {
     "max_batch": "1",
     "sweep_s": "0.2",
     "heartbeat_s": "0.2",
-    "lease_s": "3",
-    "worker_ttl_s": "3",
+    "lease_s": "60",  # on a busy machine a renewal may be late, and the job would be run twice
+    "worker_ttl_s": "60",
+    "redis_timeout_s": "5",
 }
 
 

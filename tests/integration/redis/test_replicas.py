@@ -27,6 +27,8 @@ from tests.support.replicas.endpoint import Endpoint
 from tests.support.replicas.servers import Servers, demote, frozen, hand_over, promote
 
 PREFIX = "matmul:"
+TIMEOUT_S = 20.0  # a replica of a busy machine may be slow
+SHORT_TIMEOUT_S = 3.0  # where no replica will answer
 
 
 @pytest.fixture
@@ -38,13 +40,14 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
     servers.stop()
 
 
-def settings_of(server: EmbeddedServer, replicas: int) -> Settings:
-    return Settings(redis_url=SecretStr(server.url_of("api")), redis_replicas=replicas, redis_timeout_s=0.4)
+def settings_of(server: EmbeddedServer, replicas: int, timeout_s: float = TIMEOUT_S) -> Settings:
+    url = SecretStr(server.url_of("api"))
+    return Settings(redis_url=url, redis_replicas=replicas, redis_timeout_s=timeout_s, lease_s=3 * TIMEOUT_S)
 
 
 @contextmanager
-def ledger_at(server: EmbeddedServer, replicas: int = 0) -> Iterator[RedisLedger]:
-    settings = settings_of(server, replicas)
+def ledger_at(server: EmbeddedServer, replicas: int = 0, timeout_s: float = TIMEOUT_S) -> Iterator[RedisLedger]:
+    settings = settings_of(server, replicas, timeout_s)
     with connect(settings) as client:
         yield make_ledger(settings, client)
 
@@ -76,11 +79,11 @@ def test_a_replica_that_got_nothing_more_loses_what_nobody_waited_for(servers: S
 def test_no_answer_says_that_a_job_is_recorded_before_a_replica_has_it(servers: Servers) -> None:
     replica = servers.replicas[0]
     with ledger_at(servers.primary, replicas=1) as ledger:
-        with frozen(replica):
+        with frozen(replica), ledger_at(servers.primary, replicas=1, timeout_s=SHORT_TIMEOUT_S) as impatient:
             submitted(ledger)
             breaker = Breaker()
             with pytest.raises(StoreUnavailable, match="Too few replicas"):
-                breaker.run(ledger.check_written)
+                breaker.run(impatient.check_written)
             assert breaker.run(lambda: ledger.list(JobFilter(), limit=9).jobs), "reading goes on"
         job = submitted(ledger)
         ledger.check_written()
@@ -171,9 +174,11 @@ def test_so_it_is_on_an_event_loop_where_many_share_an_answer(servers: Servers) 
     async def waits() -> None:
         line = ReplicaLine(settings_of(servers.primary, 1))
         await asyncio.gather(*(line.wait() for _ in range(50)))
+        impatient = ReplicaLine(settings_of(servers.primary, 1, SHORT_TIMEOUT_S))
         with frozen(servers.replicas[0]):
-            for told in await asyncio.gather(*(line.wait() for _ in range(3)), return_exceptions=True):
+            for told in await asyncio.gather(*(impatient.wait() for _ in range(3)), return_exceptions=True):
                 assert isinstance(told, StoreUnavailable) and "Too few replicas" in str(told.detail)
+        await impatient.close()
         await line.wait()
         with servers.primary.client() as root:
             root.client_kill_filter(_type="normal", skipme=True)
