@@ -35,6 +35,13 @@ class Echo(socketserver.BaseRequestHandler):
                 self.request.sendall(data)
 
 
+class EchoServer(socketserver.ThreadingTCPServer):
+    """Waits for no connection that outlives it: a busy kernel may keep one whose other end is gone."""
+
+    daemon_threads = True
+    request_queue_size = 1024
+
+
 class Front:
     """One link, in the process of links, before an echo."""
 
@@ -58,7 +65,7 @@ class Front:
 
 @pytest.fixture(scope="module")
 def only_front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
-    with socketserver.ThreadingTCPServer((HOST, 0), Echo) as server:
+    with EchoServer((HOST, 0), Echo) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         listen = free_port()
         described = {"name": "link", "listen": listen, "target": server.server_address[1], "fails_calls": True}
