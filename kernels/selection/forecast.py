@@ -40,7 +40,8 @@ from kernels.selection.tuned import Entry, Floats, RankedRow, Trial, TunedTable
 REACH = 8.0  # doublings within which values are alike
 NOISE = 0.15  # of a value at one shape, in what values at far shapes differ by: the library's own jumps, mostly
 USUAL, PRIOR = 0.3, 4.0  # of logarithms far apart: standard deviation, and how many values it counts as
-CAUTION = 0.75  # standard deviations that are taken off the logarithm of a forecast speed of a kernel of ours
+CAUTION = 0.5  # standard deviations that are taken off the logarithm of a forecast speed of a kernel of ours
+SURE, MAY_LOSE = 1.75, 0.95  # and with so many it must still be at so much of the library's, to be taken at all
 SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a kernel so many of them
 SHARE = 0.25  # of the shapes there at which the library was measured
 TRIED = 8  # the nearest shapes at which a config was as exact as the library, but for one, if it counts
@@ -81,6 +82,12 @@ class Forecast:
     def cautious(self) -> float:
         """The speed with what a guess may cost taken off; a library adapts to a shape."""
         return self.speed * self.caution
+
+    @property
+    def is_gamble(self) -> bool:
+        """Whether it may well be slower than the library, whatever it gains on average."""
+        is_ours = not isinstance(self.point.kernel, LibraryKernel)
+        return is_ours and self.speed * exp(-SURE * self.doubt) < MAY_LOSE
 
     @property
     def caution(self) -> float:

@@ -16,14 +16,17 @@ import numpy as np
 
 from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG, TileConfig
-from kernels.model.kernel import CudaKernel, Kernel
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.kernel import CudaKernel, Kernel, LibraryKernel
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.selection.paces.configs import ConfigItems, as_measured, items
-from kernels.selection.paces.terms import OF_LIBRARY, PASSES, WAVES, WORK, Config, Terms, terms_of
+from kernels.selection.paces.library import OF_LIBRARY, WORK
+from kernels.selection.paces.terms import PASSES, WAVES, Config, Terms, terms_of
 from kernels.selection.tuned import Entry, Floats, RankedRow, TunedTable
 
-USUAL_ERROR = 0.1  # of the logarithm of a time: what is further off counts less and less
-ROUNDS = 5  # of weighing anew
+USUAL_ERROR = 0.1  # of the logarithm of a time
+# Rows that are further off than that count less and less, and more strictly in every round: a few rows that differ from
+# most, as with a second wave, are not left out before a coefficient is found that explains them.
+OUTLYING = (0.4, 0.3, 0.2, 0.15, USUAL_ERROR)
 # Rows that say as much as what a coefficient is thought to be beforehand: that a product takes as long as its
 # operations, and that a config is like the others.
 OF_WORK, OF_OTHERS = 0.01, 3.0
@@ -91,7 +94,7 @@ def _by_work(table: TunedTable) -> Pace:
 def _like(pace: Pace, rows: Sequence[_Row]) -> Pace:
     """Of another kernel with these rows, which goes like that of this pace."""
     errors = {
-        _key(entry, row): log_us_of(row, entry) - pace.log_us(NO_CONFIG, entry.problem)[0] for entry, row, _ in rows
+        _key(entry, row): _log_us(row, entry) - pace.log_us(NO_CONFIG, entry.problem)[0] for entry, row, _ in rows
     }
     return replace(pace, errors=errors)
 
@@ -111,10 +114,30 @@ def log_us_of(row: RankedRow, entry: Entry) -> float:
     return log(entry.problem.flops / row.gflops * 1e-3)
 
 
+def _log_us(row: RankedRow, entry: Entry) -> float:
+    """The same, of a library's tuned entry what it takes at best: it tries the default choice too. A trial by few
+    launches, as was recorded, may keep something slower."""
+    if not _is_tuned(row):
+        return log_us_of(row, entry)
+    accuracy = BY_NAME[row.kernel].accuracy[entry.dtype]
+    return min(log_us_of(each, entry) for each in entry.ranking if each is row or _is_default(each, entry, accuracy))
+
+
+def _is_tuned(row: RankedRow) -> bool:
+    kernel = BY_NAME[row.kernel]
+    return isinstance(kernel, LibraryKernel) and kernel.is_tuned
+
+
+def _is_default(row: RankedRow, entry: Entry, accuracy: AccuracyName) -> bool:
+    """Whether it is the library's default choice in that class."""
+    kernel = BY_NAME[row.kernel]
+    return isinstance(kernel, LibraryKernel) and not kernel.is_tuned and kernel.accuracy.get(entry.dtype) == accuracy
+
+
 def _fitted(table: TunedTable, kernel: Kernel, rows: Sequence[_Row]) -> Pace:
     count = table.multiprocessors or 0
     terms = np.array([terms_of(kernel, config, entry.problem, count) for entry, _, config in rows])
-    times = np.exp([log_us_of(row, entry) for entry, row, _ in rows])
+    times = np.exp([_log_us(row, entry) for entry, row, _ in rows])
     together: dict[Config, list[int]] = defaultdict(list)
     for number, (_, _, config) in enumerate(rows):
         together[_paced(config, terms[number])].append(number)
@@ -148,12 +171,12 @@ def _fit(terms: Floats, times: Floats, likely: Floats, counts: float) -> tuple[F
     size = (relative**2).mean(axis=0)
     used: Places = np.flatnonzero(size)
     weights = np.ones(len(times))
-    for _ in range(ROUNDS):
+    for outlying in OUTLYING:
         weighted = relative * weights[:, np.newaxis]
         system = weighted.T @ relative + counts * np.diag(size)
         used, coefficients = _not_negative(system, weighted.sum(axis=0) + counts * size * likely, used)
         errors = -np.log(np.maximum(relative @ coefficients, MIN_EXPECTED))
-        weights = 1 / (1 + (errors / USUAL_ERROR) ** 2)
+        weights = 1 / (1 + (errors / outlying) ** 2)
     covariance = np.zeros_like(system)
     covariance[np.ix_(used, used)] = np.linalg.inv(system[np.ix_(used, used)])
     own = ((weighted @ covariance) * relative).sum(axis=1)
