@@ -3,8 +3,12 @@ how long the best of likely ones should take."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
+from math import inf
+
+import numpy as np
 
 from kernels.model.numerics import DTYPES, Problem
 from kernels.model.padding import MAX_PAD, padded_size
@@ -19,13 +23,18 @@ TILES = tuple(
     for rows, columns in ((256, 128), (256, 64), (128, 128), (128, 64), (128, 32), (64, 64), (64, 32))
     for sides in dict.fromkeys(((rows, columns), (columns, rows)))
 )
-SPLITS = (1, 2, 4, 8, 16, 32)
+PARTS = (1, 2, 4, 8, 16, 32)
 SHORTEST = 64  # steps of k of a part
 # How unlike libraries are in what a tile costs besides its operations: steps of k until it is under way, which parts of
-# a sum take twice, and how much slower thin tiles are, in rows. The last takes large tiles only.
-COSTS = ((32, 24), (256, 48), (64, 24))
-LARGE = 128 * 128  # elements
-UNIT = 1e-2 / LARGE / 132  # of a multiply-add: a large tile of a hundred steps counts as one, as a wave does
+# a sum take twice; how much slower thin tiles are, in rows; and the smallest tiles, in elements.
+COSTS = ((32, 24, 0), (256, 48, 0), (64, 24, 128 * 128))
+UNIT = 1e-2 / (128 * 128) / 132  # of a multiply-add: a tile of 128 × 128 and a hundred steps counts as a wave of them
+
+_ROWS, _COLUMNS = np.array(TILES, float).T[:, :, np.newaxis]
+_PARTS = np.array(PARTS, float)
+# Of each cost, by tiles and parts: the work of a wave for a step of k, and steps besides.
+_WAVES = [np.where(_ROWS * _COLUMNS < least, inf, _ROWS * _COLUMNS + slower * (_ROWS + _COLUMNS)) for _, slower, least in COSTS]
+_STARTS = [start * np.minimum(_PARTS, 2) for start, _, _ in COSTS]
 
 
 @lru_cache(maxsize=16_384)
@@ -54,20 +63,11 @@ def _tiles(problem: Problem, rows: int, columns: int) -> int:
     return -(-problem.m // rows) * -(-problem.n // columns) * problem.batch
 
 
-def _at_best(problem: Problem, multiprocessors: int) -> list[float]:
+def _at_best(problem: Problem, multiprocessors: int) -> Iterator[float]:
     """The waves of the best tiles and number of parts, by each of COSTS."""
-    best = [float("inf")] * len(COSTS)
-    for rows, columns in TILES:
-        tiles, thin = _tiles(problem, rows, columns), 1 / rows + 1 / columns
-        for parts in SPLITS:
-            if parts > 1 and problem.k < SHORTEST * parts:
-                break
-            waves = -(-tiles * parts // multiprocessors) * rows * columns
-            for each, (start, slower) in enumerate(COSTS):
-                if each == len(COSTS) - 1 and rows * columns < LARGE:
-                    continue
-                steps = problem.k / parts + start * (1 if parts == 1 else 2)
-                best[each] = min(best[each], waves * steps * (1 + slower * thin))
-            if tiles * parts > 2 * multiprocessors:
-                break
-    return [each * multiprocessors * UNIT for each in best]
+    usable = max(bisect_right(PARTS, problem.k // SHORTEST), 1)
+    tiles = np.ceil(problem.m / _ROWS) * np.ceil(problem.n / _COLUMNS) * problem.batch
+    waves = np.ceil(tiles * (_PARTS[:usable] / multiprocessors))
+    steps = problem.k / _PARTS[:usable]
+    for each, start in zip(_WAVES, _STARTS, strict=True):
+        yield float((waves * each * (steps + start[:usable])).min()) * multiprocessors * UNIT

@@ -34,6 +34,8 @@ NOT_OF_PACE = ("edge",)  # parameters whose effect the terms know
 MIN_EXPECTED = 1e-3  # of what is expected, in the time that was measured
 MIN_OF_OTHERS = 0.1  # share in what is expected at a row
 MIN_ROWS = 24  # for a pace of its own
+MIN_ROWS_OF_EMULATED = 3  # of one that makes its products of another type's: it does not go like the library at all
+OWN = "its own"  # in the place of a library
 Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 _Row = tuple[Entry, RankedRow, TileConfig]  # with the full config
 _RowKey = tuple[tuple[int, int, int, int], str, ConfigItems]
@@ -71,16 +73,26 @@ class Pace:
 
 def pace_of(table: TunedTable, dtype: DTypeName, kernel: Kernel, library: Kernel | None) -> Pace:
     """Worked out once. A kernel that was measured at few shapes goes like the library, and that by the operations."""
+    own = _own_pace(table, dtype, kernel)
+    if own is not None:
+        return own
     key = dtype, kernel.name, library.name if library is not None else None
     if key not in table.paces:
-        rows = tuple(_rows(table, dtype, kernel))
-        if len(rows) >= MIN_ROWS:
-            table.paces[key] = _fitted(table, kernel, rows)
-        elif library is None or library is kernel:
-            table.paces[key] = _like(_by_work(table), rows)
-        else:
-            table.paces[key] = _like(pace_of(table, dtype, library, None), rows)
+        alone = library is None or library is kernel
+        like = _by_work(table) if alone or library is None else pace_of(table, dtype, library, None)
+        table.paces[key] = _like(like, tuple(_rows(table, dtype, kernel)))
     found: Pace = table.paces[key]
+    return found
+
+
+def _own_pace(table: TunedTable, dtype: DTypeName, kernel: Kernel) -> Pace | None:
+    """None if it was measured at few shapes."""
+    key = dtype, kernel.name, OWN
+    if key not in table.paces:
+        rows = tuple(_rows(table, dtype, kernel))
+        enough = MIN_ROWS if kernel.emulated_with is None else MIN_ROWS_OF_EMULATED
+        table.paces[key] = _fitted(table, kernel, rows) if len(rows) >= enough else None
+    found: Pace | None = table.paces[key]
     return found
 
 

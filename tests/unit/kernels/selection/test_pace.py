@@ -13,7 +13,8 @@ from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.numerics import Problem
 from kernels.selection.paces.pace import MIN_ROWS, pace_of
-from kernels.selection.paces.terms import OF_LIBRARY, terms_of
+from kernels.selection.paces.library import OF_LIBRARY
+from kernels.selection.paces.terms import terms_of
 from kernels.selection.tuned import Entry, TunedTable
 from tests.support.kernels.tuned import GPU, entry, row, table
 
