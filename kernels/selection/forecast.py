@@ -18,7 +18,7 @@ was so at the nearest shapes that it was tried at.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import exp, log, log2, sqrt
 
@@ -102,6 +102,8 @@ class _Time:
     log_us: float  # logarithm of microseconds
     points: int
     variance: float  # of that; 0 where it was measured
+    goes_like: Kernel  # whose pace it has: its own, or the library's
+    errors: Mapping[Place, float] = field(default_factory=dict)  # of that pace, where it was measured nearby
 
 
 def forecasts(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> tuple[Forecast, ...]:
@@ -143,8 +145,16 @@ def _speeds(
             times.append(_time(points, known, table, problem, here))
     library = _library_of(times)
     for one in times:
-        gain, doubt = _halved(one.point, problem, device), sqrt(one.variance + library.variance)
+        gain, doubt = _halved(one.point, problem, device), sqrt(_variance_of_speed(one, library, here))
         yield Forecast(one.point, exp(library.log_us - one.log_us) * gain, exp(one.log_us) / gain, one.points, doubt)
+
+
+def _variance_of_speed(one: _Time, library: _Time, here: Place) -> float:
+    """Of its logarithm. If a kernel goes like the library, what is not known of that pace is not in their ratio."""
+    shared = [place for place in one.errors if place in library.errors]
+    if one.goes_like is not library.goes_like or not shared:
+        return one.variance + library.variance
+    return _interpolated(tuple(shared), [one.errors[place] - library.errors[place] for place in shared], here)[1]
 
 
 def _library_of(times: Sequence[_Time]) -> _Time:
@@ -229,12 +239,14 @@ def _time(points: list[SpeedPoint], library: Kernel | None, table: TunedTable, p
     """`points`: the nearest first."""
     nearest = points[0]
     if nearest.place == here:
-        return _Time(nearest, log_us_of(nearest.row, nearest.entry), 1, 0.0)
+        return _Time(nearest, log_us_of(nearest.row, nearest.entry), 1, 0.0, nearest.kernel)
     pace = pace_of(table, problem.dtype, nearest.kernel, library)
     beside = [pace.error_at(each.entry, each.row) for each in points]
-    error, variance = _interpolated(tuple(each.place for each in points), beside, here)
+    places = tuple(each.place for each in points)
+    error, variance = _interpolated(places, beside, here)
     log_us, of_pace = pace.log_us(nearest.config, whole(problem))
-    return _Time(nearest, log_us + error, len(points), variance + of_pace)
+    errors = dict(zip(places, beside, strict=True))
+    return _Time(nearest, log_us + error, len(points), variance + of_pace, pace.kernel, errors)
 
 
 def _interpolated(
