@@ -33,7 +33,10 @@ UNIT = 1e-2 / (128 * 128) / 132  # of a multiply-add: a tile of 128 × 128 and a
 _ROWS, _COLUMNS = np.array(TILES, float).T[:, :, np.newaxis]
 _PARTS = np.array(PARTS, float)
 # Of each cost, by tiles and parts: the work of a wave for a step of k, and steps besides.
-_WAVES = [np.where(_ROWS * _COLUMNS < least, inf, _ROWS * _COLUMNS + slower * (_ROWS + _COLUMNS)) for _, slower, least in COSTS]
+_WAVES = [
+    np.where(least > _ROWS * _COLUMNS, inf, _ROWS * _COLUMNS + slower * (_ROWS + _COLUMNS))
+    for _, slower, least in COSTS
+]
 _STARTS = [start * np.minimum(_PARTS, 2) for start, _, _ in COSTS]
 
 

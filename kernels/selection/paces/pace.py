@@ -23,13 +23,11 @@ from kernels.selection.paces.library import OF_LIBRARY, WORK
 from kernels.selection.paces.terms import PASSES, WAVES, Config, Terms, terms_of
 from kernels.selection.tuned import Entry, Floats, RankedRow, TunedTable
 
-USUAL_ERROR = 0.1  # of the logarithm of a time
-# Rows that are further off than that count less and less, and more strictly in every round: a few rows that differ from
-# most, as with a second wave, are not left out before a coefficient is found that explains them.
-OUTLYING = (0.4, 0.3, 0.2, 0.15, USUAL_ERROR)
+USUAL_ERROR = 0.1  # of the logarithm of a time: what is further off counts less and less
+ROUNDS = 5  # of weighing anew
 # Rows that say as much as what a coefficient is thought to be beforehand: that a product takes as long as its
 # operations, and that a config is like the others.
-OF_WORK, OF_OTHERS = 0.01, 3.0
+OF_WORK, OF_OTHERS = 0.01, 0.3
 NOT_OF_PACE = ("edge",)  # parameters whose effect the terms know
 MIN_EXPECTED = 1e-3  # of what is expected, in the time that was measured
 MIN_OF_OTHERS = 0.1  # share in what is expected at a row
@@ -183,12 +181,12 @@ def _fit(terms: Floats, times: Floats, likely: Floats, counts: float) -> tuple[F
     size = (relative**2).mean(axis=0)
     used: Places = np.flatnonzero(size)
     weights = np.ones(len(times))
-    for outlying in OUTLYING:
+    for _ in range(ROUNDS):
         weighted = relative * weights[:, np.newaxis]
         system = weighted.T @ relative + counts * np.diag(size)
         used, coefficients = _not_negative(system, weighted.sum(axis=0) + counts * size * likely, used)
         errors = -np.log(np.maximum(relative @ coefficients, MIN_EXPECTED))
-        weights = 1 / (1 + (errors / outlying) ** 2)
+        weights = 1 / (1 + (errors / USUAL_ERROR) ** 2)
     covariance = np.zeros_like(system)
     covariance[np.ix_(used, used)] = np.linalg.inv(system[np.ix_(used, used)])
     own = ((weighted @ covariance) * relative).sum(axis=1)

@@ -22,8 +22,8 @@ from kernels.selection.paces.sizes import RUN_BYTES, megabytes
 
 PASSES = 4  # at most, of a kernel
 WAVES = 4  # place of the waves among the terms of a kernel of ours
-# Blocks of a cluster are neighbours on a chip. On the H100 and the H200 that were measured, with 132 multiprocessors, 15
-# clusters of eight or 31 of four run at once: a 16th, or a 32nd, waits for a second wave.
+# Blocks of a cluster are neighbours on a chip. On the H100 and the H200 that were measured, with 132 multiprocessors,
+# 15 clusters of eight or 31 of four run at once: a 16th, or a 32nd, waits for a second wave.
 LARGE_CLUSTER, WITHOUT_CLUSTERS = 4, 8  # blocks, multiprocessors
 Terms = tuple[float, ...]
 Config = tuple[tuple[str, int], ...]
@@ -65,7 +65,7 @@ def _of_ours(kernel: CudaKernel, config: TileConfig, problem: Problem, multiproc
 
 
 def _late(launch: Launch, blocks: int, multiprocessors: int) -> float:
-    """Waves more than there would be without clusters, in waves."""
+    """Waves that clusters add, over those that blocks without them would take."""
     if launch.cluster < LARGE_CLUSTER or launch.resident:
         return 0.0
     together = max((multiprocessors - WITHOUT_CLUSTERS) // launch.cluster, 1) * launch.cluster * launch.each

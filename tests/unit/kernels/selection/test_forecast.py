@@ -14,7 +14,8 @@ from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import DeviceTraits, LibraryKernel
 from kernels.model.numerics import Problem
-from kernels.selection.forecast import forecasts
+from kernels.selection.choose import choose_from
+from kernels.selection.forecast import Forecast, SpeedPoint, forecasts
 from kernels.selection.nearby import Nearby
 from kernels.selection.paces import pace
 from kernels.selection.tuned import TABLES, Entry, TunedTable
@@ -106,6 +107,33 @@ def test_speeds_that_differ_more_leave_more_doubt() -> None:
         (ours,) = (one for one in forecasts(near(*alternating), FIT, here, GPU) if one.point.kernel is PIPELINED)
         doubts.append(ours.doubt)
     assert 0 < doubts[0] < doubts[1] < doubts[2]
+
+
+def test_a_kernel_that_goes_like_the_library_is_as_sure_as_their_ratio() -> None:
+    """The library's jumps are its own too."""
+    sizes, doubts = (700, 900, 1100, 1400, 1800, 2300), []
+    for by in (1.0, 3.0):
+        jumps = [by ** (-1) ** number for number in range(len(sizes))]
+        jumping = [both(n, 150.0 * jump, 100.0 * jump) for n, jump in zip(sizes, jumps, strict=True)]
+        (ours,) = (one for one in forecasts(near(*jumping), FIT, square(1250), GPU) if one.point.kernel is PIPELINED)
+        doubts.append(ours.doubt)
+    assert doubts[0] == pytest.approx(doubts[1])
+
+
+@pytest.mark.parametrize(("speed", "doubt", "is_one"), [(1.2, 0.15, True), (1.2, 0.1, False), (1.05, 0.1, True)])
+def test_what_may_well_be_slower_than_the_library_is_a_gamble(speed: float, doubt: float, is_one: bool) -> None:
+    measured = both(1024, 130.0)
+    for kernel, expected in ((PIPELINED, is_one), (BY_NAME["cublas"], False)):
+        point = SpeedPoint(kernel, {}, measured.ranking[0], measured, ())
+        assert Forecast(point, speed, 1.0, 1, doubt).is_gamble == expected
+
+
+@pytest.mark.parametrize(("by", "taken"), [(1.0, "pipelined"), (1.5, "cublas")])
+def test_auto_does_not_gamble(by: float, taken: str) -> None:
+    """Ours is 1.4 times as fast on average at shapes nearby."""
+    sizes = (700, 900, 1100, 1400, 1800, 2300)
+    measured = [both(n, 140.0 * by ** (-1) ** number) for number, n in enumerate(sizes)]
+    assert choose_from([table(entries=measured)], square(1250), "fp32", GPU).kernel.name == taken
 
 
 EVERY = 4  # of the parts of a table one in so many is looked at; benchmarks.cross_validate looks at all
