@@ -76,8 +76,7 @@ def pace_of(table: TunedTable, dtype: DTypeName, kernel: Kernel, library: Kernel
         return own
     key = dtype, kernel.name, library.name if library is not None else None
     if key not in table.paces:
-        alone = library is None or library is kernel
-        like = _by_work(table) if alone or library is None else pace_of(table, dtype, library, None)
+        like = _by_work(table) if library is None or library is kernel else pace_of(table, dtype, library, None)
         table.paces[key] = _like(like, tuple(_rows(table, dtype, kernel)))
     found: Pace = table.paces[key]
     return found

@@ -122,10 +122,11 @@ def test_a_config_with_another_second_wave_than_others_is_found() -> None:
     which most products in large tiles go."""
     kernel, entries = BY_NAME["tensor_fp64"], list[Entry]()
     assert isinstance(kernel, CudaKernel)
+    sides: tuple[int, ...] = 64, 128
     configs = {
         side: dict(kernel.resolve_config(each.config, Problem(512, 512, 512, "float64"), GPU))
         for each in kernel.defaults
-        for side in (64, 128)
+        for side in sides
         if each.config["block_m"] == each.config["block_n"] == side and not each.config["resident"]
     }
 
