@@ -138,7 +138,7 @@ def test_auto_does_not_gamble(by: float, taken: str) -> None:
 
 EVERY = 4  # of the parts of a table one in so many is looked at; benchmarks.cross_validate looks at all
 # Over the library's default choice, by tables alone, before anything is measured at the shape itself.
-WORST = {"NVIDIA H200": 0.75, "NVIDIA H100 80GB HBM3": 0.7}
+WORST = {"NVIDIA H200": 0.95, "NVIDIA H100 80GB HBM3": 0.8}
 # And over the library at its best, in the geometric mean, where that was measured.
 OVER_BEST = {"bfloat16": 1.05, "float16": 1.05, "float32": 1.1, "float64": 0.99}
 
@@ -153,7 +153,7 @@ def test_auto_is_close_to_the_best_at_shapes_that_it_has_not_seen(shipped: Tuned
     # What is lost where a kernel of ours is taken; a library's own two lines differ by more from run to run.
     ours = [one for one in held if not isinstance(BY_NAME[one.kernel], LibraryKernel)]
     lost = [one for one in ours if (one.of_best_library or one.of_library or 1.0) < 0.95]
-    assert len(ours) > len(held) / 10 and len(lost) <= len(held) / 100
+    assert len(ours) > len(held) / 10 and len(lost) <= len(held) / 200
     assert sum(not one.is_as_exact for one in held) <= len(held) / 500
     assert geometric_mean([one.probed for one in held]) >= 0.995
     for dtype, least in OVER_BEST.items():
