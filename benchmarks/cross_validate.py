@@ -136,8 +136,20 @@ def by_class(held: Iterable[Held]) -> Iterator[str]:
         below = sum(speed < NOT_MUCH_LESS for speed in speeds)
         yield (
             f"{dtype} to {accuracy}: {len(speeds)} shapes, over the library at its best {geometric_mean(speeds):.3f}, "
-            f"worst {min(speeds):.3f}, {below} below {NOT_MUCH_LESS}; always the best {geometric_mean(bests):.3f}"
+            f"worst {min(speeds):.3f}, {below} below {NOT_MUCH_LESS}; always the best {geometric_mean(bests):.3f}; "
+            f"{_by_ours(found)}"
         )
+
+
+def _by_ours(held: Iterable[Held]) -> str:
+    """What is lost by a choice alone: a library's two lines differ from run to run, whatever is taken."""
+    ours = [one.of_best_library for one in held if one.of_best_library is not None and not _is_library(one.kernel)]
+    below = sum(speed < NOT_MUCH_LESS for speed in ours)
+    return f"ours at {len(ours)}, worst {min(ours, default=1.0):.3f}, {below} below"
+
+
+def _is_library(name: str) -> bool:
+    return isinstance(BY_NAME[name], LibraryKernel)
 
 
 def summary(held: Iterable[Held]) -> Iterator[str]:

@@ -225,6 +225,8 @@ def _of_three(forecast: Forecast, problem: Problem) -> Forecast:
 def _winner(rivals: Sequence[Forecast], dtype: DTypeName) -> tuple[Forecast, Forecast]:
     """The chosen kernel, and the fastest one."""
     rivals = list(_without_outdone(rivals))
+    if any(isinstance(one.point.kernel, LibraryKernel) for one in rivals):
+        rivals = [one for one in rivals if not one.is_gamble]
     fastest = max(rivals, key=lambda contender: contender.cautious)
     as_fast = [one for one in rivals if one.cautious >= AS_FAST * fastest.cautious]
     return min(as_fast, key=lambda contender: _precedence(contender, dtype)), fastest

@@ -18,7 +18,7 @@ was so at the nearest shapes that it was tried at.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import exp, log, log2, sqrt
 
@@ -40,7 +40,8 @@ from kernels.selection.tuned import Entry, Floats, RankedRow, Trial, TunedTable
 REACH = 8.0  # doublings within which values are alike
 NOISE = 0.15  # of a value at one shape, in what values at far shapes differ by: the library's own jumps, mostly
 USUAL, PRIOR = 0.3, 4.0  # of logarithms far apart: standard deviation, and how many values it counts as
-CAUTION = 0.75  # standard deviations that are taken off the logarithm of a forecast speed of a kernel of ours
+CAUTION = 0.5  # standard deviations that are taken off the logarithm of a forecast speed of a kernel of ours
+SURE, MAY_LOSE = 1.75, 0.95  # and with so many it must still be at so much of the library's, to be taken at all
 SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a kernel so many of them
 SHARE = 0.25  # of the shapes there at which the library was measured
 TRIED = 8  # the nearest shapes at which a config was as exact as the library, but for one, if it counts
@@ -83,6 +84,12 @@ class Forecast:
         return self.speed * self.caution
 
     @property
+    def is_gamble(self) -> bool:
+        """Whether it may well be slower than the library, whatever it gains on average."""
+        is_ours = not isinstance(self.point.kernel, LibraryKernel)
+        return is_ours and self.speed * exp(-SURE * self.doubt) < MAY_LOSE
+
+    @property
     def caution(self) -> float:
         return 1.0 if isinstance(self.point.kernel, LibraryKernel) else exp(-CAUTION * self.doubt)
 
@@ -95,6 +102,8 @@ class _Time:
     log_us: float  # logarithm of microseconds
     points: int
     variance: float  # of that; 0 where it was measured
+    goes_like: Kernel  # whose pace it has: its own, or the library's
+    errors: Mapping[Place, float] = field(default_factory=dict)  # of that pace, where it was measured nearby
 
 
 def forecasts(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> tuple[Forecast, ...]:
@@ -136,8 +145,16 @@ def _speeds(
             times.append(_time(points, known, table, problem, here))
     library = _library_of(times)
     for one in times:
-        gain, doubt = _halved(one.point, problem, device), sqrt(one.variance + library.variance)
+        gain, doubt = _halved(one.point, problem, device), sqrt(_variance_of_speed(one, library, here))
         yield Forecast(one.point, exp(library.log_us - one.log_us) * gain, exp(one.log_us) / gain, one.points, doubt)
+
+
+def _variance_of_speed(one: _Time, library: _Time, here: Place) -> float:
+    """Of its logarithm. If a kernel goes like the library, what is not known of that pace is not in their ratio."""
+    shared = [place for place in one.errors if place in library.errors]
+    if one.goes_like is not library.goes_like or not shared:
+        return one.variance + library.variance
+    return _interpolated(tuple(shared), [one.errors[place] - library.errors[place] for place in shared], here)[1]
 
 
 def _library_of(times: Sequence[_Time]) -> _Time:
@@ -222,12 +239,14 @@ def _time(points: list[SpeedPoint], library: Kernel | None, table: TunedTable, p
     """`points`: the nearest first."""
     nearest = points[0]
     if nearest.place == here:
-        return _Time(nearest, log_us_of(nearest.row, nearest.entry), 1, 0.0)
+        return _Time(nearest, log_us_of(nearest.row, nearest.entry), 1, 0.0, nearest.kernel)
     pace = pace_of(table, problem.dtype, nearest.kernel, library)
     beside = [pace.error_at(each.entry, each.row) for each in points]
-    error, variance = _interpolated(tuple(each.place for each in points), beside, here)
+    places = tuple(each.place for each in points)
+    error, variance = _interpolated(places, beside, here)
     log_us, of_pace = pace.log_us(nearest.config, whole(problem))
-    return _Time(nearest, log_us + error, len(points), variance + of_pace)
+    errors = dict(zip(places, beside, strict=True))
+    return _Time(nearest, log_us + error, len(points), variance + of_pace, pace.kernel, errors)
 
 
 def _interpolated(

@@ -16,21 +16,24 @@ import numpy as np
 
 from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG, TileConfig
-from kernels.model.kernel import CudaKernel, Kernel
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.kernel import CudaKernel, Kernel, LibraryKernel
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.selection.paces.configs import ConfigItems, as_measured, items
-from kernels.selection.paces.terms import OF_LIBRARY, PASSES, WAVES, WORK, Config, Terms, terms_of
+from kernels.selection.paces.library import OF_LIBRARY, WORK
+from kernels.selection.paces.terms import PASSES, WAVES, Config, Terms, terms_of
 from kernels.selection.tuned import Entry, Floats, RankedRow, TunedTable
 
 USUAL_ERROR = 0.1  # of the logarithm of a time: what is further off counts less and less
 ROUNDS = 5  # of weighing anew
 # Rows that say as much as what a coefficient is thought to be beforehand: that a product takes as long as its
 # operations, and that a config is like the others.
-OF_WORK, OF_OTHERS = 0.01, 3.0
+OF_WORK, OF_OTHERS = 0.01, 0.3
 NOT_OF_PACE = ("edge",)  # parameters whose effect the terms know
 MIN_EXPECTED = 1e-3  # of what is expected, in the time that was measured
 MIN_OF_OTHERS = 0.1  # share in what is expected at a row
 MIN_ROWS = 24  # for a pace of its own
+MIN_ROWS_OF_EMULATED = 3  # of one that makes its products of another type's: it does not go like the library at all
+OWN = "its own"  # in the place of a library
 Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 _Row = tuple[Entry, RankedRow, TileConfig]  # with the full config
 _RowKey = tuple[tuple[int, int, int, int], str, ConfigItems]
@@ -68,16 +71,25 @@ class Pace:
 
 def pace_of(table: TunedTable, dtype: DTypeName, kernel: Kernel, library: Kernel | None) -> Pace:
     """Worked out once. A kernel that was measured at few shapes goes like the library, and that by the operations."""
+    own = _own_pace(table, dtype, kernel)
+    if own is not None:
+        return own
     key = dtype, kernel.name, library.name if library is not None else None
     if key not in table.paces:
-        rows = tuple(_rows(table, dtype, kernel))
-        if len(rows) >= MIN_ROWS:
-            table.paces[key] = _fitted(table, kernel, rows)
-        elif library is None or library is kernel:
-            table.paces[key] = _like(_by_work(table), rows)
-        else:
-            table.paces[key] = _like(pace_of(table, dtype, library, None), rows)
+        like = _by_work(table) if library is None or library is kernel else pace_of(table, dtype, library, None)
+        table.paces[key] = _like(like, tuple(_rows(table, dtype, kernel)))
     found: Pace = table.paces[key]
+    return found
+
+
+def _own_pace(table: TunedTable, dtype: DTypeName, kernel: Kernel) -> Pace | None:
+    """None if it was measured at few shapes."""
+    key = dtype, kernel.name, OWN
+    if key not in table.paces:
+        rows = tuple(_rows(table, dtype, kernel))
+        enough = MIN_ROWS if kernel.emulated_with is None else MIN_ROWS_OF_EMULATED
+        table.paces[key] = _fitted(table, kernel, rows) if len(rows) >= enough else None
+    found: Pace | None = table.paces[key]
     return found
 
 
@@ -91,7 +103,7 @@ def _by_work(table: TunedTable) -> Pace:
 def _like(pace: Pace, rows: Sequence[_Row]) -> Pace:
     """Of another kernel with these rows, which goes like that of this pace."""
     errors = {
-        _key(entry, row): log_us_of(row, entry) - pace.log_us(NO_CONFIG, entry.problem)[0] for entry, row, _ in rows
+        _key(entry, row): _log_us(row, entry) - pace.log_us(NO_CONFIG, entry.problem)[0] for entry, row, _ in rows
     }
     return replace(pace, errors=errors)
 
@@ -111,10 +123,30 @@ def log_us_of(row: RankedRow, entry: Entry) -> float:
     return log(entry.problem.flops / row.gflops * 1e-3)
 
 
+def _log_us(row: RankedRow, entry: Entry) -> float:
+    """The same, of a library's tuned entry what it takes at best: it tries the default choice too. A trial by few
+    launches, as was recorded, may keep something slower."""
+    if not _is_tuned(row):
+        return log_us_of(row, entry)
+    accuracy = BY_NAME[row.kernel].accuracy[entry.dtype]
+    return min(log_us_of(each, entry) for each in entry.ranking if each is row or _is_default(each, entry, accuracy))
+
+
+def _is_tuned(row: RankedRow) -> bool:
+    kernel = BY_NAME[row.kernel]
+    return isinstance(kernel, LibraryKernel) and kernel.is_tuned
+
+
+def _is_default(row: RankedRow, entry: Entry, accuracy: AccuracyName) -> bool:
+    """Whether it is the library's default choice in that class."""
+    kernel = BY_NAME[row.kernel]
+    return isinstance(kernel, LibraryKernel) and not kernel.is_tuned and kernel.accuracy.get(entry.dtype) == accuracy
+
+
 def _fitted(table: TunedTable, kernel: Kernel, rows: Sequence[_Row]) -> Pace:
     count = table.multiprocessors or 0
     terms = np.array([terms_of(kernel, config, entry.problem, count) for entry, _, config in rows])
-    times = np.exp([log_us_of(row, entry) for entry, row, _ in rows])
+    times = np.exp([_log_us(row, entry) for entry, row, _ in rows])
     together: dict[Config, list[int]] = defaultdict(list)
     for number, (_, _, config) in enumerate(rows):
         together[_paced(config, terms[number])].append(number)

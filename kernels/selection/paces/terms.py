@@ -13,15 +13,18 @@ from math import isfinite
 from kernels.catalog import BY_NAME
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel, Kernel
+from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, Problem
-from kernels.model.padding import MAX_PAD, padded_size, pitch_bytes
+from kernels.model.padding import pitch_bytes
 from kernels.model.triangle import MULTIPROCESSORS
+from kernels.selection.paces.library import library_terms
+from kernels.selection.paces.sizes import RUN_BYTES, megabytes
 
-RUN_BYTES = 16  # rows that are no whole runs of so many bytes are copied for TMA, and slow for libraries
-LIBRARY_TILES = ((128, 128), (256, 128), (64, 64))  # of which libraries are likely to take one
 PASSES = 4  # at most, of a kernel
-WAVES, WORK = 4, 3  # places, among the terms of ours and of a library
-OF_LIBRARY = 26  # terms
+WAVES = 4  # place of the waves among the terms of a kernel of ours
+# Blocks of a cluster are neighbours on a chip. On the H100 and the H200 that were measured, with 132 multiprocessors,
+# 15 clusters of eight or 31 of four run at once: a 16th, or a 32nd, waits for a second wave.
+LARGE_CLUSTER, WITHOUT_CLUSTERS = 4, 8  # blocks, multiprocessors
 Terms = tuple[float, ...]
 Config = tuple[tuple[str, int], ...]
 
@@ -37,15 +40,7 @@ def _terms(name: str, config: Config, problem: Problem, multiprocessors: int) ->
     kernel = BY_NAME[name]
     if isinstance(kernel, CudaKernel):
         return tuple(_of_ours(kernel, dict(config), problem, multiprocessors))
-    return tuple(_of_library(problem, multiprocessors))
-
-
-def megabytes(problem: Problem) -> tuple[float, float, float]:
-    """Of A, B and C."""
-    own, product = (DTYPES[dtype].itemsize * 1e-6 for dtype in (problem.dtype, problem.product_dtype))
-    a = problem.m * problem.k * (problem.batch if problem.a_batched else 1)
-    b = problem.k * problem.n * (problem.batch if problem.b_batched else 1)
-    return a * own, b * own, problem.m * problem.n * problem.batch * product
+    return library_terms(problem, multiprocessors)
 
 
 def _of_ours(kernel: CudaKernel, config: TileConfig, problem: Problem, multiprocessors: int) -> Iterator[float]:
@@ -56,15 +51,25 @@ def _of_ours(kernel: CudaKernel, config: TileConfig, problem: Problem, multiproc
     blocks = launch.grid[0] * launch.grid[1] * launch.grid[2] * launch.stacked
     waves, share, depth = -(-blocks // room), blocks / multiprocessors, problem.k * 1e-2
     clocks = kernel.clocks(problem, config, multiprocessors) if kernel.clocks else 0.0
-    yield from (1.0, a + b, c)
-    yield clocks * 1e-3 if isfinite(clocks) else 0.0
+    clocks = clocks * 1e-3 if isfinite(clocks) else 0.0
+    yield from (1.0, a + b, c, clocks)
     yield from (waves * depth, share * depth, share, depth)
     yield from _moved(kernel, config, problem, inner)
-    yield from (float(inner != problem), float(launch.parts > 1 and blocks % room > 0))
+    parts = min(launch.parts, -(-room // (blocks % room))) if launch.parts > 1 and blocks % room else 0
+    yield from (float(inner != problem), float(parts > 0), float(parts), float(waves))
+    yield clocks * _late(launch, blocks, multiprocessors)
     blocks_of_passes = [
         each.launch.grid[0] * 1e-2 for each in (kernel.passes(problem, config) if kernel.passes else ())
     ]
     yield from (blocks_of_passes + [0.0] * PASSES)[:PASSES]
+
+
+def _late(launch: Launch, blocks: int, multiprocessors: int) -> float:
+    """Waves that clusters add, over those that blocks without them would take."""
+    if launch.cluster < LARGE_CLUSTER or launch.resident:
+        return 0.0
+    together = max((multiprocessors - WITHOUT_CLUSTERS) // launch.cluster, 1) * launch.cluster * launch.each
+    return -(-blocks // together) / -(-blocks // (multiprocessors * launch.each)) - 1
 
 
 def _moved(kernel: CudaKernel, config: TileConfig, problem: Problem, inner: Problem) -> Iterator[float]:
@@ -86,17 +91,3 @@ def _moved(kernel: CudaKernel, config: TileConfig, problem: Problem, inner: Prob
 def _is_cut(columns: int, problem: Problem) -> bool:
     """Whether rows of so many elements, as they lie on a device, are no whole runs."""
     return pitch_bytes(columns * DTYPES[problem.dtype].itemsize) % RUN_BYTES > 0
-
-
-def _of_library(problem: Problem, multiprocessors: int) -> Iterator[float]:
-    a, b, c = megabytes(problem)
-    itemsize, depth = DTYPES[problem.dtype].itemsize, problem.k * 1e-2
-    work = problem.batch * problem.m * problem.n * problem.k * 1e-8
-    yield from (1.0, a + b, c, work, depth)
-    for rows, columns in LIBRARY_TILES:
-        tiles = -(-problem.m // rows) * -(-problem.n // columns) * problem.batch
-        yield from (-(-tiles // multiprocessors) * depth, tiles / multiprocessors * depth, tiles / multiprocessors)
-    for extent, size in ((problem.k, a), (problem.n, b + c)):
-        for cut, much in ((extent, 0.0), (padded_size(extent, MAX_PAD, itemsize), work)):
-            is_cut = cut * itemsize % RUN_BYTES > 0
-            yield from (float(is_cut), size * is_cut, much * is_cut)

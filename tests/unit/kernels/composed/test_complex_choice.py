@@ -58,6 +58,17 @@ def test_auto_weighs_three_products_where_four_are_not_worth_it(monkeypatch: pyt
     assert choose_from(real_tables(), problem, "fp64", H100).kernel.name == "cublas"
 
 
+@pytest.mark.parametrize("device", [H100, H200], ids=lambda each: each.name)
+@pytest.mark.parametrize(("n", "name"), [(1024, "cublas"), (4096, "complex_as_real"), (8192, "complex_as_real")])
+def test_complex128_goes_by_the_forecast_of_the_real_product(n: int, name: str, device: DeviceTraits) -> None:
+    """Of which tables have three cubes in remainders."""
+    choice = taken(n, "complex128", device)
+    assert choice.kernel.name == name
+    assert (
+        name == "cublas" or real_choice(choice, Problem(n, n, n, "complex128"), device).kernel.name == "fp64_emulated"
+    )
+
+
 @pytest.mark.parametrize("size", [(63, 500, 500), (500, 63, 500), (500, 500, 63)])
 def test_small_complex_products_are_real_ones(size: tuple[int, int, int]) -> None:
     problem = Problem(*size, "complex128")

@@ -14,7 +14,8 @@ from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import DeviceTraits, LibraryKernel
 from kernels.model.numerics import Problem
-from kernels.selection.forecast import forecasts
+from kernels.selection.choose import choose_from
+from kernels.selection.forecast import Forecast, SpeedPoint, forecasts
 from kernels.selection.nearby import Nearby
 from kernels.selection.paces import pace
 from kernels.selection.tuned import TABLES, Entry, TunedTable
@@ -108,9 +109,36 @@ def test_speeds_that_differ_more_leave_more_doubt() -> None:
     assert 0 < doubts[0] < doubts[1] < doubts[2]
 
 
+def test_a_kernel_that_goes_like_the_library_is_as_sure_as_their_ratio() -> None:
+    """The library's jumps are its own too."""
+    sizes, doubts = (700, 900, 1100, 1400, 1800, 2300), []
+    for by in (1.0, 3.0):
+        jumps = [by ** (-1) ** number for number in range(len(sizes))]
+        jumping = [both(n, 150.0 * jump, 100.0 * jump) for n, jump in zip(sizes, jumps, strict=True)]
+        (ours,) = (one for one in forecasts(near(*jumping), FIT, square(1250), GPU) if one.point.kernel is PIPELINED)
+        doubts.append(ours.doubt)
+    assert doubts[0] == pytest.approx(doubts[1])
+
+
+@pytest.mark.parametrize(("speed", "doubt", "is_one"), [(1.2, 0.15, True), (1.2, 0.1, False), (1.05, 0.1, True)])
+def test_what_may_well_be_slower_than_the_library_is_a_gamble(speed: float, doubt: float, is_one: bool) -> None:
+    measured = both(1024, 130.0)
+    for kernel, expected in ((PIPELINED, is_one), (BY_NAME["cublas"], False)):
+        point = SpeedPoint(kernel, {}, measured.ranking[0], measured, ())
+        assert Forecast(point, speed, 1.0, 1, doubt).is_gamble == expected
+
+
+@pytest.mark.parametrize(("by", "taken"), [(1.0, "pipelined"), (1.5, "cublas")])
+def test_auto_does_not_gamble(by: float, taken: str) -> None:
+    """Ours is 1.4 times as fast on average at shapes nearby."""
+    sizes = (700, 900, 1100, 1400, 1800, 2300)
+    measured = [both(n, 140.0 * by ** (-1) ** number) for number, n in enumerate(sizes)]
+    assert choose_from([table(entries=measured)], square(1250), "fp32", GPU).kernel.name == taken
+
+
 EVERY = 4  # of the parts of a table one in so many is looked at; benchmarks.cross_validate looks at all
 # Over the library's default choice, by tables alone, before anything is measured at the shape itself.
-WORST = {"NVIDIA H200": 0.75, "NVIDIA H100 80GB HBM3": 0.7}
+WORST = {"NVIDIA H200": 0.95, "NVIDIA H100 80GB HBM3": 0.8}
 # And over the library at its best, in the geometric mean, where that was measured.
 OVER_BEST = {"bfloat16": 1.05, "float16": 1.05, "float32": 1.1, "float64": 0.99}
 
@@ -125,7 +153,7 @@ def test_auto_is_close_to_the_best_at_shapes_that_it_has_not_seen(shipped: Tuned
     # What is lost where a kernel of ours is taken; a library's own two lines differ by more from run to run.
     ours = [one for one in held if not isinstance(BY_NAME[one.kernel], LibraryKernel)]
     lost = [one for one in ours if (one.of_best_library or one.of_library or 1.0) < 0.95]
-    assert len(ours) > len(held) / 10 and len(lost) <= len(held) / 100
+    assert len(ours) > len(held) / 10 and len(lost) <= len(held) / 200
     assert sum(not one.is_as_exact for one in held) <= len(held) / 500
     assert geometric_mean([one.probed for one in held]) >= 0.995
     for dtype, least in OVER_BEST.items():
