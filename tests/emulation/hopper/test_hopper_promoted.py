@@ -48,11 +48,11 @@ def test_sums_are_right_and_no_stage_is_released_early(tmp_path: Path) -> None:
 
 EARLY = "a stage is released while it is read"
 MISTAKES = [
-    ("wait_products<1>();\n                settle(partial[1 - set]);", "", EARLY),
+    ("wgmma_wait_group<1>();\n                fence_accumulators(partial[1 - set]);", "", EARLY),
     ("if (column == 0) release(at, before);", "if (column == 0) release(at, place.stage);", EARLY),
     ("promote(partial[1], sums + (N - COLUMNS) / 2, N - COLUMNS);", "", "a sum is wrong"),
-    ("settle(partial[1]);", "promote(partial[0], sums, 0);", "a sum is wrong"),
-    ("(is_last) expect_next(at, place, step + 1 < steps)", "(is_last) release(at, place.stage)", EARLY),
+    ("fence_accumulators(partial[1]);", "promote(partial[0], sums, 0);", "a sum is wrong"),
+    ("(is_last) wait_for_next(at, place, step + 1 < steps)", "(is_last) release(at, place.stage)", EARLY),
 ]
 
 
