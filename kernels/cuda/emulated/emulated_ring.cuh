@@ -8,24 +8,14 @@
 #pragma once
 
 #include "emulated_layout.cuh"
-
-#define HOPPER_SUM int
-#define HOPPER_SUM_REGISTER "+r"
-#define HOPPER_MMA "k32.s32.s8.s8"
-#define HOPPER_MMA_END ""
-#include "hopper_bulk.cuh"
-#include "hopper_mma.cuh"
+#include "hopper_int8_ring.cuh"
 #include "hopper_schedule.cuh"
 
-constexpr int CONSUMERS = 2;  // warpgroups
-constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP;
-constexpr int PRODUCER_REGISTERS = 56, CONSUMER_REGISTERS = 224;
 constexpr int PLACES = 12;
 constexpr int PLACE_BYTES = 2 * PLANE;
-constexpr int INSTRUCTION_DEPTH = 32;  // bytes of a line that one instruction multiplies
-constexpr int SETS = 3;                // of sums
-constexpr int SUMS = LINES / 2;        // of a set, in a thread
-constexpr int CHUNK = 508;             // steps of DEPTH after which no int32 of four products can have overflowed
+constexpr int SETS = 3;          // of sums
+constexpr int SUMS = LINES / 2;  // of a set, in a thread
+constexpr int CHUNK = 508;       // steps of DEPTH after which no int32 of four products can have overflowed
 static_assert(4ll * 128 * 128 * CHUNK * DEPTH < (1ll << 31), "sums are exact");
 
 typedef PipelineState<PLACES> StageState;
@@ -74,15 +64,6 @@ __device__ __forceinline__ void multiply_planes(int (&sums)[SUMS], unsigned int 
     for (int part = 0; part < DEPTH / INSTRUCTION_DEPTH; ++part)
         Mma<LINES>::add(sums, plane_descriptor(a + part * (INSTRUCTION_DEPTH >> 4)),
                         plane_descriptor(b + part * (INSTRUCTION_DEPTH >> 4)));
-}
-
-__device__ __forceinline__ void release(const Ring& ring, int place) {
-    const int lane = threadIdx.x % 32;
-    if (CLUSTER == 1) {
-        if (lane == 0) arrive(ring.empty(place));
-    } else if (lane < CLUSTER) {
-        arrive_at_rank(ring.empty(place), lane);
-    }
 }
 
 // Sums of products whose digits add up to FIRST to LAST, of COUNT digits; the sum of s goes to set s % SETS.

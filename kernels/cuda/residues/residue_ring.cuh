@@ -2,18 +2,9 @@
 // modulus after the other; two warpgroups multiply 64 rows of the block's tile each.
 #pragma once
 
+#include "hopper_int8_ring.cuh"
 #include "residue_layout.cuh"
 
-#define HOPPER_SUM int
-#define HOPPER_SUM_REGISTER "+r"
-#define HOPPER_MMA "k32.s32.s8.s8"
-#define HOPPER_MMA_END ""
-#include "hopper_bulk.cuh"
-#include "hopper_mma.cuh"
-
-constexpr int CONSUMERS = 2;  // warpgroups
-constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP;
-constexpr int PRODUCER_REGISTERS = 56, CONSUMER_REGISTERS = 224;
 constexpr int B_TILES = BLOCK_N / LINES;
 constexpr int STAGE_BYTES = (1 + B_TILES) * TILE_BYTES;
 constexpr int STAGES = BLOCK_N == 256 ? 4 : 6;
@@ -32,7 +23,6 @@ struct alignas(16) Note {
 constexpr int NOTES_OFFSET = BARRIERS_OFFSET + STAGES * 2 * 8;
 constexpr int KEPT_OFFSET = NOTES_OFFSET + NOTES * sizeof(Note);  // of remainders of complex products' first planes
 constexpr int SUMS = BLOCK_N / 2;                                 // of a thread
-constexpr int INSTRUCTION_DEPTH = 32;                             // bytes of a line that one instruction multiplies
 constexpr int PARTS = DEPTH / INSTRUCTION_DEPTH;                  // of a stage
 constexpr int CHUNK = 511;  // tiles along k after which sums are reduced: they stay below 2^30
 static_assert((CHUNK * DEPTH + DEPTH - INSTRUCTION_DEPTH) * 128ll * 128 + 256 < 1ll << 30,
@@ -79,15 +69,6 @@ __device__ __forceinline__ void end(const Ring& ring, const StageState& place, N
 }
 
 // ---- a consumer ----
-__device__ __forceinline__ void release(const Ring& ring, int stage) {
-    const int lane = threadIdx.x % 32;
-    if (CLUSTER == 1) {
-        if (lane == 0) arrive(ring.empty(stage));
-    } else if (lane < CLUSTER) {
-        arrive_at_rank(ring.empty(stage), lane);
-    }
-}
-
 // The descriptors of a stage's operands.
 struct StageOperands {
     unsigned long long a, b;
