@@ -17,7 +17,7 @@ from tests.chaos import products
 from tests.chaos.callers import ASYNC, Accepted, Caller, Told, job_of
 from tests.chaos.faults.processes import has_work
 from tests.chaos.stack import PREFIX, UNDER_WAY, WORKERS, ChaosStack
-from tests.chaos.verdict.account import Account, settle, unended, wait_for_ends
+from tests.chaos.verdict.account import Account, account_for, unended, wait_for_ends
 from tests.chaos.verdict.margins import Margins
 
 FIRST = 1_000_000  # numbers beyond those of the run
@@ -45,11 +45,11 @@ def run_control(stack: ChaosStack, client: redis.Redis, seed: int) -> Control:
     _submit(caller, told, stack.keys[0], SMALL, LARGE)
     _kill_worker_at_work(stack, client, lambda: _submit(caller, told, stack.keys[0], 0, LARGE))
     wait_for_ends(client, Margins(), STANDSTILL_S)
-    before = settle(stack, client, told)
+    before = account_for(stack, client, told)
     done = _succeeded(told, before)
     _swap_products(client, done[0].job, done[1].job)
     _succeed_again(client, done[2].job)
-    after = settle(stack, client, told)
+    after = account_for(stack, client, told)
     found = {
         "stuck without a sweeper": sum("running" in job for job in after.stuck),
         "wrong by a swapped product": len(after.wrong) - len(before.wrong),

@@ -19,7 +19,7 @@ from tests.chaos.driver import Driver
 from tests.chaos.faults.processes import wait_until_up
 from tests.chaos.plan import plan
 from tests.chaos.stack import APIS, MAX_ATTEMPTS, ChaosStack
-from tests.chaos.verdict.account import Account, lives, settle, wait_for_ends
+from tests.chaos.verdict.account import Account, account_for, lives, wait_for_ends
 from tests.chaos.verdict.descriptors import held
 from tests.chaos.verdict.leaks import left_behind
 from tests.chaos.verdict.margins import Margins
@@ -117,7 +117,7 @@ def run(asked: Asked, directory: Path) -> Outcome:
         with stack.client() as client:
             unended = wait_for_ends(client, stack.margins)
             clock.lap("settling")
-            account = settle(stack, client, told, control.jobs)
+            account = account_for(stack, client, told, control.jobs)
             account.stuck += [unended] if unended else []
             found = lives(stack.ledger(client), client, [each.job for each in told.accepted.values()])
             clock.lap("account")

@@ -44,6 +44,19 @@ def compiler() -> str:
     return found
 
 
+def compile_host_program(source: Path, program: Path, *options: str) -> Path:
+    """A program around some of the kernels' headers, which is no kernel itself. Returns `program`."""
+    command: list[str | Path] = [compiler(), *FLAGS, *options, *include_options(), "-o", program, source]
+    subprocess.run(command, check=True, env=ENVIRONMENT)
+    return program
+
+
+def output_of(program: Path, given: str = "") -> str:
+    """What it prints for this input."""
+    done = subprocess.run([program], input=given, capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    return done.stdout
+
+
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """A kernel in a library, and the program that launches it. `name`: among the library's others."""

@@ -98,7 +98,7 @@ def main() -> int:
 
 
 def traits() -> DeviceTraits:
-    from worker.cuda.device.info import cuda_info
+    from worker.cuda.gpu.info import cuda_info
 
     return cuda_info(0).traits
 

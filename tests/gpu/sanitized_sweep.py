@@ -72,7 +72,7 @@ def main() -> None:
 
     from tests.gpu.swept import run
     from worker.cuda.compile import Compiler
-    from worker.cuda.device.info import cuda_info
+    from worker.cuda.gpu.info import cuda_info
     from worker.cuda.sources import kernel_program
 
     cupy.cuda.set_allocator(None)

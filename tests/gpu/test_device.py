@@ -131,7 +131,7 @@ def test_what_cannot_fit_is_refused_before_anything_is_allocated(runner: CudaRun
 def test_memory_that_runs_out_all_the_same_is_an_error_of_its_own(
     runner: CudaRunner, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.cuda.device.admission.free_bytes", lambda: 1 << 60)
+    monkeypatch.setattr("worker.cuda.gpu.admission.free_bytes", lambda: 1 << 60)
     problem = Problem(2_000_000, 2_000_000, 1, "float32")
     a, b = operands(problem, rng)
     with pytest.raises(OutOfDeviceMemory), compute(runner, problem, a, b):

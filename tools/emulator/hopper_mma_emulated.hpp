@@ -175,20 +175,20 @@ inline void load_run_for(unsigned short, unsigned int, const void*, unsigned int
     emulated::fail("There is no other block in the cluster.");
 }
 
-inline int alike(int value) { return value; }  // what is the same in all threads of a warp
+inline int warp_uniform(int value) { return value; }  // what is the same in all threads of a warp
 inline unsigned long long tile_descriptor(unsigned int shared, int) { return shared; }
-inline unsigned long long moved(unsigned long long descriptor, int bytes) { return descriptor + bytes; }
-inline void fence_sums() { emulated::issued[threadIdx.x].fenced = true; }
-inline void commit_products() {
+inline unsigned long long offset_descriptor(unsigned long long descriptor, int bytes) { return descriptor + bytes; }
+inline void wgmma_fence() { emulated::issued[threadIdx.x].fenced = true; }
+inline void wgmma_commit_group() {
     ++emulated::issued[threadIdx.x].group;
     emulated::note_change();
 }
 template <int PENDING>
-void wait_products(emulated::Place at = emulated::Place::here()) {
+void wgmma_wait_group(emulated::Place at = emulated::Place::here()) {
     emulated::complete_products(PENDING, at);
 }
 template <int COUNT>
-void settle(emulated::Sum (&)[COUNT]) {}
+void fence_accumulators(emulated::Sum (&)[COUNT]) {}
 
 template <int N>
 struct Mma {
@@ -210,7 +210,7 @@ inline void read_two(unsigned int* to, unsigned int shared) {
     emulated::issued[threadIdx.x].fenced = false;
     __builtin_memcpy(to, emulated::at_address(shared), 2 * sizeof(unsigned int));
 }
-inline void read_matrices_turned(unsigned int (&to)[4], unsigned int shared) {
+inline void read_matrices_transposed(unsigned int (&to)[4], unsigned int shared) {
     using namespace emulated;
     const int lane = threadIdx.x % warpSize, first = threadIdx.x - lane;
     rows_at[threadIdx.x] = shared;
@@ -223,7 +223,7 @@ inline void read_matrices_turned(unsigned int (&to)[4], unsigned int shared) {
     }
     wait_for_warp(0xFFFFFFFFu, Place::here());  // until all have read, so that nobody puts down the next
 }
-inline unsigned int picked(unsigned int first, unsigned int second, unsigned int which) {
+inline unsigned int select_bytes(unsigned int first, unsigned int second, unsigned int which) {
     const unsigned long long eight = static_cast<unsigned long long>(second) << 32 | first;
     unsigned int bytes = 0;
     emulated::issued[threadIdx.x].fenced = false;
@@ -283,7 +283,7 @@ inline void read_two_scales(float (&to)[2], const float* from) {
     to[1] = from[1];
 }
 
-inline void meet_of(int number, int threads, emulated::Place at) {
+inline void sync_some(int number, int threads, emulated::Place at) {
     using namespace emulated;
     const int meeting = meetings[number];
     if (++here[number] == threads) {
@@ -294,12 +294,12 @@ inline void meet_of(int number, int threads, emulated::Place at) {
     while (meetings[number] == meeting)
         look_again(at);
 }
-inline void meet(int number, emulated::Place at = emulated::Place::here()) { meet_of(number, 2 * warpSize, at); }
-inline void meet_warpgroup(int number, emulated::Place at = emulated::Place::here()) {
-    meet_of(number, emulated::WARPGROUP_THREADS, at);
+inline void sync_warp_pair(int number, emulated::Place at = emulated::Place::here()) { sync_some(number, 2 * warpSize, at); }
+inline void sync_warpgroup(int number, emulated::Place at = emulated::Place::here()) {
+    sync_some(number, emulated::WARPGROUP_THREADS, at);
 }
 
-// ---- what follows a product (hopper_follow.cuh) ----
+// ---- what follows a product (hopper_warp_epilogue.cuh) ----
 inline void copy_chunk(unsigned int shared, const void* global, int bytes) {
     copy_part_async<16>(emulated::at_address(shared), global, bytes);
 }

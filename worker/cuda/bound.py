@@ -27,7 +27,7 @@ A, B, C = 0, 1, 2  # of the arguments that are addresses of matrices
 Z = 3  # of what is given beside these: what an activation is of
 GATE = -1
 INT32_BYTES = 4
-# Of what kernels with an epilogue are given behind their sizes (hopper_after.cuh): addresses of C and the bias, how
+# Of what kernels with an epilogue are given behind their sizes (hopper_epilogue.cuh): addresses of C and the bias, how
 # they lie, and the bits of two float32 factors.
 EPILOGUE_BYTES = (*[WORD_BYTES] * 6, *[INT32_BYTES] * 2)
 SCALES_BYTES = 32  # of what a kernel is told of block scales

@@ -18,7 +18,9 @@ from worker.device.host_turns import LongWait
 
 STAGING_BYTES = 8 << 20  # of each of the two pinned buffers that a product passes through
 DOWNLOADED_BYTES = 16 << 20  # size of the pieces that may be read back as they arrive
-MATRIX_ALIGNMENT = 512  # bytes, as CuPy's own allocations have
+# Bytes, for matrices that share memory: CuPy's pool rounds every allocation up to so many, so kernels find such a
+# matrix aligned as in memory of its own.
+MATRIX_ALIGNMENT = 512
 TOGETHER_BYTES = 256 << 10  # of operands that are copied to the device in one step, at most
 COUNTER_BYTES, MAX_COUNTERS = 4, 4096  # of a stream: more than any launch has
 WHOLE = 1 << 62  # an operand is copied in as few pieces as its layout allows

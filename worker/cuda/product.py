@@ -21,9 +21,9 @@ from worker.cuda.check.read_back import CopyBack
 from worker.cuda.check.sketch import NO_DIGESTS, digestible
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands
-from worker.cuda.device.cores import CoresRequest
 from worker.cuda.epilogue.fused import FusedOnDevice
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
+from worker.cuda.gpu.cores import CoresRequest
 from worker.cuda.grouped.check import GroupedOnDevice, grouped_on_device
 from worker.cuda.memory import TOGETHER_BYTES, DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache

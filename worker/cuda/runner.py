@@ -23,16 +23,16 @@ from worker.cuda.bench.benching import Benching
 from worker.cuda.bench.trial import try_ahead
 from worker.cuda.compile import Compiler
 from worker.cuda.composed import ComplexProducts
-from worker.cuda.device.admission import admit, bytes_needed, operand_types
-from worker.cuda.device.cores import CoresRequest, DeviceCores
-from worker.cuda.device.faults import device_faults
-from worker.cuda.device.kernel_clock import Meanwhile, ThreadClock
-from worker.cuda.device.streams import OfThread, stream_of_its_own
-from worker.cuda.device.telemetry import GpuTelemetry
 from worker.cuda.epilogue.fusable import Fusable
 from worker.cuda.epilogue.fused import FusedKernels
 from worker.cuda.epilogue.on_device import EpilogueOnDevice, epilogue_on_device
 from worker.cuda.from_host.gang_info import gang_info
+from worker.cuda.gpu.admission import admit, bytes_needed, operand_types
+from worker.cuda.gpu.cores import CoresRequest, DeviceCores
+from worker.cuda.gpu.faults import device_faults
+from worker.cuda.gpu.kernel_clock import Meanwhile, ThreadClock
+from worker.cuda.gpu.streams import OfThread, stream_of_its_own
+from worker.cuda.gpu.telemetry import GpuTelemetry
 from worker.cuda.launch import PreparedKernels, kernel_bytes
 from worker.cuda.library.cublas import Cublas
 from worker.cuda.library.scaled import multiplication

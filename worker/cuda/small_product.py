@@ -10,8 +10,8 @@ import numpy as np
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from kernels.model.numerics import Problem
-from worker.cuda.device.cores import CoresRequest
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
+from worker.cuda.gpu.cores import CoresRequest
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch
 from worker.cuda.operand_cache import Copies, OfferedProducts
 from worker.cuda.product import CudaProduct, Times

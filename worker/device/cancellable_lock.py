@@ -1,5 +1,5 @@
 """A lock whose waiters can be cancelled. Such a lock guards a device's cores: one product at a time holds it for its
-kernel and check (on a GPU for their launches: `worker/cuda/device/cores.py`), while other products are copied. So a
+kernel and check (on a GPU for their launches: `worker/cuda/gpu/cores.py`), while other products are copied. So a
 kernel has the device to itself, and its measured time is not disturbed.
 """
 

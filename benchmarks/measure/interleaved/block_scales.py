@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.measure.interleaved.timing import Put, cuda_kernel, median_ms, record, sampler_of
+from benchmarks.measure.interleaved.timing import Put, cuda_kernel, record, rounded, sampler_of, times_ms
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
@@ -125,8 +125,8 @@ def measured(runner: CudaRunner, shapes: Sequence[tuple[int, int, int]]) -> Iter
         for width in SCALE_WIDTHS:
             problem = problem_of(shape, width)
             ways = {**ours(runner, problem), **library(cublas, problem, at), "without scales": without[OURS]}
-            times = dict(zip(ways, median_ms(sampler, list(ways.values()), at, SAMPLES), strict=True))
-            ms = {way: round(time, 5) for way, time in times.items()}
+            times = times_ms(sampler, ways, at, SAMPLES)
+            ms = rounded(times)
             yield {"m": problem.m, "n": problem.n, "k": problem.k, "scale_columns": width, "ms": ms}
 
 

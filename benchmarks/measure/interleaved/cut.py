@@ -8,15 +8,12 @@ Times are medians of alternating samples with a cold cache; launches are queued 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.measure.interleaved.timing import Put, cuda_kernel, median_ms, record, sampler_of
+from benchmarks.measure.interleaved.timing import Put, cuda_kernel, rounded, run, sampler_of, times_ms
+from benchmarks.measure.interleaved.ways import library_ways, own_way
 from jobs.benchmarks.spec import DataSpec
-from jobs.settings import Settings
 from kernels.entries.hopper_waves import never_cut
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import CudaKernel
@@ -24,7 +21,6 @@ from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.candidates import Choice
 
 if TYPE_CHECKING:
-    from worker.cuda.bench.operands import OperandSet
     from worker.cuda.library.cublas import Cublas
     from worker.cuda.runner import CudaRunner
 
@@ -48,19 +44,13 @@ SAMPLES = 15
 
 def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str) -> dict[str, Put]:
     """Ways to compute the product, by their names in a row."""
-    from worker.cuda.launch import prepare
 
     def ours(kernel: CudaKernel) -> Put:
-        config = kernel.resolve_config(NO_CONFIG, problem, runner.device.traits)
-        prepared = prepare(runner.compiler, kernel, config, problem)
-        return lambda at: prepared.launch(at.a, at.b, at.c)
-
-    def by_library(library: str, at: OperandSet) -> None:
-        cublas.multiply(library, problem, at.a, at.b, at.c)
+        return own_way(runner, kernel, kernel.resolve_config(NO_CONFIG, problem, runner.device.traits), problem)
 
     kernel = cuda_kernel(name)
     own = {CUT: ours(kernel), WHOLE: ours(never_cut(kernel))}
-    return own | {each: partial(by_library, each) for each in LIBRARIES}
+    return own | library_ways(cublas, problem, LIBRARIES)
 
 
 def measured(runner: CudaRunner) -> Iterator[Mapping[str, Any]]:
@@ -68,14 +58,14 @@ def measured(runner: CudaRunner) -> Iterator[Mapping[str, Any]]:
     from worker.cuda.bench.operands import random_set
     from worker.cuda.library.cublas import Cublas
 
+    compile_all(runner)
     sampler, cublas = sampler_of(runner), Cublas(runner.compiler)
     for m, n, k in SHAPES:
         for name, dtype in KERNELS.items():
             problem = Problem(m, n, k, dtype)
             ways = puts(runner, cublas, problem, name)
             at = random_set(runner.compiler, problem, DataSpec())
-            times = median_ms(sampler, list(ways.values()), at, SAMPLES)
-            ms = {way: round(time, 5) for way, time in zip(ways, times, strict=True)}
+            ms = rounded(times_ms(sampler, ways, at, SAMPLES))
             yield {"kernel": name, "m": m, "n": n, "k": k, "samples": SAMPLES, "ms": ms}
 
 
@@ -90,16 +80,5 @@ def compile_all(runner: CudaRunner) -> None:
     runner.compile_ahead(wanted)
 
 
-def main() -> None:
-    from worker.cuda.runner import CudaRunner
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
-    asked = parser.parse_args()
-    runner = CudaRunner(Settings(device="gpu:0"))
-    compile_all(runner)
-    record(asked.out, runner.device.name, measured(runner))
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, measured)

@@ -8,24 +8,19 @@ queued before they are timed.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.measure.interleaved.timing import Put, cuda_kernel, median_ms, record, sampler_of
+from benchmarks.measure.interleaved.timing import Put, cuda_kernel, rounded, run, sampler_of, times_ms
+from benchmarks.measure.interleaved.ways import library_ways, own_way
 from jobs.benchmarks.spec import DataSpec
-from jobs.settings import Settings
 from kernels.entries.hopper_waves import COUNTER
 from kernels.model.entry.config import NO_CONFIG
-from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.candidates import Choice
 
 if TYPE_CHECKING:
-    from worker.cuda.bench.operands import OperandSet
     from worker.cuda.library.cublas import Cublas
     from worker.cuda.runner import CudaRunner
 
@@ -62,37 +57,28 @@ MEASURED = (
 
 def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, libraries: Sequence[str]) -> dict[str, Put]:
     """Ways to compute the product, by their names in a row."""
-    from worker.cuda.launch import prepare
-
     config = cuda_kernel(name).resolve_config(NO_CONFIG, problem, runner.device.traits)
-
-    def ours(kernel: CudaKernel) -> Put:
-        prepared = prepare(runner.compiler, kernel, config, problem)
-        return lambda at: prepared.launch(at.a, at.b, at.c)
-
-    def by_library(library: str, at: OperandSet) -> None:
-        cublas.multiply(library, problem, at.a, at.b, at.c)
-
     in_step = replace(cuda_kernel(name), workspace=lambda *_: COUNTER)
     apart = replace(in_step, workspace=None)
-    return {IN_STEP: ours(in_step), APART: ours(apart)} | {each: partial(by_library, each) for each in libraries}
+    own = {way: own_way(runner, kernel, config, problem) for way, kernel in ((IN_STEP, in_step), (APART, apart))}
+    return own | library_ways(cublas, problem, libraries)
 
 
-def measured(runner: CudaRunner, asked: Sequence[Measured]) -> Iterator[Mapping[str, Any]]:
+def measured(runner: CudaRunner) -> Iterator[Mapping[str, Any]]:
     """A row for each kernel and shape: times in milliseconds."""
     from worker.cuda.bench.operands import random_set
     from worker.cuda.library.cublas import Cublas
 
+    compile_all(runner)
     sampler, cublas = sampler_of(runner), Cublas(runner.compiler)
-    for each in asked:
+    for each in MEASURED:
         for problem in each.problems:
             is_long = problem.flops > LONG_FLOPS
             ways = puts(runner, cublas, problem, each.kernel, each.libraries[:1] if is_long else each.libraries)
             at = random_set(runner.compiler, problem, DataSpec())
-            times = median_ms(sampler, list(ways.values()), at, FEWER_SAMPLES if is_long else SAMPLES)
-            ms = {way: round(time, 5) for way, time in zip(ways, times, strict=True)}
-            sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
-            yield {"kernel": each.kernel, **sizes, "samples": FEWER_SAMPLES if is_long else SAMPLES, "ms": ms}
+            samples = FEWER_SAMPLES if is_long else SAMPLES
+            ms = rounded(times_ms(sampler, ways, at, samples))
+            yield {"kernel": each.kernel, "m": problem.m, "n": problem.n, "k": problem.k, "samples": samples, "ms": ms}
 
 
 def compile_all(runner: CudaRunner) -> None:
@@ -105,16 +91,5 @@ def compile_all(runner: CudaRunner) -> None:
     runner.compile_ahead(wanted)
 
 
-def main() -> None:
-    from worker.cuda.runner import CudaRunner
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
-    asked = parser.parse_args()
-    runner = CudaRunner(Settings(device="gpu:0"))
-    compile_all(runner)
-    record(asked.out, runner.device.name, measured(runner, MEASURED))
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, measured)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.measure.interleaved.library_epilogue import WITH_BIAS, Following
-from benchmarks.measure.interleaved.timing import Put, cuda_kernel, median_ms, run_by_size, sampler_of
+from benchmarks.measure.interleaved.timing import Put, cuda_kernel, rounded, run_by_size, sampler_of, times_ms
 from jobs.benchmarks.spec import DataSpec
 from kernels.model.activations import ACTIVATION_NAMES, ActivationName
 from kernels.model.entry.config import NO_CONFIG
@@ -146,8 +146,8 @@ def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, 
                 if not has_c and activation in WITH_BIAS:
                     following = Following(runner.compiler, WITH_BIAS[activation], given.bias)
                     ways["library_epilogue"] = following.fastest(library, problem, (at.a, at.b, given.d))
-                times = dict(zip(ways, median_ms(sampler, list(ways.values()), at, SAMPLES), strict=True))
-                ms = {way: round(time, 5) for way, time in times.items()}
+                times = times_ms(sampler, ways, at, SAMPLES)
+                ms = rounded(times)
                 yield {"kernel": name, "n": n, "c": has_c, "bias": has_bias, "activation": activation, "ms": ms}
 
 

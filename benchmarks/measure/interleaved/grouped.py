@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.measure.interleaved.timing import Put, median_ms, record, sampler_of
+from benchmarks.measure.interleaved.timing import Put, record, rounded, sampler_of, times_ms
+from benchmarks.measure.interleaved.ways import library_ways, own_way
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
@@ -110,18 +111,13 @@ def published(problem: Problem, at: OperandSet) -> Put:
 
 def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, at: OperandSet, *, one_call: bool) -> dict[str, Put]:
     """Ways to compute the product, by their names in a row; the one that a job gets comes first."""
-    from worker.cuda.launch import prepare
 
     def ours(choice: Choice) -> Put:
         assert isinstance(choice.kernel, CudaKernel)
-        prepared = prepare(runner.compiler, choice.kernel, choice.config, problem)
-        return lambda at: prepared.launch(at.a, at.b, at.c)
-
-    def calls(at: OperandSet) -> None:
-        cublas.multiply(LIBRARY, problem, at.a, at.b, at.c)
+        return own_way(runner, choice.kernel, choice.config, problem)
 
     found = {_named(choice): ours(choice) for choice in configs(runner, problem)}
-    found[LIBRARY] = calls
+    found |= library_ways(cublas, problem, [LIBRARY])
     return {**found, PUBLISHED: published(problem, at)} if one_call else found
 
 
@@ -140,17 +136,12 @@ def measured(runner: CudaRunner, shapes: Sequence[Shape], max_groups: int) -> It
         problem = shape.problem
         at = random_set(runner.compiler, problem, DataSpec())
         ways = puts(runner, cublas, problem, at, one_call=shape.groups <= max_groups)
-        times = dict(zip(ways, median_ms(sampler, list(ways.values()), at, SAMPLES), strict=True))
+        times = times_ms(sampler, ways, at, SAMPLES)
         first = next(iter(times.values()))
         library = min(times[name] for name in (LIBRARY, PUBLISHED) if name in times)
         about = {"dtype": shape.dtype, "groups": shape.groups, "rows": problem.m, "n": shape.n, "k": shape.k}
         figures = {"gflops": round(problem.flops / first / 1e6, 1), "of_library": round(library / first, 3)}
-        yield {
-            **about,
-            "transposed": shape.transposed,
-            **figures,
-            "ms": {way: round(time, 5) for way, time in times.items()},
-        }
+        yield {**about, "transposed": shape.transposed, **figures, "ms": rounded(times)}
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.measure.interleaved.timing import Put, cuda_kernel, median_ms, run_by_size, sampler_of
+from benchmarks.measure.interleaved.timing import Put, cuda_kernel, rounded, run_by_size, sampler_of, times_ms
 from jobs.benchmarks.spec import DataSpec
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits
@@ -106,10 +106,10 @@ def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, 
             problem = Problem(n, n, n, dtype, transpose_b=True, symmetric=True)
             at = random_set(runner.compiler, replace(whole(problem), transpose_b=False), DataSpec())
             ways = puts(runner, cublas, problem, name, library)
-            times = dict(zip(ways, median_ms(sampler, list(ways.values()), at, SAMPLES), strict=True))
+            times = times_ms(sampler, ways, at, SAMPLES)
             first = next(iter(times.values()))
             gflops = round(triangle_flops(problem) / first / 1e6, 1)
-            ms = {way: round(time, 5) for way, time in times.items()}
+            ms = rounded(times)
             yield {"kernel": name, "n": n, "gflops": gflops, "of_library": round(times[library] / first, 3), "ms": ms}
 
 

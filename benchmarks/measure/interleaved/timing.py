@@ -36,13 +36,23 @@ def record(out: Path, device: str, measured: Iterable[Mapping[str, Any]]) -> Non
     record_rows(out, {"environment": dated_environment(*PACKAGES), "device": device}, measured)
 
 
+def run(description: str | None, measured: Callable[[CudaRunner], Iterable[Mapping[str, Any]]]) -> None:
+    """The main function of a script that measures on the first GPU: its argument and its record."""
+    from worker.cuda.runner import CudaRunner
+
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    asked = parser.parse_args()
+    runner = CudaRunner(Settings(device="gpu:0"))
+    record(asked.out, runner.device.name, measured(runner))
+
+
 def run_by_size(
     description: str | None,
     sizes: Sequence[int],
     measured: Callable[[CudaRunner, Sequence[int]], Iterable[Mapping[str, Any]]],
 ) -> None:
-    """The main function of a script that measures products of some sizes on the first GPU: its arguments and its
-    record."""
+    """`run` for a script that measures products of some sizes."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sizes", type=int, nargs="*", default=sizes)
@@ -69,6 +79,16 @@ def median_ms(sampler: Sampler, puts: Sequence[Put], at: OperandSet, count: int)
     cupy.cuda.get_current_stream().synchronize()
     rounds = [[_time_us(sampler, put, at) for put in puts] for _ in range(count)]
     return [median(times) / 1e3 for times in zip(*rounds, strict=True)]
+
+
+def times_ms(sampler: Sampler, ways: Mapping[str, Put], at: OperandSet, count: int) -> dict[str, float]:
+    """`median_ms` by the names of the ways."""
+    return dict(zip(ways, median_ms(sampler, list(ways.values()), at, count), strict=True))
+
+
+def rounded(times: Mapping[str, float]) -> dict[str, float]:
+    """Milliseconds, to what a record keeps."""
+    return {way: round(ms, 5) for way, ms in times.items()}
 
 
 def _time_us(sampler: Sampler, put: Put, at: OperandSet) -> float:

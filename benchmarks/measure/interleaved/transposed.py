@@ -12,18 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.measure.interleaved.timing import Put, median_ms, run_by_size, sampler_of
+from benchmarks.measure.interleaved.timing import Put, cuda_kernel, rounded, run_by_size, sampler_of, times_ms
+from benchmarks.measure.interleaved.ways import library_ways, own_way
 from jobs.benchmarks.spec import DataSpec
-from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG
-from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 
 if TYPE_CHECKING:
-    from worker.cuda.bench.operands import OperandSet
     from worker.cuda.library.cublas import Cublas
     from worker.cuda.runner import CudaRunner
 
@@ -37,18 +34,9 @@ KERNELS: tuple[tuple[str, DTypeName, Sequence[str]], ...] = (  # our kernel, its
 
 def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, libraries: Sequence[str]) -> dict[str, Put]:
     """Ways to compute the product, by their names in a row."""
-    from worker.cuda.launch import prepare
-
-    kernel = BY_NAME[name]
-    assert isinstance(kernel, CudaKernel)
+    kernel = cuda_kernel(name)
     config = kernel.resolve_config(NO_CONFIG, problem, runner.device.traits)
-    prepared = prepare(runner.compiler, kernel, config, problem)
-
-    def by_library(library: str, at: OperandSet) -> None:
-        cublas.multiply(library, problem, at.a, at.b, at.c)
-
-    ways: dict[str, Put] = {name: lambda at: prepared.launch(at.a, at.b, at.c)}
-    return ways | {library: partial(by_library, library) for library in libraries}
+    return {name: own_way(runner, kernel, config, problem)} | library_ways(cublas, problem, libraries)
 
 
 def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, Any]]:
@@ -64,8 +52,7 @@ def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, 
             times: dict[str, dict[str, float]] = {}
             for layout, problem in (("transposed", replace(lying, transpose_b=True)), ("lying", lying)):
                 ways = puts(runner, cublas, problem, name, libraries)
-                ms = median_ms(sampler, list(ways.values()), at, SAMPLES)
-                times[layout] = {way: round(time, 5) for way, time in zip(ways, ms, strict=True)}
+                times[layout] = rounded(times_ms(sampler, ways, at, SAMPLES))
             yield {"kernel": name, "dtype": dtype, "n": n, **times}
 
 

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from benchmarks.tables.interleaved.section import Cells, Row, section
 from kernels.model.scales import SCALE_DEPTH
-from tools.markdown import table
 
-Row = Mapping[str, Any]
 OURS, LIBRARY, NARROW, PLAIN = "hopper_fp8", "cublas_fp8_blocks", "bfloat16", "without scales"
+ABOUT = (
+    "TFLOP/s, by turns, cold cache. A has a scale for each row and 128 steps of k; B for each column, or for 128 of "
+    f"them. `{OURS}` gives float32, or bfloat16 from the kernel itself; so does cublasLt's own product (`{LIBRARY}`), "
+    "the fastest of what it proposes."
+)
+HEAD = (
+    "m×n×k",
+    "scales of B",
+    f"`{OURS}`",
+    "of bfloat16",
+    "without scales",
+    "cublasLt",
+    "of bfloat16",
+    "over it",
+    "of bfloat16",
+)
 
 
 def block_scales(path: Path) -> Iterator[str]:
     """The parts of the section."""
-    record = json.loads(path.read_bytes())
-    rows: list[Row] = record["rows"]
-    yield f"## 8-bit floats with block scales, on an {record['device']}"
-    yield (
-        f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.interleaved.block_scales`: "
-        "TFLOP/s, by turns, cold cache. A has a scale for each row and 128 steps of k; B for each column, or for 128 "
-        f"of them. `{OURS}` gives float32, or bfloat16 from the kernel itself; so does cublasLt's own product "
-        f"(`{LIBRARY}`), the fastest of what it proposes."
-    )
-    head = ("m×n×k", "scales of B", f"`{OURS}`", "of bfloat16", "without scales", "cublasLt", "of bfloat16", "over it")
-    yield table((*head, "of bfloat16"), map(_cells, rows)).rstrip()
+    return section(path, "block_scales", "8-bit floats with block scales", ABOUT, HEAD, _cells)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row) -> Cells:
     times: Mapping[str, float] = row["ms"]
     flops = 2.0 * row["m"] * row["n"] * row["k"]
     ways = (OURS, f"{OURS} {NARROW}", PLAIN, LIBRARY, f"{LIBRARY} {NARROW}")

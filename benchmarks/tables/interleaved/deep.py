@@ -4,31 +4,26 @@ benchmarks.measure.interleaved.deep`.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from benchmarks.measure.interleaved.deep import APART, IN_STEP
-from tools.markdown import table
+from benchmarks.tables.interleaved.section import Cells, Row, section, shape_cells
 
 HEAD = ("kernel", "m × n", "k", "in step, TFLOPS", "without", "gain", "cuBLAS", "cuBLAS, tuned", "in step over cuBLAS")
+ABOUT = (
+    "TFLOPS, by turns, cold cache. *In step*: clusters count the stages that they ask for and wait for each other, so "
+    "that the L2 still has what they share. The last ratio is over the library's faster way; of the longest it is "
+    "measured by default alone."
+)
 
 
 def deep(path: Path) -> Iterator[str]:
     """The parts of the section."""
-    record = json.loads(path.read_bytes())
-    yield f"## Long products, on an {record['device']}"
-    yield (
-        f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.interleaved.deep`: TFLOPS, "
-        "by turns, cold cache. *In step*: clusters count the stages that they ask for and wait for each other, so that "
-        "the L2 still has what they share. The last ratio is over the library's faster way; of the longest it is "
-        "measured by default alone."
-    )
-    yield table(HEAD, map(_cells, record["rows"])).rstrip()
+    return section(path, "deep", "Long products", ABOUT, HEAD, _cells)
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _cells(row: Row) -> Cells:
     ms, flops = row["ms"], 2 * row["m"] * row["n"] * row["k"]
 
     def tflops(way: str | None) -> str:
@@ -37,9 +32,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     by_default, *tuned = (way for way in ms if way not in (IN_STEP, APART))
     fastest = min(ms[way] for way in (by_default, *tuned))
     return (
-        f"`{row['kernel']}`",
-        f"{row['m']:,} × {row['n']:,}",
-        f"{row['k']:,}",
+        *shape_cells(row),
         tflops(IN_STEP),
         tflops(APART),
         f"{ms[APART] / ms[IN_STEP]:.2f}",

@@ -4,35 +4,27 @@ in one launch, compared with cuBLAS's ways.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from tools.markdown import table
+from benchmarks.tables.interleaved.section import Cells, Row, section
 
-Row = Mapping[str, Any]
 CALLS, ONE_CALL = "cublas", "cublasGemmGroupedBatchedEx"
+ABOUT = (
+    "rows of A in groups of random sizes, each times a matrix of its own, by turns, cold cache. TFLOPS count 2·m·n·k, "
+    "m being the rows that there are. Times in ms: one launch in the config that is taken; the fastest of those "
+    f"tried; cuBLAS, called for each group; and `{ONE_CALL}`. The ratio is of the faster of cuBLAS's to the config "
+    "that is taken."
+)
+HEAD = ("type", "groups", "rows", "n", "k", "B", "kernel", "TFLOPS", "ms", "fastest", "calls", "one call", "ratio")
 
 
 def grouped(path: Path) -> Iterator[str]:
     """The parts of the section."""
-    record = json.loads(path.read_bytes())
-    rows: list[Row] = record["rows"]
-    yield f"## Grouped products, on an {record['device']}"
-    yield (
-        f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.interleaved.grouped`: "
-        "rows of A in groups of random sizes, each times a matrix of its own, by turns, cold cache. TFLOPS count "
-        "2·m·n·k, m being the rows that there are. Times in ms: one launch in the config that is taken; the fastest of "
-        "those tried; "
-        f"cuBLAS, called for each group; and `{ONE_CALL}`. The ratio is of the faster of cuBLAS's to the config that "
-        "is taken."
-    )
-    head = ("type", "groups", "rows", "n", "k", "B", "kernel", "TFLOPS", "ms", "fastest", "calls", "one call", "ratio")
-    yield table(head, map(_cells, rows)).rstrip()
+    return section(path, "grouped", "Grouped products", ABOUT, HEAD, _cells)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row) -> Cells:
     times: Mapping[str, float] = row["ms"]
     ours = {name: ms for name, ms in times.items() if name not in (CALLS, ONE_CALL)}
     taken = next(iter(ours))

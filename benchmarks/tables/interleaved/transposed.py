@@ -4,12 +4,10 @@ benchmarks.measure.interleaved.transposed`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from tools.markdown import table
+from benchmarks.tables.interleaved.section import Cells, Row, section
 
 HEAD = (
     "type",
@@ -23,23 +21,19 @@ HEAD = (
     "cuBLAS",
     "ratio",
 )
+ABOUT = (
+    "TFLOPS of square products, by turns, cold cache. Elements of a byte multiply fastest where both operands are "
+    "contiguous along k. Where B is not, it is transposed within the time shown, by the library's line too; a caller "
+    "who keeps B transposed saves that. Ratio: ours over the library's fastest, default or tuned."
+)
 
 
 def transposed(path: Path) -> Iterator[str]:
     """The parts of the section."""
-    record = json.loads(path.read_bytes())
-    yield f"## B transposed beforehand, on an {record['device']}"
-    yield (
-        f"Recorded {record['environment']['recorded_at']} by `python -m benchmarks.measure.interleaved.transposed`: "
-        "TFLOPS of "
-        "square products, by turns, cold cache. Elements of a byte multiply fastest where both operands are contiguous "
-        "along k. Where B is not, it is transposed within the time shown, by the library's line too; a caller who "
-        "keeps B transposed saves that. Ratio: ours over the library's fastest, default or tuned."
-    )
-    yield table(HEAD, map(_cells, record["rows"])).rstrip()
+    return section(path, "transposed", "B transposed beforehand", ABOUT, HEAD, _cells)
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _cells(row: Row) -> Cells:
     def tflops(ms: float | None) -> str:
         return "" if ms is None else f"{2 * row['n'] ** 3 / ms / 1e9:,.0f}"
 

@@ -12,23 +12,11 @@ typedef long long Index;
 // ---- element types: Element is stored, Accumulator is computed with, Product is what C holds ----
 #if defined(DTYPE_FLOAT16)
 
-typedef unsigned short Element;  // bits: no header is needed, so a kernel compiles wherever NVRTC is
+typedef unsigned short Element;  // its bits
 typedef float Accumulator;
 typedef unsigned short Product;
 
-#ifndef EMULATED  // an emulation on the CPU brings its own two functions
-__device__ __forceinline__ float float_of_half(unsigned short bits) {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-    return value;
-}
-
-__device__ __forceinline__ unsigned short half_of_float(float value) {
-    unsigned short bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-    return bits;
-}
-#endif
+#include "half.cuh"
 
 __device__ __forceinline__ Accumulator widen(Element bits) { return float_of_half(bits); }
 __device__ __forceinline__ Product narrow(Accumulator value) { return half_of_float(value); }
@@ -158,6 +146,6 @@ __device__ constexpr int blocks_per_multiprocessor(int threads, int accumulators
 }
 
 // ---- shared memory sized at launch: past 48 KiB a block must ask for it there ----
-#ifndef EMULATED  // as above
+#ifndef EMULATED  // an emulation on the CPU brings its own
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(32) unsigned char name[]
 #endif

@@ -1,8 +1,7 @@
-// Between float32 and the bits of float16, where elements are of another type; where they are float16, common.cuh has
-// the same two.
+// Conversions between float32 and the bits of float16. By PTX: without cuda_fp16.h, which not every NVRTC finds.
 #pragma once
 
-#if !defined(EMULATED) && !defined(DTYPE_FLOAT16)  // an emulation on the CPU brings its own
+#ifndef EMULATED  // an emulation on the CPU brings its own
 __device__ __forceinline__ float float_of_half(unsigned short bits) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));

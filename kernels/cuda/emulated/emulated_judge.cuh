@@ -50,8 +50,8 @@ __device__ __forceinline__ LineFound line_found(const Findings& findings, Index 
     return {weight, spread, min(static_cast<int>(ceilf(fmaxf(weight, 0.0f) * STEPS_OF_WEIGHT)), NO_DIGITS - 1), false};
 }
 
-// By a warp: what follows for a block of lines from those that weigh at most so much. `visit` is told of every line
-// that is not empty, by its number in the block.
+// Run by a warp. Writes the spread of a block of lines, of those that weigh `most` at most. Calls `visit` for every
+// line that is not empty, with its number in the block and its weight.
 template <class Visit>
 __device__ __forceinline__ void judge_lines(const Findings& findings, int block, int depth, int most, Visit visit) {
     const int lane = threadIdx.x % 32;
@@ -80,7 +80,7 @@ __device__ __forceinline__ void judge_lines(const Findings& findings, int block,
         findings.spreads[block] = {found.heaviest, found.mean_weight / lines, found.widest, found.mean / lines};
 }
 
-// What a block of `judge` keeps for all of its threads.
+// What the threads of a block of `judge` share.
 struct Judging {
     unsigned int weights[2][WEIGHTS];  // how many lines of A and of B have each; in the end, how many have it or more
     unsigned int heaviest[2];
@@ -97,8 +97,8 @@ __device__ __forceinline__ unsigned int lines_above(const Judging& judging, int 
     return judging.weights[is_b][weight + 1];
 }
 
-// By a block, once all lines are counted: the weights of A and B, together the largest sum, above which the fewest
-// lines lie. Returns A's.
+// Run by a block, once all lines are counted. Chooses how the largest sum of weights, `most`, is divided between A and
+// B so that the fewest lines weigh more than their share. Returns A's share.
 __device__ __forceinline__ int divide(Judging& judging, const Findings& findings, int all_a, int all_b, int most) {
     const int own = threadIdx.x;
     if (own == 0) judging.best = 0xFFFFFFFF;
@@ -128,7 +128,7 @@ __device__ __forceinline__ bool are_few(unsigned int listed, int all) {
     return listed <= static_cast<unsigned int>(max(all / LISTED_PART, MIN_LISTED));
 }
 
-// By the last block, where some pairs of lines are more than ten products carry.
+// Run by the last block, where some pairs of lines weigh more than ten products can carry.
 __device__ __forceinline__ void list_lines(Judging& judging, const Findings& findings, const Operand& a,
                                            const Operand& b) {
     const int all_a = a.items * a.lines, all_b = b.items * b.lines, most = largest_sum(a.depth);

@@ -1,8 +1,8 @@
-// Rows and columns of C that digits do not carry, in float32 straight from A and B. They are few, so memory decides how
-// long that takes: a block reads a strip of the other operand once for up to 32 of them.
+// Rows and columns of C whose lines digits cannot carry, in float32 straight from A and B. They are few, so memory
+// bandwidth limits them: a block reads a strip of the other operand once for up to 32 of them.
 //
-// A block's warps take an eighth of k each, and their sums are added up in the order of k. How an element is summed
-// depends on k alone, so one that lies in a listed row and in a listed column comes out the same from both.
+// The warps of a block take an eighth of k each, and their sums are added in the order of k. How an element is summed
+// depends on k alone, so an element that is in a listed row and in a listed column is the same from both.
 #pragma once
 
 #include "emulated_digits.cuh"

@@ -1,12 +1,13 @@
-// What is found out about every line of an operand before it is split: the largest magnitude, and how far the others
-// lie below it, as sums of logarithms. One pass over the operands as they lie in memory.
+// Measures every line of an operand before it is split: the largest magnitude, and how far the others lie below it, as
+// sums of logarithms. One pass over the operands as they lie in memory.
 //
-// The bits of a magnitude, shifted down to four places of the mantissa, are 16·(127 + log2) or less: the logarithm made
-// of straight pieces, and cut. Their sum is an integer, so its order does not matter, and bounds the geometric mean
-// from below. Zeros and subnormal numbers are left out of it and of the count.
+// A logarithm is read from the bits of a magnitude: shifted down to four bits of mantissa, they are at most 16·(127 +
+// log2), a piecewise linear logarithm, truncated. The sum of these is an integer, so its order does not matter, and it
+// bounds the geometric mean from below. Zeros and subnormal numbers are neither added nor counted.
 //
-// The same is added up of sums of four magnitudes. The mean of their logarithms bounds the arithmetic mean from below,
-// and comes much nearer to the root mean square: it tells elements of one size from those of a normal distribution.
+// The same is summed for sums of four magnitudes. The mean of these logarithms bounds the arithmetic mean from below,
+// and comes much closer to the root mean square: it distinguishes elements of one size from those of a normal
+// distribution.
 #pragma once
 
 #include "emulated_layout.cuh"

@@ -1,6 +1,6 @@
-// What runs before and behind an emulated product on the tensor cores, with the same arguments: what lines are like,
-// what follows from it, digits; and lines that have none. Each may begin while the one before it ends, and waits before
-// it reads or writes anything: so each has all that was written before it, not by the last launch alone.
+// The passes before an emulated product, `measure`, `judge` and `split`, and the one after it, `lines`, all with the
+// product's arguments. Each may begin while the one before it ends (dependent launch), and waits for that end before it
+// reads or writes anything: so it sees what all launches before it wrote, not only the last one.
 #pragma once
 
 #include "dependent_launch.cuh"

@@ -1,31 +1,21 @@
-// The tensor cores' part of an emulated product. A producer thread brings planes of digits into a ring of places, one
-// of A's and the same digit of B's to a place; two warpgroups multiply 64 rows of the block's tile each.
+// The tensor cores' part of an emulated product. A producer thread copies planes of digits into a ring of slots, each
+// with a plane of A's and the same digit of B's; two warpgroups multiply 64 rows of the block's tile each.
 //
-// Products of digits i and j go to the sum of i + j, an exact int32. Six products are those of three digits with
-// i + j < 3: three sums, all in registers. With i + j < 4 come two more (or one of them), or four with a fourth digit,
-// and a fourth sum, for which there is no room: k is then gone over twice, first for the sums of 2 and 3, which are put
-// together, then for 0 and 1.
+// Products of digits i and j go to the sum of i + j, an exact int32. Six products are those of three digits with i + j
+// < 3: three sums, all in registers. For i + j < 4 two more products are needed (or one of them), or four with a fourth
+// digit, and a fourth sum, for which there are no registers: k is then gone over twice, first for the sums of 2 and 3,
+// which are merged, then for 0 and 1.
 #pragma once
 
 #include "emulated_layout.cuh"
-
-#define HOPPER_SUM int
-#define HOPPER_SUM_REGISTER "+r"
-#define HOPPER_MMA "k32.s32.s8.s8"
-#define HOPPER_MMA_END ""
-#include "hopper_bulk.cuh"
-#include "hopper_mma.cuh"
+#include "hopper_int8_ring.cuh"
 #include "hopper_schedule.cuh"
 
-constexpr int CONSUMERS = 2;  // warpgroups
-constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP;
-constexpr int PRODUCER_REGISTERS = 56, CONSUMER_REGISTERS = 224;
 constexpr int PLACES = 12;
 constexpr int PLACE_BYTES = 2 * PLANE;
-constexpr int INSTRUCTION_DEPTH = 32;  // bytes of a line that one instruction multiplies
-constexpr int SETS = 3;                // of sums
-constexpr int SUMS = LINES / 2;        // of a set, in a thread
-constexpr int CHUNK = 508;             // steps of DEPTH after which no int32 of four products can have overflowed
+constexpr int SETS = 3;          // of sums
+constexpr int SUMS = LINES / 2;  // of a set, in a thread
+constexpr int CHUNK = 508;       // steps of DEPTH after which no int32 of four products can have overflowed
 static_assert(4ll * 128 * 128 * CHUNK * DEPTH < (1ll << 31), "sums are exact");
 
 typedef PipelineState<PLACES> StageState;
@@ -40,8 +30,8 @@ struct Ring {
 };
 
 // ---- the producer ----
-// `a` and `b`: tiles of the first step. All COUNT digits of each step; blocks of a cluster bring a part of B each, for
-// all.
+// Copies all COUNT digits of each step. `a` and `b`: tiles of the first step. Each block of a cluster copies a part of
+// B, for all of its blocks.
 template <int COUNT>
 __device__ __forceinline__ void bring(const Ring& ring, StageState& place, const unsigned char* a,
                                       const unsigned char* b, int steps, int rank) {
@@ -76,15 +66,6 @@ __device__ __forceinline__ void multiply_planes(int (&sums)[SUMS], unsigned int 
                         plane_descriptor(b + part * (INSTRUCTION_DEPTH >> 4)));
 }
 
-__device__ __forceinline__ void release(const Ring& ring, int place) {
-    const int lane = threadIdx.x % 32;
-    if (CLUSTER == 1) {
-        if (lane == 0) arrive(ring.empty(place));
-    } else if (lane < CLUSTER) {
-        arrive_at_rank(ring.empty(place), lane);
-    }
-}
-
 // Sums of products whose digits add up to FIRST to LAST, of COUNT digits; the sum of s goes to set s % SETS.
 // Without BOTH that of LAST has one of two products alone.
 template <int COUNT, int FIRST, int LAST, bool BOTH = true>
@@ -93,7 +74,7 @@ __device__ __forceinline__ void multiply(const Ring& ring, StageState& place, in
     StageState done = place;
     for (int step = 0; step < steps; ++step) {
         unsigned int a[COUNT], b[COUNT];
-        fence_sums();
+        wgmma_fence();
 #pragma unroll
         for (int digit = 0; digit < COUNT; ++digit, place.advance()) {
             wait_barrier(ring.full(place.stage), place.parity);
@@ -107,21 +88,21 @@ __device__ __forceinline__ void multiply(const Ring& ring, StageState& place, in
                 if (other < digit && (BOTH || sum < LAST)) multiply_planes(sets[sum % SETS], a[other], b[digit]);
             }
         }
-        commit_products();
-        wait_products<1>();  // the step before
+        wgmma_commit_group();
+        wgmma_wait_group<1>();  // the step before
         if (step > 0)
 #pragma unroll
             for (int digit = 0; digit < COUNT; ++digit, done.advance())
                 release(ring, done.stage);
     }
-    wait_products<0>();
+    wgmma_wait_group<0>();
 #pragma unroll
     for (int digit = 0; digit < COUNT; ++digit, done.advance())
         release(ring, done.stage);
 }
 
-// After the first of two times over k: the sum of 3, which lies in set 0, goes into that of 2, rounded, and set 0 and 1
-// are free.
+// After the first of two passes over k: adds the sum of 3, in set 0, to that of 2, rounded to its unit. Sets 0 and 1
+// are then free.
 __device__ __forceinline__ void put_together(int (&sets)[SETS][SUMS]) {
 #pragma unroll
     for (int i = 0; i < SUMS; ++i) {
@@ -130,7 +111,7 @@ __device__ __forceinline__ void put_together(int (&sets)[SETS][SUMS]) {
     }
 }
 
-// What a line's sums are to be scaled by.
+// The unit of a line's digits: its sums are multiplied by this.
 __device__ __forceinline__ double unit_of(unsigned int peak) {
     return __hiloint2double((1023 + line_exponent(peak) - 15) << 20, 0) * (4.0 / (4 + line_quarters(peak)));
 }

@@ -1,10 +1,11 @@
 // C = A·B of float32 on tensor cores that multiply bytes: fp32-accurate emulation. emulated_layout.cuh says what the
 // digits are, emulated_ring.cuh how they are multiplied.
 //
-// `measure` finds out how large the elements of each line are, `judge` what follows from it, `split` writes digits, and
-// the product takes as many of them for a tile as its error needs, never fewer products than MIN_PRODUCTS. Few lines
-// that no number of digits carries are multiplied in float32 behind it (`lines`). Where they are many, nothing is done
-// here after `judge`: the host launches the float32 kernel behind all this, which looks at the verdict.
+// A line is a row of A or a column of B. `measure` finds out how large the elements of each line are. `judge` derives
+// from that how many digits are needed, and `split` writes the digits. For each tile the product multiplies as many of
+// them as the tile's error needs, in at least MIN_PRODUCTS products. A few lines for which no number of digits is
+// enough are multiplied in float32 afterwards (`lines`). If there are many such lines, nothing is done here after
+// `judge`: the host has launched the float32 kernel behind all this, and that kernel reads the verdict.
 #include "emulated_passes.cuh"
 #include "emulated_ring.cuh"
 #include "hidden.cuh"

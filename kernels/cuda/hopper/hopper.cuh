@@ -142,11 +142,11 @@ __device__ __forceinline__ void write_four(unsigned int shared, const float* fro
 #define DYNAMIC_TILES(name) extern __shared__ __align__(1024) unsigned char name[]
 
 // ---- matrix instructions of a warpgroup: asynchronous, in groups ----
-__device__ __forceinline__ void fence_sums() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
 template <int PENDING>
-__device__ __forceinline__ void wait_products() {
+__device__ __forceinline__ void wgmma_wait_group() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
@@ -159,7 +159,7 @@ __device__ __forceinline__ unsigned long long tile_descriptor(unsigned int share
 }
 
 // A descriptor's tile begins so many bytes later.
-__device__ __forceinline__ unsigned long long moved(unsigned long long descriptor, int bytes) {
+__device__ __forceinline__ unsigned long long offset_descriptor(unsigned long long descriptor, int bytes) {
     return descriptor + static_cast<unsigned long long>(bytes >> 4);
 }
 

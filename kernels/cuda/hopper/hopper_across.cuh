@@ -1,12 +1,13 @@
-// An operand that lies across k, of words of 32 bits or of bytes, without a transposition before. Matrix instructions
-// want it along k in shared memory, but their first operand may come from registers, which threads may fill from
-// anywhere (hopper_fragments.cuh). So of a plain A·B, where B lies across k, Cᵀ = Bᵀ·Aᵀ is computed: Bᵀ is the first
-// operand, and A's rows are its second.
+// MN-major operands of 32-bit words or of bytes, without transposing them first. wgmma reads such operands from shared
+// memory only K-major; but its first operand may come from registers, which threads can fill from anywhere
+// (hopper_fragments.cuh). So for a plain A·B, whose B is MN-major, the kernel computes Cᵀ = Bᵀ·Aᵀ: Bᵀ is the first
+// operand, and A's rows are the second.
 //
-// Which column of B is which row of the instruction is free, as long as the way to C knows it. A thread has two
-// neighbours, as rows g and g + 8 of its warp's 16, and they lie so that neither reads nor writes to C meet in a bank.
+// Which column of B becomes which row of the instruction is free, as long as C is stored by the same mapping. A thread
+// has two adjacent columns, as rows g and g + 8 of its warp's 16. They are mapped so that neither reads of B nor writes
+// of C have bank conflicts.
 //
-// Idea: cuBLAS's kernels for TF32 take their first operand from registers where it lies across k.
+// Idea: cuBLAS's TF32 kernels take their first operand from registers where it is MN-major.
 #pragma once
 
 #include "hopper_fragments.cuh"
@@ -22,12 +23,15 @@ __device__ __forceinline__ void write_two(unsigned int shared, int first, int se
     asm volatile("st.shared.v2.s32 [%0], {%1, %2};" ::"r"(shared), "r"(first), "r"(second) : "memory");
 }
 
-// Two warps wait for each other; each two have a number of their own, from 1 on.
-__device__ __forceinline__ void meet(int number) { asm volatile("bar.sync %0, 64;" ::"r"(number) : "memory"); }
+// A barrier of two warps. Each pair of warps has a number of its own, from 1 on.
+__device__ __forceinline__ void sync_warp_pair(int number) {
+    asm volatile("bar.sync %0, 64;" ::"r"(number) : "memory");
+}
 #endif
 
 #ifdef HAS_ACTIVATION
-// D's box of Z's, by so many threads, 16 bytes at a time: elements stay in their places, wherever these are.
+// Computes a box of D from a box of Z, with so many threads, 16 bytes at a time. Elements keep their places, so it does
+// not matter which element is where.
 template <int THREADS_OF_BOX>
 __device__ __forceinline__ void activate_box(unsigned int z, unsigned int d, int thread) {
 #pragma unroll 1
@@ -42,8 +46,8 @@ __device__ __forceinline__ void activate_box(unsigned int z, unsigned int d, int
 }
 #endif
 
-// A stage is multiplied in parts, each in a group of its own. While the last two run, what they do not read any more is
-// filled for the part after the next; so parts of the next stage are read in this one.
+// A stage is multiplied in parts, each a group of instructions of its own. While two groups run, the registers of the
+// group before them are filled for the part after the next; so the last parts of a stage read from the next stage.
 template <int N>
 __device__ __forceinline__ void multiply_across(const Shared& at, int consumer, int steps, StageState& place,
                                                 HOPPER_SUM (&sums)[N / 2]) {
@@ -67,27 +71,27 @@ __device__ __forceinline__ void multiply_across(const Shared& at, int consumer, 
         const int next = more ? place.stage : present;  // after the last one, what is there is read again, for nothing
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
-            fence_sums();
-            RegisterMma<N>::add(sums, words[part], moved(b, part * DEPTH_BYTES));
-            commit_products();
-            wait_products<2>();  // of which none reads the words that are filled next
+            wgmma_fence();
+            RegisterMma<N>::add(sums, words[part], offset_descriptor(b, part * DEPTH_BYTES));
+            wgmma_commit_group();
+            wgmma_wait_group<2>();  // of which none reads the words that are filled next
             if (part == 1 && before >= 0) release(at, before);
             if (part == 2 && more) wait_barrier(at.full(place.stage), place.parity);
             read(part < 2 ? present : next, (part + 2) % PARTS);
         }
         before = present;
     }
-    wait_products<0>();
-    settle(sums);
+    wgmma_wait_group<0>();
+    fence_accumulators(sums);
     release(at, before);
 }
 
-// A warp's sums are of 16 columns of C, of which two warps have 32 together: they fill boxes of 16 rows in turn. A box
-// is filled again once its store has read it, which is waited for where the two meet after an earlier one.
+// A warp has the sums of 16 columns of C, and two warps together those of 32: they fill boxes of 16 rows by turns. A
+// box is written again only after its store has read it: the one warp waits for that before a barrier of both.
 template <int N>
-__device__ __forceinline__ void store_turned(const Shared& at, const TensorMap& map, const Sizes& sizes,
-                                             const Work& work, int consumer, int& boxes_stored,
-                                             const HOPPER_SUM (&sums)[N / 2], const Epilogue& epilogue) {
+__device__ __forceinline__ void store_transposed(const Shared& at, const TensorMap& map, const Sizes& sizes,
+                                                 const Work& work, int consumer, int& boxes_stored,
+                                                 const HOPPER_SUM (&sums)[N / 2], const Epilogue& epilogue) {
     constexpr int ROWS = OUT_BYTES / SWIZZLE_BYTES, BOXES_OF_TWO = 2 * OUT_BOXES;
 #ifdef HAS_ACTIVATION
     constexpr int TOGETHER = 2;  // boxes: Z's and D's
@@ -118,14 +122,14 @@ __device__ __forceinline__ void store_turned(const Shared& at, const TensorMap& 
             write_two(to + odd, four[1], four[3]);
         }
 #ifdef HAS_ACTIVATION
-        meet(1 + two);  // Z's box is written
+        sync_warp_pair(1 + two);  // Z's box is written
         const unsigned int z = shared;
         shared = out + boxes_stored++ % BOXES_OF_TWO * OUT_BYTES;
         activate_box<2 * 32>(z, shared, warp % 2 * 32 + lane);
 #endif
         fence_for_copies();
         wait_stores_read<BOXES_OF_TWO / TOGETHER - 2>();
-        meet(1 + two);
+        sync_warp_pair(1 + two);
         if (warp % 2 == 0 && lane == 0) {
 #ifdef HAS_ACTIVATION
             store_box(z, epilogue.z, column, row, work.item);

@@ -1,7 +1,7 @@
-// How threads fill registers with an operand that lies across k, for hopper_across.cuh, whose words for it these are. A
+// How threads fill registers with an MN-major operand, for hopper_across.cuh, which says what is called A and C here. A
 // box of it is STEP rows of k by 128 bytes, swizzled: 32 words or 128 bytes of each row. Of the 32 bytes of k that an
-// instruction takes, a thread holds words lane % 4 and 4 more, of the instruction's rows lane / 4 and 8 more. Two rows
-// so far apart are neighbours in memory: a thread takes both at once.
+// instruction takes, a thread holds words lane % 4 and lane % 4 + 4, for rows lane / 4 and lane / 4 + 8 of the
+// instruction. These two rows are adjacent in memory, so a thread reads both at once.
 #pragma once
 
 #include "hopper_schedule.cuh"
@@ -29,7 +29,7 @@ __device__ __forceinline__ void read_two(unsigned int* to, unsigned int shared) 
 
 // Four 8×8 matrices of 16-bit elements, transposed: lane 8i + r gives the address of row r of matrix i, and every lane
 // gets of each matrix the elements lane / 4 of rows lane % 4 · 2 and the next.
-__device__ __forceinline__ void read_matrices_turned(unsigned int (&to)[4], unsigned int shared) {
+__device__ __forceinline__ void read_matrices_transposed(unsigned int (&to)[4], unsigned int shared) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                  : "r"(shared));
@@ -37,7 +37,7 @@ __device__ __forceinline__ void read_matrices_turned(unsigned int (&to)[4], unsi
 
 // Four bytes of eight, `first`'s being 0 to 3; each four bits of `which`, the lowest first, name one. In its place
 // among matrix instructions: what they read is written before their fence.
-__device__ __forceinline__ unsigned int picked(unsigned int first, unsigned int second, unsigned int which) {
+__device__ __forceinline__ unsigned int select_bytes(unsigned int first, unsigned int second, unsigned int which) {
     unsigned int bytes;
     asm volatile("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(first), "r"(second), "r"(which));
     return bytes;
@@ -82,11 +82,11 @@ struct Fragments<1> {
 
     __device__ __forceinline__ void read(unsigned int (&words)[4], unsigned int from) const {
         unsigned int pairs[4];
-        read_matrices_turned(pairs, from + place);
+        read_matrices_transposed(pairs, from + place);
 #pragma unroll
         for (int i = 0; i < 4; i += 2) {
-            words[i] = picked(pairs[i], pairs[i + 1], evens);
-            words[i + 1] = picked(pairs[i], pairs[i + 1], odds);
+            words[i] = select_bytes(pairs[i], pairs[i + 1], evens);
+            words[i + 1] = select_bytes(pairs[i], pairs[i + 1], odds);
         }
     }
 };

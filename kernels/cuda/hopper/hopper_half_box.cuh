@@ -2,7 +2,7 @@
 // them are: HOPPER_NARROW, a conversion of PTX.
 #pragma once
 
-#include "hopper_after.cuh"
+#include "hopper_epilogue.cuh"
 
 #ifndef EMULATED  // an emulation on the CPU brings its own words
 __device__ __forceinline__ unsigned int narrowed(HOPPER_SUM low, HOPPER_SUM high) {

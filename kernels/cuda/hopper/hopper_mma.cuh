@@ -6,8 +6,9 @@
 #include "hopper.cuh"
 
 #ifndef EMULATED  // an emulation on the CPU brings its own words
-// What is the same in all threads of a warp, so that the compiler knows it.
-__device__ __forceinline__ int alike(int value) { return __shfl_sync(0xffffffffu, value, 0); }
+// Tells the compiler that all threads of a warp have the same value, so that what follows from it is computed once for
+// the warp.
+__device__ __forceinline__ int warp_uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
 // As inline assembly counts operands: 32 sums to a row.
 #define SUMS_0                                                                                                       \
@@ -60,8 +61,9 @@ struct Mma;
         }                                                                                                  \
     };
 
-// The same with A from registers: of each 32 bytes of its rows a thread holds words lane % 4 and 4 more, of rows lane /
-// 4 and 8 more; rows change first. They are left alone until the instruction has been waited for.
+// The same with A from registers. A thread holds, of 32 bytes of each of its two rows, words lane % 4 and lane % 4 + 4;
+// its rows are lane / 4 and lane / 4 + 8, and the row changes first from one register to the next. The registers must
+// not change before the instruction has been waited for.
 template <int N>
 struct RegisterMma;
 
@@ -79,10 +81,10 @@ struct RegisterMma;
         }                                                                                                              \
     };
 
-// Sums are right once their instructions have been waited for, which the compiler does not know: what reads them stays
-// behind this.
+// wgmma writes its sums asynchronously, which the compiler does not know. After the wait for it, this keeps reads of
+// the sums from being moved to before that wait. (CUTLASS calls it `warpgroup_fence_operand`.)
 template <int COUNT>
-__device__ __forceinline__ void settle(HOPPER_SUM (&sums)[COUNT]) {
+__device__ __forceinline__ void fence_accumulators(HOPPER_SUM (&sums)[COUNT]) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i)
         asm volatile("" : HOPPER_SUM_REGISTER(sums[i]));

@@ -1,11 +1,12 @@
-// A product on Hopper's tensor cores. Of a block's three warpgroups one brings boxes of both operands into a ring of
-// stages, by bulk tensor copies; two multiply 64 rows of the block's tile each, straight out of shared memory. Blocks
-// stay resident and go from tile to tile, so the ring never runs dry between two. The blocks of a cluster need the same
-// columns of B: each copies a part of them, for all.
+// A product on Hopper's tensor cores, warp-specialised and persistent. Of a block's three warpgroups one is the
+// producer: one of its threads copies boxes of both operands into a ring of stages (TMA). The other two are consumers:
+// each multiplies 64 rows of the block's tile, straight out of shared memory. Blocks stay resident and go from tile to
+// tile, so the ring never runs dry between two tiles. The blocks of a cluster need the same columns of B: each copies a
+// part of them for all (multicast).
 //
-// Operands of 16 bits may lie along or across k; others are brought along k before, or one comes from registers
-// (hopper_across.cuh). The file that includes this says how a warp's sums are written into a box of C: `write_box`.
-// What follows the sums is hopper_after.cuh's.
+// 16-bit operands may be K-major or MN-major. Others are transposed to K-major before, or one of them comes from
+// registers (hopper_across.cuh). The file that includes this one defines `write_box`, which writes a warp's sums into a
+// box of C. hopper_epilogue.cuh has the epilogue.
 //
 // Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER, and those of hopper_stages.cuh. Techniques: CUTLASS's warp-specialised
 // persistent kernels for sm_90, and P. Shah's "Outperforming cuBLAS on H100" (2024).
@@ -13,17 +14,16 @@
 
 #include "dependent_launch.cuh"
 #include "hopper_across.cuh"
-#include "hopper_follow.cuh"
 #include "hopper_hand_over.cuh"
 #include "hopper_produce.cuh"
+#include "hopper_warp_epilogue.cuh"
 
 // ---- a consumer: a warpgroup ----
-// A warp's 16 rows, box by box: no other thread takes part. `follow`: nothing, or what follows the product
-// (hopper_follow.cuh).
-template <int N, typename... Follows>
+// Stores a warp's 16 rows, box by box; no other warp takes part. `warp_epilogue`: none, or a WarpEpilogue.
+template <int N, typename... WarpEpilogues>
 __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& map, const Sizes& sizes, const Work& work,
                                            int consumer, int& boxes_stored, const HOPPER_SUM (&sums)[N / 2],
-                                           const Follows&... follow) {
+                                           const WarpEpilogues&... warp_epilogue) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const int row = work.row + consumer * BOX + warp * 16, end = end_of_rows(work, sizes);
     if (row >= end) return;
@@ -36,12 +36,12 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
         unsigned int shared = out + boxes_stored++ % OUT_BOXES * OUT_BYTES;
         wait_stores_read<OUT_BOXES - 1>();
         __syncwarp();
-        if constexpr (sizeof...(follow) > 0) {
+        if constexpr (sizeof...(warp_epilogue) > 0) {
             HOPPER_SUM after[OUT_COLUMNS / 2];
-            (follow.follow(after, &sums[first / 2], box, shared), ...);
+            (warp_epilogue.apply(after, &sums[first / 2], box, shared), ...);
             write_box(shared, after, lane);
 #ifdef HAS_ACTIVATION
-            ((shared = follow.activate(box, shared, boxes_stored)), ...);
+            ((shared = warp_epilogue.activate(box, shared, boxes_stored)), ...);
 #endif
         } else {
             write_box(shared, &sums[first / 2], lane);
@@ -56,17 +56,18 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
             if (lane == 0)
             store_box(shared, map, column, row, work.item);
         commit_stores();
-        (follow.bring_next(box, shared), ...);
+        (warp_epilogue.load_next(box, shared), ...);
     }
 }
 
-template <int N, typename... Follows>
+template <int N, typename... WarpEpilogues>
 __device__ __forceinline__ void multiply(const Shared& at, const Sizes& sizes, const TileWork& work, int consumer,
-                                         StageState& place, HOPPER_SUM (&sums)[N / 2], Follows&... follow) {
+                                         StageState& place, HOPPER_SUM (&sums)[N / 2],
+                                         WarpEpilogues&... warp_epilogue) {
     if constexpr (FROM_REGISTERS) {
         multiply_across<N>(at, consumer, steps_of(work, sizes), place, sums);
     } else if constexpr (PROMOTED) {
-        (follow.begin(), ...);
+        (warp_epilogue.begin(), ...);
 #ifdef SCALE_COLUMNS
         TileScales scales(at, place, consumer);
         multiply_and_promote<N>(at, consumer, steps_of(work, sizes), place, sums, scales);
@@ -74,18 +75,19 @@ __device__ __forceinline__ void multiply(const Shared& at, const Sizes& sizes, c
         multiply_and_promote<N>(at, consumer, steps_of(work, sizes), place, sums);
 #endif
     } else {
-        multiply_stages<N>(at, consumer, steps_of(work, sizes), place, sums, follow...);
+        multiply_stages<N>(at, consumer, steps_of(work, sizes), place, sums, warp_epilogue...);
     }
 }
 
 #ifdef CUT
-// Whether this warp goes on with a tile: if it is cut, one that comes last, with all of its sums.
+// Whether this warp stores the tile: it has the sums of all of k, either because the tile is not cut or because it is
+// the last warp to finish its part, and has added up the others.
 template <int N>
-__device__ __forceinline__ bool completes(const Shared& at, const TileSchedule& schedule, const Sizes& sizes,
-                                          const TileWork& work, int consumer, HOPPER_SUM (&sums)[N / 2]) {
+__device__ __forceinline__ bool has_whole_sums(const Shared& at, const TileSchedule& schedule, const Sizes& sizes,
+                                               const TileWork& work, int consumer, HOPPER_SUM (&sums)[N / 2]) {
     if (schedule.parts == 1) return true;
     return work.row + consumer * BOX + threadIdx.x / 32 % 4 * 16 < sizes.m &&
-           adds_up<N>(at, sizes.handed_over, schedule.rank, schedule.parts, work.tile, work.part, sums);
+           reduce_parts<N>(at, sizes.handed_over, schedule.rank, schedule.parts, work.tile, work.part, sums);
 }
 #endif
 
@@ -96,34 +98,34 @@ __device__ __forceinline__ void consume_tile(const Shared& at, const TileSchedul
     HOPPER_SUM sums[N / 2] = {};
     if constexpr (FROM_REGISTERS) {
         multiply<N>(at, sizes, work, consumer, place, sums);
-        store_turned<N>(at, map, sizes, work, consumer, boxes_stored, sums, epilogue);
+        store_transposed<N>(at, map, sizes, work, consumer, boxes_stored, sums, epilogue);
     } else {
 #if defined(EPILOGUE) && defined(CUT)
         multiply<N>(at, sizes, work, consumer, place, sums);
-        if (!completes<N>(at, schedule, sizes, work, consumer, sums)) return;
-        Follow<N> follow(epilogue, at, work, consumer, boxes_stored);
-        follow.begin_alone();
-        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums, follow);
-        follow.end();
+        if (!has_whole_sums<N>(at, schedule, sizes, work, consumer, sums)) return;
+        WarpEpilogue<N> warp_epilogue(epilogue, at, work, consumer, boxes_stored);
+        warp_epilogue.begin_in_one_warp();
+        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums, warp_epilogue);
+        warp_epilogue.end();
 #elif defined(EPILOGUE)
-        Follow<N> follow(epilogue, at, work, consumer, boxes_stored);
-        if (steps_of(work, sizes) == 0) follow.begin();
-        multiply<N>(at, sizes, work, consumer, place, sums, follow);
-        follow.settle_bias();
-        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums, follow);
-        follow.end();
+        WarpEpilogue<N> warp_epilogue(epilogue, at, work, consumer, boxes_stored);
+        if (steps_of(work, sizes) == 0) warp_epilogue.begin();
+        multiply<N>(at, sizes, work, consumer, place, sums, warp_epilogue);
+        warp_epilogue.share_bias();
+        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums, warp_epilogue);
+        warp_epilogue.end();
 #else
         multiply<N>(at, sizes, work, consumer, place, sums);
 #ifdef CUT
-        if (!completes<N>(at, schedule, sizes, work, consumer, sums)) return;
+        if (!has_whole_sums<N>(at, schedule, sizes, work, consumer, sums)) return;
 #endif
         store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums);
 #endif
     }
 }
 
-// Rows that lie below C are not multiplied, but their stages are released as they come.
-__device__ __forceinline__ void pass_tile(const Shared& at, int steps, StageState& place) {
+// For a consumer whose rows lie below C: it multiplies nothing, but releases the tile's stages as they arrive.
+__device__ __forceinline__ void skip_tile(const Shared& at, int steps, StageState& place) {
     for (int step = 0; step < steps; ++step, place.advance()) {
         wait_barrier(at.full(place.stage), place.parity);
         release(at, place.stage);
@@ -138,7 +140,7 @@ __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& sc
     for (int wave = 0; schedule.find(wave, work); ++wave) {
         const int columns = work.columns;
         if (work.row + consumer * BOX >= end_of_rows(work, sizes))
-            pass_tile(at, steps_of(work, sizes), place);
+            skip_tile(at, steps_of(work, sizes), place);
         else if (BLOCK_N > 64 && columns <= 64)
             consume_tile<64>(at, schedule, map, sizes, work, consumer, place, boxes_stored, epilogue);
         else if (BLOCK_N > 128 && columns <= 128)
@@ -176,7 +178,7 @@ __device__ __forceinline__ void multiply_tiles(unsigned char* shared, const Tens
     } else {
         take_registers<CONSUMER_REGISTERS>();
         consume(at, schedule, c, sizes, warpgroup, epilogue);
-        launch_dependents();  // not before: an edge beside the last wave costs it more than it gains
+        launch_dependents();  // not earlier: a kernel for the edge would slow the last wave by more than it gains
     }
     cluster_barrier();  // no block ends while others of its cluster still write or arrive in its shared memory
 }

@@ -1,10 +1,12 @@
-// Included by hopper_stages.cuh, whose words it uses: how a consumer multiplies where the tensor cores keep few bits of
-// a sum. Theirs end with each stage, and are added up here in float32. (DeepSeek-V3 Technical Report, arXiv 2412.19437,
-// section 3.3.2.) A stage's columns are multiplied in rounds of four instructions, and each round begins partial sums
-// of its own: so there are registers for two sets of these beside the sums of the whole tile. The next round runs, in
-// the other set, while threads add. Partial sums of operands with scales are multiplied by these first
-// (hopper_scales.cuh); `scales` is then one object, of the tile, and otherwise nothing. They have one set, of wider
-// rounds: while threads multiply and add, the tensor cores work for the other warpgroup.
+// Included by hopper_stages.cuh: how a consumer multiplies where the tensor cores keep few bits of a sum. Their sums
+// end with each stage, and threads add them up in float32. (DeepSeek-V3 Technical Report, arXiv 2412.19437, section
+// 3.3.2.)
+//
+// A stage's columns are multiplied in rounds of four instructions. Each round begins its own partial sums, so that
+// there are registers for two sets of them beside the sums of the whole tile: the next round runs in the other set
+// while threads add. With block scales, partial sums are multiplied by the scales first (hopper_scales.cuh); `scales`
+// is then the tile's TileScales, and otherwise absent. There is then one set, of wider rounds: while threads multiply
+// and add, the tensor cores work for the other warpgroup.
 #pragma once
 
 #ifdef SCALE_COLUMNS
@@ -29,7 +31,7 @@ struct Operands {
     // Of a stage that is known to be the same for all threads, descriptors are computed once for a warp, between the
     // instructions; else in every thread, and handed over one by one.
     __device__ __forceinline__ Operands(const Shared& at, int consumer, int stage) {
-        const int uniform = alike(stage);
+        const int uniform = warp_uniform(stage);
         a = tile_descriptor(at.a(uniform, consumer), BOX_BYTES);
         b = tile_descriptor(at.b(uniform, 0), BOX_BYTES);
     }
@@ -37,13 +39,14 @@ struct Operands {
 
 template <int COLUMNS>
 __device__ __forceinline__ void begin_round(const Operands& operands, int column, HOPPER_SUM (&partial)[COLUMNS / 2]) {
-    const unsigned long long b = moved(operands.b, column * SWIZZLE_BYTES);
-    fence_sums();
+    const unsigned long long b = offset_descriptor(operands.b, column * SWIZZLE_BYTES);
+    wgmma_fence();
     Mma<COLUMNS>::begin(partial, operands.a, b);
 #pragma unroll
     for (int part = 1; part < PARTS; ++part)
-        Mma<COLUMNS>::add(partial, moved(operands.a, part * DEPTH_BYTES), moved(b, part * DEPTH_BYTES));
-    commit_products();
+        Mma<COLUMNS>::add(partial, offset_descriptor(operands.a, part * DEPTH_BYTES),
+                          offset_descriptor(b, part * DEPTH_BYTES));
+    wgmma_commit_group();
 }
 
 template <int COUNT>
@@ -60,7 +63,7 @@ __device__ __forceinline__ void release_read(const Shared& at, int stage) {
 }
 
 // Waits for the stage after this one while instructions still run, and not when they have ended.
-__device__ __forceinline__ void expect_next(const Shared& at, StageState place, bool more) {
+__device__ __forceinline__ void wait_for_next(const Shared& at, StageState place, bool more) {
     place.advance();
     if (more) wait_barrier(at.full(place.stage), place.parity);
 }
@@ -78,9 +81,9 @@ __device__ __forceinline__ void promote_one_set(const Shared& at, int consumer, 
         for (int column = 0; column < N; column += COLUMNS) {
             const bool is_last = column + COLUMNS == N;
             begin_round<COLUMNS>(operands, column, partial);
-            if (is_last) expect_next(at, place, step + 1 < steps);
-            wait_products<0>();
-            settle(partial);
+            if (is_last) wait_for_next(at, place, step + 1 < steps);
+            wgmma_wait_group<0>();
+            fence_accumulators(partial);
             if (is_last && !HAS_SCALES) release(at, place.stage);
             promote(partial, sums + column / 2, column, scales...);
             if (is_last && HAS_SCALES) release_read(at, place.stage);
@@ -108,20 +111,20 @@ __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer,
                 const int set = (stage * COUNT + column / COLUMNS) % 2;
                 begin_round<COLUMNS>(operands, column, partial[set]);
                 const bool is_last = column + COLUMNS == N;
-                if (is_last && stage + 1 < AT_ONCE) expect_next(at, place, true);
+                if (is_last && stage + 1 < AT_ONCE) wait_for_next(at, place, true);
                 if (stage == 0 && column == 0) continue;
-                wait_products<1>();
-                settle(partial[1 - set]);
+                wgmma_wait_group<1>();
+                fence_accumulators(partial[1 - set]);
                 if (column == 0) release(at, before);
                 const int first = (column + N - COLUMNS) % N;
                 promote(partial[1 - set], sums + first / 2, first);
             }
-            if (stage + 1 == AT_ONCE) expect_next(at, place, step + AT_ONCE < steps);
+            if (stage + 1 == AT_ONCE) wait_for_next(at, place, step + AT_ONCE < steps);
             before = place.stage;
             place.advance();
         }
-        wait_products<0>();
-        settle(partial[1]);
+        wgmma_wait_group<0>();
+        fence_accumulators(partial[1]);
         release(at, before);
         promote(partial[1], sums + (N - COLUMNS) / 2, N - COLUMNS);
     }
@@ -131,7 +134,7 @@ __device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer,
 template <int N, typename... TileScales>
 __device__ __forceinline__ void multiply_and_promote(const Shared& at, int given_consumer, int steps, StageState& place,
                                                      HOPPER_SUM (&sums)[N / 2], TileScales&... scales) {
-    const int consumer = alike(given_consumer);
+    const int consumer = warp_uniform(given_consumer);
     if (steps > 0) wait_barrier(at.full(place.stage), place.parity);
     if constexpr (HAS_SCALES)
         promote_one_set<N>(at, consumer, steps, place, sums, scales...);

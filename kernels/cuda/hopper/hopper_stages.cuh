@@ -1,12 +1,12 @@
 // What a block of hopper_product.cuh keeps in shared memory, and how a consumer multiplies it, stage by stage.
 //
-// Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER; PROMOTE where the tensor cores' sums are short. With
-// HOPPER_TRANSPOSED Cᵀ = Bᵀ·Aᵀ is computed (hopper_across.cuh): what is called A from here on is then the caller's Bᵀ,
-// and so on.
+// Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER; PROMOTE where the tensor cores' sums have too few bits
+// (hopper_promoted.cuh). With HOPPER_TRANSPOSED the kernel computes Cᵀ = Bᵀ·Aᵀ (hopper_across.cuh): what is called A
+// from here on is then the caller's Bᵀ, and so on.
 #pragma once
 
 #include "common.cuh"
-#include "hopper_after.cuh"
+#include "hopper_epilogue.cuh"
 #include "hopper_mma.cuh"
 #include "tile_groups.cuh"
 
@@ -66,14 +66,15 @@ constexpr bool FROM_REGISTERS = false, A_ALONG_K = !TRANSPOSE_A, B_ALONG_K = TRA
 #endif
 constexpr int A_BOX = FROM_REGISTERS ? STEP : BOX;  // rows of A in a box: STEP × 128 bytes where they lie across k
 constexpr int A_BOX_BYTES = A_BOX * SWIZZLE_BYTES, A_BOXES = BLOCK_M / A_BOX;
-// Of a stage by a consumer: where warps read, by each.
+// Arrivals of one consumer that release a stage: one for each warp where warps read the stage themselves.
 constexpr int RELEASES = FROM_REGISTERS || HAS_SCALES ? WARPGROUP / 32 : 1;
 #ifdef PROMOTE
 constexpr bool PROMOTED = PROMOTE;
 #else
 constexpr bool PROMOTED = false;
 #endif
-// Columns that some tiles have less (hopper_schedule.cuh); of two sets of partial sums, no registers are left for that.
+// By how many columns some tiles are narrower (hopper_schedule.cuh). With two sets of partial sums there are no
+// registers for tiles of that width.
 constexpr int LESS = BLOCK_N == 256 && !PROMOTED ? 16 : 0;
 static_assert(STEP == BOX || ((A_ALONG_K || FROM_REGISTERS) && B_ALONG_K),
               "only 16-bit operands may lie across k in shared memory");
@@ -95,7 +96,7 @@ struct Scales;
 #endif
 
 #ifdef CUT
-// What warps hand over of tiles that are cut, and how often they have (hopper_cut.cuh).
+// The partial sums of tiles that are cut along k, and how many parts of each are there (hopper_hand_over.cuh).
 struct HandedOver {
     float4* parts;
     unsigned int* counters;
@@ -136,7 +137,8 @@ struct Shared {
     __device__ __forceinline__ unsigned int empty(int stage) const { return full(STAGES + stage); }
 };
 
-// Every block of the cluster may write into this stage again, once all have said so.
+// Releases a stage, at every block of the cluster: a block's producer fills it again once all consumers of the cluster
+// have released it.
 __device__ __forceinline__ void release(const Shared& at, int stage) {
     const int rank = threadIdx.x % (WARPGROUP / RELEASES);
     if (CLUSTER == 1) {
@@ -151,29 +153,30 @@ __device__ __forceinline__ int part_offset(bool along_k, int part) {
     return part * (along_k ? DEPTH_BYTES : DEPTH_BYTES / static_cast<int>(sizeof(Element)) * SWIZZLE_BYTES);
 }
 
-// `follow`: nothing, or what follows the product (hopper_follow.cuh).
-template <int N, typename... Follows>
+// `warp_epilogue`: none, or a WarpEpilogue, which begins while the first products run.
+template <int N, typename... WarpEpilogues>
 __device__ __forceinline__ void multiply_stages(const Shared& at, int consumer, int steps, StageState& place,
-                                                HOPPER_SUM (&sums)[N / 2], Follows&... follow) {
+                                                HOPPER_SUM (&sums)[N / 2], WarpEpilogues&... warp_epilogue) {
     int before = -1;
-    const int half = alike(consumer);  // so that descriptors are computed once for a warp
+    const int half = warp_uniform(consumer);  // so that descriptors are computed once for a warp
     for (int step = 0; step < steps; ++step, place.advance()) {
-        const int stage = alike(place.stage);
+        const int stage = warp_uniform(place.stage);
         wait_barrier(at.full(place.stage), place.parity);
         const unsigned long long a = tile_descriptor(at.a(stage, half), BOX_BYTES);
         const unsigned long long b = tile_descriptor(at.b(stage, 0), BOX_BYTES);
-        fence_sums();
+        wgmma_fence();
 #pragma unroll
         for (int part = 0; part < SWIZZLE_BYTES / DEPTH_BYTES; ++part)
-            Mma<N>::add(sums, moved(a, part_offset(A_ALONG_K, part)), moved(b, part_offset(B_ALONG_K, part)));
-        commit_products();
-        if (step == 0) (follow.begin(), ...);
-        wait_products<1>();  // the stage before
+            Mma<N>::add(sums, offset_descriptor(a, part_offset(A_ALONG_K, part)),
+                        offset_descriptor(b, part_offset(B_ALONG_K, part)));
+        wgmma_commit_group();
+        if (step == 0) (warp_epilogue.begin(), ...);
+        wgmma_wait_group<1>();  // the stage before
         if (before >= 0) release(at, before);
         before = place.stage;
     }
-    wait_products<0>();
-    settle(sums);
+    wgmma_wait_group<0>();
+    fence_accumulators(sums);
     if (before >= 0) release(at, before);
 }
 

@@ -2,8 +2,8 @@
 // says what a sum is: HOPPER_SUM.
 #pragma once
 
-#include "hopper_after.cuh"
 #include "hopper_box.cuh"
+#include "hopper_epilogue.cuh"
 
 __device__ __forceinline__ unsigned int bits_of(int sum) { return static_cast<unsigned int>(sum); }
 __device__ __forceinline__ unsigned int bits_of(float sum) { return __float_as_uint(sum); }

@@ -1,11 +1,12 @@
-// C = A·B of float64 on tensor cores that multiply bytes: fp64-accurate emulation. residue_layout.cuh says what lines
-// are turned into, residue_judge.cuh why the product is as exact as one in float64, residue_moduli.cuh how it is told
-// by remainders.
+// C = A·B of float64 on tensor cores that multiply bytes: fp64-accurate emulation by residue numbers.
+// residue_layout.cuh says which integers lines become, residue_moduli.cuh how remainders determine their product,
+// residue_judge.cuh why that is as exact as a product in float64.
 //
-// `measure` finds out how large the elements of each line are, `judge` what follows from it, `split` writes remainders.
-// Here blocks multiply tiles, each modulo one modulus, and `join` makes C of what they leave. So there are fourteen
-// times as many pieces of work as tiles, and few tiles keep a device busy. Where no number of moduli is enough, nothing
-// is done after `judge`: the host launches the float64 kernel behind all this, which looks at the verdict.
+// A line is a row of A or a column of B. `measure` finds out how large the elements of each line are. `judge` derives
+// the lines' scales and the number of moduli, and `split` writes remainders. Then blocks multiply tiles, each modulo
+// one modulus, and `join` computes C from all remainders. So there are fourteen times as many pieces of work as tiles,
+// and even few tiles keep a device busy. If no number of moduli is enough, nothing is done after `judge`: the host has
+// launched the float64 kernel behind all this, and that kernel reads the verdict.
 //
 // Parameters: BLOCK_N, CLUSTER. COMPLEX: of complex128 (residue_layout.cuh), with CONJUGATE_A and CONJUGATE_B as 0 or
 // 1.

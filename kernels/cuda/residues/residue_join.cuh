@@ -1,4 +1,5 @@
-// C's elements out of remainders of all moduli. A thread has the elements of a tile that one had when they were sums.
+// Computes C's elements from their remainders. A thread has the same elements of a tile as the thread that had their
+// sums.
 #pragma once
 
 #include "residue_layout.cuh"

@@ -1,8 +1,9 @@
-// What is found out about lines before they are scaled: how large the elements of each segment are, in one pass over
-// the operands as they lie in memory. Only upper halves of elements are looked at, by integer arithmetic.
+// Measures lines before they are scaled: how large the elements of each segment are, in one pass over the operands as
+// they lie in memory. Only the upper halves of elements are read, as integers.
 //
-// Their bits, shifted down to four places of the mantissa, are 16·(1023 + log2) or less: the logarithm made of straight
-// pieces, and cut. Their sum bounds the geometric mean from below. Zeros and subnormal numbers are left out of it.
+// A logarithm is read from these bits: shifted down to four bits of mantissa, they are at most 16·(1023 + log2), a
+// piecewise linear logarithm, truncated. The sum of these bounds the geometric mean from below. Zeros and subnormal
+// numbers are not added.
 #pragma once
 
 #include "residue_layout.cuh"

@@ -1,10 +1,10 @@
-// Residue numbers: which moduli there are, and what follows from them.
+// Residue numbers: the moduli, and constants derived from them.
 //
-// An integer below half the product of pairwise coprime moduli is told by its remainders of each, and products and sums
-// of such integers are made remainder by remainder. Remainders of moduli up to 256 are bytes, and tensor cores multiply
+// An integer below half the product of pairwise coprime moduli is determined by its remainders, and such integers are
+// added and multiplied remainder by remainder. Remainders of moduli up to 256 are bytes, and tensor cores multiply
 // bytes. After K. Ozaki, Y. Uchino and T. Imamura, "Ozaki Scheme II" (arXiv 2504.08009, 2025).
 //
-// All numbers below are computed by the compiler.
+// The compiler computes all numbers below.
 #pragma once
 
 constexpr int FEWEST = 14, MOST = 16;  // moduli that a product takes

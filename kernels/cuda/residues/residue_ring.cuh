@@ -1,19 +1,10 @@
-// The tensor cores' part of the product. A producer thread brings tiles of remainders into a ring of stages, of one
+// The tensor cores' part of the product. A producer thread copies tiles of remainders into a ring of stages, one
 // modulus after the other; two warpgroups multiply 64 rows of the block's tile each.
 #pragma once
 
+#include "hopper_int8_ring.cuh"
 #include "residue_layout.cuh"
 
-#define HOPPER_SUM int
-#define HOPPER_SUM_REGISTER "+r"
-#define HOPPER_MMA "k32.s32.s8.s8"
-#define HOPPER_MMA_END ""
-#include "hopper_bulk.cuh"
-#include "hopper_mma.cuh"
-
-constexpr int CONSUMERS = 2;  // warpgroups
-constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP;
-constexpr int PRODUCER_REGISTERS = 56, CONSUMER_REGISTERS = 224;
 constexpr int B_TILES = BLOCK_N / LINES;
 constexpr int STAGE_BYTES = (1 + B_TILES) * TILE_BYTES;
 constexpr int STAGES = BLOCK_N == 256 ? 4 : 6;
@@ -21,7 +12,7 @@ constexpr int BARRIERS_OFFSET = STAGES * STAGE_BYTES;
 constexpr int NOTES = 8;  // of pieces of work, more than a producer is ahead: it has asked for STAGES stages more
 static_assert(NOTES >= STAGES + 2, "no note is overwritten before all have read it");
 
-// What a consumer is told of a piece of work. The producer finds it out, with time to spare.
+// What the producer tells consumers of a piece of work: it computes this, as it has time to spare.
 struct alignas(16) Note {
     Index results;  // where remainders go, in the workspace; NOWHERE where no row of the tile lies in C
     int modulus;    // NONE where there is no further piece
@@ -32,7 +23,6 @@ struct alignas(16) Note {
 constexpr int NOTES_OFFSET = BARRIERS_OFFSET + STAGES * 2 * 8;
 constexpr int KEPT_OFFSET = NOTES_OFFSET + NOTES * sizeof(Note);  // of remainders of complex products' first planes
 constexpr int SUMS = BLOCK_N / 2;                                 // of a thread
-constexpr int INSTRUCTION_DEPTH = 32;                             // bytes of a line that one instruction multiplies
 constexpr int PARTS = DEPTH / INSTRUCTION_DEPTH;                  // of a stage
 constexpr int CHUNK = 511;  // tiles along k after which sums are reduced: they stay below 2^30
 static_assert((CHUNK * DEPTH + DEPTH - INSTRUCTION_DEPTH) * 128ll * 128 + 256 < 1ll << 30,
@@ -50,8 +40,8 @@ struct Ring {
 };
 
 // ---- the producer ----
-// All steps of one modulus. `b`: one of B_TILES after the other lies `apart` bytes from the last, and `count` are
-// there. Blocks of a cluster bring a part of B each, for all.
+// Copies all steps of one modulus. `b`: the first of `count` tiles of B, `apart` bytes from one to the next. Each block
+// of a cluster copies a part of B, for all of its blocks.
 __device__ __forceinline__ void bring(const Ring& ring, StageState& place, const unsigned char* a,
                                       const unsigned char* b, Index apart, int count, int steps, int rank) {
     constexpr int PART = TILE_BYTES / CLUSTER;
@@ -71,7 +61,7 @@ __device__ __forceinline__ void bring(const Ring& ring, StageState& place, const
     }
 }
 
-// Behind the last piece of work: a stage without bytes, with a note that says so.
+// After the last piece of work: a stage without bytes, with a note that says so.
 __device__ __forceinline__ void end(const Ring& ring, const StageState& place, Note& note) {
     wait_barrier(ring.empty(place.stage), place.parity ^ 1);
     note = {Note::NOWHERE, Note::NONE};
@@ -79,16 +69,7 @@ __device__ __forceinline__ void end(const Ring& ring, const StageState& place, N
 }
 
 // ---- a consumer ----
-__device__ __forceinline__ void release(const Ring& ring, int stage) {
-    const int lane = threadIdx.x % 32;
-    if (CLUSTER == 1) {
-        if (lane == 0) arrive(ring.empty(stage));
-    } else if (lane < CLUSTER) {
-        arrive_at_rank(ring.empty(stage), lane);
-    }
-}
-
-// A stage's operands, as instructions are told of them.
+// The descriptors of a stage's operands.
 struct StageOperands {
     unsigned long long a, b;
 
@@ -97,41 +78,42 @@ struct StageOperands {
           b(tile_descriptor(ring.b(stage), TILE_BYTES)) {}
 
     __device__ __forceinline__ void add(int (&sums)[SUMS], int part) const {
-        Mma<BLOCK_N>::add(sums, moved(a, part * INSTRUCTION_DEPTH), moved(b, part * INSTRUCTION_DEPTH));
+        Mma<BLOCK_N>::add(sums, offset_descriptor(a, part * INSTRUCTION_DEPTH),
+                          offset_descriptor(b, part * INSTRUCTION_DEPTH));
     }
 };
 
-// So many whole stages and, where `rest` is not 0, one of which as many instructions are enough: the others would
-// multiply zeros.
+// Multiplies `steps` whole stages and then, where `rest` is not 0, that many instructions of one more stage: its others
+// would multiply zeros.
 __device__ __forceinline__ void multiply(const Ring& ring, StageState& place, int consumer, int steps, int rest,
                                          int (&sums)[SUMS]) {
     int before = -1;
-    const int half = alike(consumer);
+    const int half = warp_uniform(consumer);
     for (int step = 0; step < steps; ++step, place.advance()) {
         wait_barrier(ring.full(place.stage), place.parity);
-        const StageOperands operands(ring, alike(place.stage), half);
-        fence_sums();
+        const StageOperands operands(ring, warp_uniform(place.stage), half);
+        wgmma_fence();
 #pragma unroll
         for (int part = 0; part < PARTS; ++part)
             operands.add(sums, part);
-        commit_products();
-        wait_products<1>();  // the stage before
+        wgmma_commit_group();
+        wgmma_wait_group<1>();  // the stage before
         if (before >= 0) release(ring, before);
         before = place.stage;
     }
-    wait_products<0>();
-    settle(sums);
+    wgmma_wait_group<0>();
+    fence_accumulators(sums);
     if (before >= 0) release(ring, before);
     if (rest == 0) return;
     wait_barrier(ring.full(place.stage), place.parity);
-    const StageOperands operands(ring, alike(place.stage), half);
+    const StageOperands operands(ring, warp_uniform(place.stage), half);
 #pragma unroll 1
     for (int part = 0; part < rest; ++part) {
-        fence_sums();
+        wgmma_fence();
         operands.add(sums, part);
-        commit_products();
-        wait_products<0>();
-        settle(sums);
+        wgmma_commit_group();
+        wgmma_wait_group<0>();
+        fence_accumulators(sums);
     }
     release(ring, place.stage);
     place.advance();

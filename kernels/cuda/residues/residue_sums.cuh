@@ -1,5 +1,5 @@
-// What becomes of sums: remainders, which wait in global memory until those of all moduli are there. Of complex
-// products those of the first planes are in both parts of C, and stay in shared memory until they are.
+// Turns sums into remainders, which wait in global memory until those of all moduli are there. For complex products,
+// remainders of the first planes are needed for both parts of C, and stay in shared memory until then.
 #pragma once
 
 #include "residue_ring.cuh"

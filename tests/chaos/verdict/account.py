@@ -82,10 +82,10 @@ def listing(stack: ChaosStack) -> dict[str, Record]:
     return jobs
 
 
-def settle(
+def account_for(
     stack: ChaosStack, client: redis.Redis, told: Told, others: Collection[str] = (), *, all_of_it: bool = True
 ) -> Account:
-    """Of a run whose callers are done. `others`: jobs of someone else's."""
+    """The account of a run whose callers are done. `others`: jobs of other callers."""
     account = Account(wrong=list(told.wrong))
     jobs = listing(stack)
     kept = [each for each in told.accepted.values() if not each.is_deleted]

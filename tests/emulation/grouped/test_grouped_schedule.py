@@ -3,7 +3,6 @@ row of each group once, and blocks of a cluster below each other or apart."""
 
 from __future__ import annotations
 
-import subprocess
 from collections import defaultdict
 from pathlib import Path
 
@@ -13,8 +12,7 @@ import pytest
 from kernels.catalog import BY_NAME
 from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel
-from kernels.model.sources import include_options
-from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
+from tests.emulation.programs import compile_host_program, output_of
 from tests.support.grouped.operands import grouped_problem
 
 HERE = Path(__file__).parent
@@ -37,18 +35,14 @@ def test_each_row_of_each_group_once(width: int, cluster: int, tmp_path: Path) -
     values = {"BLOCK_M": ROWS, "BLOCK_N": width, "CLUSTER": cluster, "GROUP_M": DOWN}
     macros = ["-DGROUPED", "-DDTYPE_FLOAT32", "-DTRANSPOSE_A=0", "-DTRANSPOSE_B=0"]
     macros += [f"-D{name}={value}" for name, value in values.items()]
-    program = tmp_path / "schedule"
-    command: list[str | Path] = [compiler(), *FLAGS, *macros, *include_options(), "-o", program, HERE / "schedule.cpp"]
-    subprocess.run(command, check=True, env=ENVIRONMENT)
+    program = compile_host_program(HERE / "schedule.cpp", tmp_path / "schedule", *macros)
     plans = [kernel.plan(grouped_problem(sizes, n, 64, "bfloat16"), config) for sizes, n, _ in CASES]
     lines = [
         " ".join(map(str, (n, clusters, len(sizes), *np.ravel(plan.groups))))
         for (sizes, n, clusters), plan in zip(CASES, plans, strict=True)
     ]
-    done = subprocess.run(
-        [program], input="\n".join(lines), capture_output=True, text=True, check=True, env=ENVIRONMENT
-    )
-    for case, plan, text in zip(CASES, plans, done.stdout.split("\n\n"), strict=False):
+    texts = output_of(program, "\n".join(lines)).split("\n\n")
+    for case, plan, text in zip(CASES, plans, texts, strict=False):
         found = [tuple(map(int, line.split())) for line in text.splitlines()]
         assert len(found) == plan.main.grid[0] * cluster
         check_case(case, found, width, cluster)

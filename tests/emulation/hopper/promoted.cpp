@@ -108,13 +108,13 @@ struct Mma {
 };
 
 unsigned long long tile_descriptor(unsigned int shared, int) { return shared; }
-unsigned long long moved(unsigned long long descriptor, int bytes) { return descriptor + bytes; }
-void fence_sums() {}
-void commit_products() {
+unsigned long long offset_descriptor(unsigned long long descriptor, int bytes) { return descriptor + bytes; }
+void wgmma_fence() {}
+void wgmma_commit_group() {
     alone_with_block([] { groups[self].emplace_back(); });
 }
 template <int PENDING>
-void wait_products() {
+void wgmma_wait_group() {
     std::this_thread::sleep_for(std::chrono::microseconds(50));  // others get their chance
     alone_with_block([] {
         if (!groups[self].back().empty()) fail("instructions outside a group");
@@ -126,7 +126,7 @@ void wait_products() {
     });
 }
 template <int COUNT>
-void settle(Sum (&)[COUNT]) {}
+void fence_accumulators(Sum (&)[COUNT]) {}
 
 void release(const Shared&, int stage) {
     alone_with_block([&] {
@@ -140,7 +140,7 @@ void release(const Shared&, int stage) {
     });
 }
 
-int alike(int value) { return value; }
+int warp_uniform(int value) { return value; }
 
 #include "hopper_promoted.cuh"
 
@@ -162,7 +162,7 @@ void consume_tile(const Tile& tile, int first_step, StageState& place) {
     }
 }
 
-void pass_tile(const Tile& tile, StageState& place) {
+void skip_tile(const Tile& tile, StageState& place) {
     for (int step = 0; step < tile.steps; ++step, place.advance()) {
         wait_barrier(Shared::full(place.stage), place.parity);
         release(Shared(), place.stage);
@@ -176,7 +176,7 @@ void consume(int consumer, const std::vector<Tile>& tiles) {
     int first_step = 0;
     for (const Tile& tile : tiles) {
         if (tile.alone && consumer == 1)
-            pass_tile(tile, place);
+            skip_tile(tile, place);
         else if (tile.columns == 64)
             consume_tile<64>(tile, first_step, place);
         else if (tile.columns == 128)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -10,8 +9,7 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.model.sources import include_options
-from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
+from tests.emulation.programs import compile_host_program, output_of
 
 HERE = Path(__file__).parent
 
@@ -22,12 +20,9 @@ MACROS = ("TRANSPOSE_A=0", "TRANSPOSE_B=0", "BLOCK_M=128", "BLOCK_N=64", "STAGES
 
 def told(dtype: str, directory: Path) -> list[list[int]]:
     """The program's lines, for elements of this type."""
-    program = directory / dtype
     macros = [f"-D{macro}" for macro in (f"DTYPE_{dtype}", *MACROS)]
-    command: list[str | Path] = [compiler(), *FLAGS, *macros, *include_options(), "-o", program, HERE / "across.cpp"]
-    subprocess.run(command, check=True, env=ENVIRONMENT)
-    done = subprocess.run([program], capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    return [list(map(int, line.split())) for line in done.stdout.splitlines()]
+    program = compile_host_program(HERE / "across.cpp", directory / dtype, *macros)
+    return [list(map(int, line.split())) for line in output_of(program).splitlines()]
 
 
 @pytest.fixture(scope="module")

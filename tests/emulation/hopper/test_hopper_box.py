@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -10,8 +9,7 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.model.sources import include_options
-from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
+from tests.emulation.programs import compile_host_program, output_of
 
 HERE = Path(__file__).parent
 
@@ -22,11 +20,8 @@ LANES, SUMS, BANKS = 32, 16, 32
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Array:
     """Rows (lane, number of the store, place in bytes, first sum, second sum)."""
-    program = tmp_path_factory.mktemp("box") / "box"
-    command: list[str | Path] = [compiler(), *FLAGS, *include_options(), "-o", program, HERE / "box.cpp"]
-    subprocess.run(command, check=True, env=ENVIRONMENT)
-    done = subprocess.run([program], capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    return np.array([line.split() for line in done.stdout.splitlines()], dtype=np.int64)
+    program = compile_host_program(HERE / "box.cpp", tmp_path_factory.mktemp("box") / "box")
+    return np.array([line.split() for line in output_of(program).splitlines()], dtype=np.int64)
 
 
 def element_of(lane: int, number: int) -> tuple[int, int]:

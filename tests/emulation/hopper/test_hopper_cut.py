@@ -3,7 +3,6 @@ as many parts as the forecast says (kernels/entries/hopper_cut.py)."""
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,8 +14,7 @@ import pytest
 
 from kernels.entries.hopper_cut import SHORTEST, Cut
 from kernels.model.groups import tiles
-from kernels.model.sources import include_options
-from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
+from tests.emulation.programs import compile_host_program, output_of
 
 HERE = Path(__file__).parent
 Shape = tuple[int, int, int]
@@ -70,14 +68,11 @@ def shape(request: pytest.FixtureRequest) -> Shape:
 @pytest.fixture(scope="module")
 def scheduled(shape: Shape, tmp_path_factory: pytest.TempPathFactory) -> dict[Case, list[Part]]:
     """Every case's parts, block by block."""
-    program = tmp_path_factory.mktemp("cut") / "cut"
     names = ("BLOCK_M", "BLOCK_N", "CLUSTER")
     macros = ["-DCUT", *(f"-D{name}={value}" for name, value in zip(names, shape, strict=True))]
-    command: list[str | Path] = [compiler(), *FLAGS, *macros, *include_options(), "-o", program, HERE / "cut.cpp"]
-    subprocess.run(command, check=True, env=ENVIRONMENT)
+    program = compile_host_program(HERE / "cut.cpp", tmp_path_factory.mktemp("cut") / "cut", *macros)
     lines = "".join(f"{case.m} {case.n} {case.batch} {case.stages} {case.clusters}\n" for case in CASES)
-    done = subprocess.run([program], input=lines, capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    return dict(zip(CASES, map(parts_of, done.stdout.split("\n\n")), strict=False))
+    return dict(zip(CASES, map(parts_of, output_of(program, lines).split("\n\n")), strict=False))
 
 
 def parts_of(text: str) -> list[Part]:

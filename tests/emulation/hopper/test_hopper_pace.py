@@ -3,7 +3,6 @@ products on the CPU under sanitizers, where no cluster ever sees another count w
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -17,10 +16,9 @@ from kernels.model.entry.config import TileConfig
 from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
-from kernels.model.sources import include_options
 from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import execute
-from tests.emulation.programs import ENVIRONMENT, FLAGS, Emulator, compiler
+from tests.emulation.programs import Emulator, compile_host_program, output_of
 from tests.support.kernels.products import in_float64, operands, stored
 from worker.cuda.sources import kernel_program
 
@@ -50,12 +48,9 @@ class Course(NamedTuple):
 
 def test_no_cluster_is_two_intervals_ahead_of_another(tmp_path: Path) -> None:
     """Each counts as often, whatever its speed, and none looks for the others without end."""
-    program = tmp_path / "pace"
-    command: list[str | Path] = [compiler(), *FLAGS, "-DPACED", *include_options(), "-o", program, HERE / "pace.cpp"]
-    subprocess.run(command, check=True, env=ENVIRONMENT)
+    program = compile_host_program(HERE / "pace.cpp", tmp_path / "pace", "-DPACED")
     given = "".join(f"{' '.join(map(str, each))} {seed}\n" for seed, each in enumerate(PACES))
-    done = subprocess.run([program], input=given, capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    found = [Course(*map(int, line.split())) for line in done.stdout.splitlines()]
+    found = [Course(*map(int, line.split())) for line in output_of(program, given).splitlines()]
     for (clusters, waves, stages, slowest), course in zip(PACES, found, strict=True):
         counts = waves * tiles(stages, INTERVAL)
         assert course.ahead <= 2 * INTERVAL < course.ahead_without, (clusters, slowest)

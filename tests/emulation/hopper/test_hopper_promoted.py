@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.model.sources import include_options, source_files
-from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
+from kernels.model.sources import source_files
+from tests.emulation.programs import ENVIRONMENT, compile_host_program
 
 HERE = Path(__file__).parent
 
@@ -31,11 +31,8 @@ def compiled(directory: Path, change: tuple[str, str] | None = None) -> Path:
     if change is not None:
         assert text.count(change[0]) == 1, change
         (directory / name).write_text(text.replace(*change))
-    program = directory / "promoted"
-    own = (f"-DSTAGES={FEWEST_STAGES}", f"-I{directory}", *include_options(), "-pthread")
-    command: list[str | Path] = [compiler(), *FLAGS, *own, "-o", program, HERE / "promoted.cpp"]
-    subprocess.run(command, check=True, env=ENVIRONMENT)
-    return program
+    options = (f"-DSTAGES={FEWEST_STAGES}", f"-I{directory}", "-pthread")
+    return compile_host_program(HERE / "promoted.cpp", directory / "promoted", *options)
 
 
 def verdict(program: Path) -> str:
@@ -51,11 +48,11 @@ def test_sums_are_right_and_no_stage_is_released_early(tmp_path: Path) -> None:
 
 EARLY = "a stage is released while it is read"
 MISTAKES = [
-    ("wait_products<1>();\n                settle(partial[1 - set]);", "", EARLY),
+    ("wgmma_wait_group<1>();\n                fence_accumulators(partial[1 - set]);", "", EARLY),
     ("if (column == 0) release(at, before);", "if (column == 0) release(at, place.stage);", EARLY),
     ("promote(partial[1], sums + (N - COLUMNS) / 2, N - COLUMNS);", "", "a sum is wrong"),
-    ("settle(partial[1]);", "promote(partial[0], sums, 0);", "a sum is wrong"),
-    ("(is_last) expect_next(at, place, step + 1 < steps)", "(is_last) release(at, place.stage)", EARLY),
+    ("fence_accumulators(partial[1]);", "promote(partial[0], sums, 0);", "a sum is wrong"),
+    ("(is_last) wait_for_next(at, place, step + 1 < steps)", "(is_last) release(at, place.stage)", EARLY),
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,7 @@ import numpy as np
 import pytest
 
 from kernels.model.groups import tiles
-from kernels.model.sources import include_options
-from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
+from tests.emulation.programs import compile_host_program, output_of
 
 HERE = Path(__file__).parent
 
@@ -79,14 +77,11 @@ def shape(request: pytest.FixtureRequest) -> Shape:
 @pytest.fixture(scope="module")
 def scheduled(shape: Shape, tmp_path_factory: pytest.TempPathFactory) -> dict[Case, list[WorkTile]]:
     """Every case's work tiles."""
-    program = tmp_path_factory.mktemp("schedule") / "schedule"
     names = ("BLOCK_M", "BLOCK_N", "CLUSTER", "LESS", "GROUP_M")
     macros = [f"-D{name}={value}" for name, value in zip(names, (*shape, GROUP), strict=True)]
-    command: list[str | Path] = [compiler(), *FLAGS, *macros, *include_options(), "-o", program, HERE / "schedule.cpp"]
-    subprocess.run(command, check=True, env=ENVIRONMENT)
+    program = compile_host_program(HERE / "schedule.cpp", tmp_path_factory.mktemp("schedule") / "schedule", *macros)
     lines = "".join(f"{case.m} {case.n} {case.batch} {case.clusters}\n" for case in CASES)
-    done = subprocess.run([program], input=lines, capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    return dict(zip(CASES, map(work_tiles, done.stdout.split("\n\n")), strict=False))
+    return dict(zip(CASES, map(work_tiles, output_of(program, lines).split("\n\n")), strict=False))
 
 
 def work_tiles(text: str) -> list[WorkTile]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,8 +12,7 @@ import numpy as np
 import pytest
 
 from kernels.model.groups import tiles
-from kernels.model.sources import include_options
-from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
+from tests.emulation.programs import compile_host_program, output_of
 
 HERE = Path(__file__).parent
 
@@ -69,14 +67,11 @@ def some_cases() -> Iterator[Case]:
 @pytest.fixture(scope="module", params=LONGEST)
 def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[Case, list[TileSegment]]:
     """Every case's segments, block by block."""
-    program, cases = tmp_path_factory.mktemp("stream_k") / request.param, list(some_cases())
-    macros = [f"-DBLOCK_M={ROWS}", f"-DBLOCK_N={COLUMNS}", *include_options()]
-    subprocess.run(
-        [compiler(), *FLAGS, *macros, "-o", program, HERE / f"{request.param}.cpp"], check=True, env=ENVIRONMENT
-    )
+    source, cases = HERE / f"{request.param}.cpp", list(some_cases())
+    macros = (f"-DBLOCK_M={ROWS}", f"-DBLOCK_N={COLUMNS}")
+    program = compile_host_program(source, tmp_path_factory.mktemp("stream_k") / source.stem, *macros)
     given = "".join(f"{case.m} {case.n} {case.batch} {case.steps} {case.blocks} {case.light:d}\n" for case in cases)
-    done = subprocess.run([program], input=given, capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    return dict(zip(cases, map(segments_of, done.stdout.split("\n\n")), strict=False))
+    return dict(zip(cases, map(segments_of, output_of(program, given).split("\n\n")), strict=False))
 
 
 def segments_of(text: str) -> list[TileSegment]:

@@ -3,7 +3,6 @@ once, in about the time that others have for theirs."""
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +15,7 @@ from kernels.entries.hopper_fp32 import THIN_STEPS
 from kernels.model.edge import EDGE, core
 from kernels.model.groups import tiles
 from kernels.model.numerics import Problem
-from kernels.model.sources import include_options
-from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
+from tests.emulation.programs import compile_host_program, output_of
 
 HERE = Path(__file__).parent
 
@@ -72,15 +70,14 @@ def tile(request: pytest.FixtureRequest) -> tuple[int, int]:
 
 @pytest.fixture(scope="module")
 def shared(tile: tuple[int, int], tmp_path_factory: pytest.TempPathFactory) -> dict[Case, list[TileSegment]]:
-    program, cases = tmp_path_factory.mktemp("thin") / "thin", list(some_cases(tile))
-    macros = [f"-DBLOCK_M={tile[0]}", f"-DBLOCK_N={tile[1]}", f"-DRECKONED={THIN_STEPS}", *include_options()]
-    subprocess.run([compiler(), *FLAGS, *macros, "-o", program, HERE / "thin.cpp"], check=True, env=ENVIRONMENT)
+    cases = list(some_cases(tile))
+    macros = [f"-DBLOCK_M={tile[0]}", f"-DBLOCK_N={tile[1]}", f"-DRECKONED={THIN_STEPS}"]
+    program = compile_host_program(HERE / "thin.cpp", tmp_path_factory.mktemp("thin") / "thin", *macros)
     given = "".join(f"{case.m} {case.n} {' '.join(map(str, given_to(case, tile)))}\n" for case in cases)
-    done = subprocess.run([program], input=given, capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    told = (text.splitlines() for text in done.stdout.split("\n\n"))
+    texts = (text.splitlines() for text in output_of(program, given).split("\n\n"))
     return {
         case: [TileSegment(*map(int, line.split())) for line in lines if line]
-        for case, lines in zip(cases, told, strict=False)
+        for case, lines in zip(cases, texts, strict=False)
     }
 
 

@@ -3,7 +3,6 @@ the diagonal, once, and no other."""
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -12,9 +11,8 @@ import pytest
 
 from kernels.model.groups import tiles
 from kernels.model.numerics import Problem
-from kernels.model.sources import include_options
 from kernels.model.triangle import triangle_tiles
-from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
+from tests.emulation.programs import compile_host_program, output_of
 
 SHAPES = ((128, 256, 2), (128, 192, 2), (128, 128, 2), (128, 128, 1), (128, 64, 1), (128, 192, 1), (128, 256, 1))
 NAMED = (1, 64, 127, 128, 129, 256, 257, 383, 385, 1000, 2048, 2049, 4096, 4097)
@@ -27,12 +25,10 @@ Tile = tuple[int, int, int, int]  # block, row, column, columns inside C
 @pytest.fixture(scope="module")
 def scheduled(tmp_path_factory: pytest.TempPathFactory) -> list[list[Tile]]:
     """Of every case in every shape."""
-    program = tmp_path_factory.mktemp("triangle") / "triangle"
     source = Path(__file__).parent / "triangle.cpp"
-    subprocess.run([compiler(), *FLAGS, *include_options(), "-o", program, source], check=True, env=ENVIRONMENT)
+    program = compile_host_program(source, tmp_path_factory.mktemp("triangle") / "triangle")
     given = "".join(f"{n} {clusters}\n" for n, clusters in CASES)
-    done = subprocess.run([program], input=given, capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    texts = done.stdout.split("\n\n")[:-1]
+    texts = output_of(program, given).split("\n\n")[:-1]
     lines = ([line.split() for line in text.splitlines() if line] for text in texts)
     return [[(int(a), int(b), int(c), int(d)) for a, b, c, d in tile] for tile in lines]
 

@@ -51,7 +51,7 @@ def test_it_is_what_a_benchmark_measures(runner: CudaRunner, name: str) -> None:
 def test_a_gate_that_is_left_closed_opens_by_itself(runner: CudaRunner) -> None:
     import cupy
 
-    from worker.cuda.device.launch_gate import LaunchGate
+    from worker.cuda.gpu.launch_gate import LaunchGate
 
     gate = LaunchGate(runner.compiler, 0.001)
     gate.close()
@@ -68,7 +68,7 @@ def test_launching_is_not_in_the_time(runner: CudaRunner) -> None:
     """A launch that takes Python much longer than the device."""
     import time
 
-    from worker.cuda.device.kernel_clock import KernelClock
+    from worker.cuda.gpu.kernel_clock import KernelClock
     from worker.cuda.sources import benchmark_program
 
     clock = KernelClock(runner.compiler)

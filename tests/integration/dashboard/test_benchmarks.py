@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
 from html import unescape
 from typing import Any
 
@@ -25,12 +24,6 @@ __all__ = ["guarded"]
 
 NEW = "/ui/benchmarks/new"
 ASKED = {"kernels": "cpu_blas", "shapes": "64:256:64, 16×32×64", "dtypes": ["float32", "float64"], "rounds": "3"}
-
-
-@pytest.fixture
-def browser(api: Api) -> Iterator[httpx.Client]:
-    with api.client() as client:
-        yield client
 
 
 def started(reply: httpx.Response) -> str:

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
 from html import unescape
 from typing import Any
 
@@ -36,18 +35,6 @@ from tools.played.api import Api
 
 LADDER = recorded_results("ladder")
 FOUND = measurements(LADDER)
-
-
-@pytest.fixture
-def browser(api: Api) -> Iterator[httpx.Client]:
-    with api.client() as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def finished(api: Api) -> str:
-    with api.client() as client:
-        return done(api, client)
 
 
 def tips(html: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from html import unescape
 
 import httpx
@@ -23,12 +22,6 @@ from tools.played.api import Api
 from tools.played.benchmarks import case_record, cases_of, find, measure
 
 __all__ = ["guarded"]
-
-
-@pytest.fixture
-def browser(api: Api) -> Iterator[httpx.Client]:
-    with api.client() as client:
-        yield client
 
 
 def against(before: str, after: str, **more: str) -> str:

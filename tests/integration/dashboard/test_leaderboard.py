@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import httpx
-import pytest
 
 from kernels.published import PUBLISHED
 from tests.integration.api.test_benchmark_results import done
@@ -15,12 +13,6 @@ from tests.support.http.pages import assert_no_dead_links, get
 from tools.played.api import Api
 
 BF16 = "/v1/leaderboard?dtype=bfloat16&size=4096"
-
-
-@pytest.fixture
-def browser(api: Api) -> Iterator[httpx.Client]:
-    with api.client() as client:
-        yield client
 
 
 def test_a_board_says_who_is_fastest_and_where_the_library_stands(browser: httpx.Client) -> None:

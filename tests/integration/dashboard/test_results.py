@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -28,18 +27,6 @@ from tools.played.benchmarks import case_record, cases_of, find, finish, measure
 __all__ = ["guarded"]
 
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture
-def browser(api: Api) -> Iterator[httpx.Client]:
-    with api.client() as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def finished(api: Api) -> str:
-    with api.client() as client:
-        return done(api, client)
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ class Device:
 
 
 class Gate:
-    """As `worker.cuda.device.launch_gate.LaunchGate`."""
+    """As `worker.cuda.gpu.launch_gate.LaunchGate`."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -61,7 +61,7 @@ def main() -> None:
     cupy: Any = MagicMock(name="cupy")
     within = ("cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.api", "cupy_backends.cuda.libs")
     sys.modules.update({"cupy": cupy} | dict.fromkeys(within, MagicMock()))
-    from worker.cuda.device import kernel_clock
+    from worker.cuda.gpu import kernel_clock
 
     told: dict[str, dict[str, Any]] = {}
     device = Device()

@@ -25,7 +25,7 @@ def cores() -> list[str]:
     """Two threads, one after the other: the second is told to wait on its stream, and does not wait itself."""
     import cupy
 
-    from worker.cuda.device.cores import DeviceCores
+    from worker.cuda.gpu.cores import DeviceCores
 
     happened: list[str] = []
     names = iter(["first", "second", "third"])
@@ -59,7 +59,7 @@ def idle_cores() -> list[str]:
     """Of one who has waited for all that he put on a stream: the next waits for nothing."""
     import cupy
 
-    from worker.cuda.device.cores import DeviceCores
+    from worker.cuda.gpu.cores import DeviceCores
 
     happened: list[str] = []
     stream = MagicMock(wait_event=lambda _: happened.append("waits on its stream"))
@@ -84,7 +84,7 @@ def failing_cores() -> bool:
     """Whether others may go on after a fault of the device in the moment of giving up."""
     import cupy
 
-    from worker.cuda.device.cores import DeviceCores
+    from worker.cuda.gpu.cores import DeviceCores
 
     device = DeviceCores()
     cupy.cuda.get_current_stream.return_value = MagicMock(record=MagicMock(side_effect=ValueError))

@@ -138,8 +138,8 @@ def not_taken() -> Iterator[str]:
 
 def _plan(choice: Choice, problem: Problem, traits: DeviceTraits) -> None:
     """All that happens before a product touches its device, with an epilogue and without."""
-    from worker.cuda.device.admission import bytes_needed
     from worker.cuda.epilogue.fusable import fusable
+    from worker.cuda.gpu.admission import bytes_needed
     from worker.cuda.launch import kernel_bytes, prepare
     from worker.cuda.operand_cache import OperandCache
     from worker.cuda.programs import programs_of_choice

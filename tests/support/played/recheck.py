@@ -67,7 +67,7 @@ def told(case: Case, rows: Any, columns: Any, *, rounding: Any = ROUNDING) -> di
     import cupy
 
     from worker.cuda.check import checked, recheck
-    from worker.cuda.device.cores import DeviceCores
+    from worker.cuda.gpu.cores import DeviceCores
 
     cupy.asarray = lambda array: MagicMock(data=MagicMock(ptr=array.ctypes.data))
     for module in (recheck, checked):

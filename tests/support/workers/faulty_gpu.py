@@ -127,8 +127,8 @@ class Untiled:
 def _runner(runtime: Any) -> Runner:
     from tests.support.played.driver import Compiler
     from worker.cuda import runner as cuda_runner
-    from worker.cuda.device.cores import DeviceCores
-    from worker.cuda.device.streams import OfThread
+    from worker.cuda.gpu.cores import DeviceCores
+    from worker.cuda.gpu.streams import OfThread
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
 

@@ -116,7 +116,7 @@ class Way:
 
     def inline(self, problem: Problem, *, has_c: bool) -> str:
         """Operands that came with the job; with C, 2·A·B - 3·C."""
-        from worker.cuda.device.cores import DeviceCores
+        from worker.cuda.gpu.cores import DeviceCores
 
         items = (problem.batch,) if problem.batch > 1 else ()
         of_a, of_b = (*items, problem.m, problem.k), (*items, problem.k, problem.n)
@@ -163,7 +163,7 @@ class Way:
         store, shape = self._bench.store, problem.product_shape
         dtype = problem.product_dtype if epilogue is None else epilogue.output_of(problem)
         with store.place(dtype, shape) as place:
-            from worker.cuda.device.cores import DeviceCores
+            from worker.cuda.gpu.cores import DeviceCores
 
             device_lock = DeviceCores().request()
             kernel = next(each for each in CATALOG if problem.dtype in each.accuracy)
@@ -212,7 +212,7 @@ def launched(problem: Problem, matrices: Any, epilogue: Any, *, is_last: bool) -
 def main() -> None:
     runtime = install()
     from worker.cuda.check import read_back
-    from worker.cuda.device.streams import OfThread
+    from worker.cuda.gpu.streams import OfThread
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
     from worker.cuda.runner import CudaRunner

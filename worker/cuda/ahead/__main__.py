@@ -23,7 +23,7 @@ from kernels.model.kernel import CudaKernel
 from worker.cpu.device import usable_cores
 from worker.cuda.ahead.programs import capability_of, programs_ahead, traits_of
 from worker.cuda.compile import KernelFiles, arch_for, compile_program
-from worker.cuda.device.telemetry import compute_capabilities
+from worker.cuda.gpu.telemetry import compute_capabilities
 from worker.cuda.sources import Program
 
 LOWEST_PRIORITY = 19

@@ -30,7 +30,7 @@ from worker.cuda.bench.watch import watched
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands, as_real
 from worker.cuda.composed import ComplexProducts
-from worker.cuda.device.faults import device_faults
+from worker.cuda.gpu.faults import device_faults
 from worker.cuda.launch import PreparedKernels, prepare
 from worker.cuda.library.cublas import Cublas
 from worker.device.bench import Bench, Prepared, ProductErrors, Sample, Watched

@@ -16,8 +16,8 @@ from worker.cuda.bench.ceilings import CoreRoofs
 from worker.cuda.bench.environment import cuda_environment
 from worker.cuda.bench.library_ceilings import LibraryRoofs
 from worker.cuda.compile import Compiler
-from worker.cuda.device.faults import device_faults
-from worker.cuda.device.streams import stream_of_its_own
+from worker.cuda.gpu.faults import device_faults
+from worker.cuda.gpu.streams import stream_of_its_own
 from worker.cuda.library.cublas import Cublas
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.operand_cache import OfferedProducts, OperandCache

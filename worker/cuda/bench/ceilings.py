@@ -25,8 +25,8 @@ from worker.cuda.bench.nvml import Nvml
 from worker.cuda.bench.plan import MAX_LAUNCHES
 from worker.cuda.bench.sampler import Sampler
 from worker.cuda.compile import Compiler
-from worker.cuda.device.faults import device_faults
-from worker.cuda.device.peaks import core_gflops, link_gb_s
+from worker.cuda.gpu.faults import device_faults
+from worker.cuda.gpu.peaks import core_gflops, link_gb_s
 from worker.cuda.sources import benchmark_program
 from worker.device.bench import Sample
 

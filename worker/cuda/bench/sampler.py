@@ -1,7 +1,7 @@
 """Times launches on the GPU without launch overhead of the host and without data of the previous launch in the L2. The
 order is NVBench's: overwrite the L2; hold the stream with a kernel that waits for a word from the host; read the clock;
 start event; launches; stop event; read the clock; release the stream. The host puts all of it on the stream before
-anything is timed (`worker/cuda/device/launch_gate.py`). Where the gate opened by itself after HOLD_S the sample is
+anything is timed (`worker/cuda/gpu/launch_gate.py`). Where the gate opened by itself after HOLD_S the sample is
 spoilt.
 """
 
@@ -18,7 +18,7 @@ from jobs.benchmarks.spec import CacheState
 from jobs.errors import KernelUnavailable
 from worker.cuda.bench.plan import MAX_LAUNCHES, flush_bytes, mean_clock_mhz
 from worker.cuda.compile import Compiler
-from worker.cuda.device.launch_gate import LaunchGate, shared_words
+from worker.cuda.gpu.launch_gate import LaunchGate, shared_words
 from worker.cuda.sources import benchmark_program
 from worker.device.bench import Sample
 

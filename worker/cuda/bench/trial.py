@@ -7,7 +7,7 @@ from kernels.model.entry.config import TileConfig
 from kernels.model.numerics import Problem
 from worker.cuda.bench.operands import random_set
 from worker.cuda.compile import Compiler
-from worker.cuda.device.admission import free_bytes
+from worker.cuda.gpu.admission import free_bytes
 from worker.cuda.library.cublas import Cublas
 from worker.device.cancellable_lock import LockRequest
 

@@ -42,7 +42,7 @@ WORD_BYTES = 8
 
 
 class Cores(Protocol):
-    """As `worker.cuda.device.cores.CoresRequest`."""
+    """As `worker.cuda.gpu.cores.CoresRequest`."""
 
     def borrowed(self) -> AbstractContextManager[None]: ...
 

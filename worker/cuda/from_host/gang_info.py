@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jobs.fleet.workers import DeviceInfo
-from worker.cuda.device.info import cuda_info
+from worker.cuda.gpu.info import cuda_info
 from worker.cuda.library import cublas_mp, nccl
 
 

@@ -18,10 +18,10 @@ import numpy as np
 from jobs.errors import DeviceFault
 from jobs.formats.elements import Array
 from kernels.model.numerics import DTYPES, Problem
-from worker.cuda.device.faults import device_faults
 from worker.cuda.from_host.copies import Copy, start_copy
 from worker.cuda.from_host.parts import LocalPart, Parts
 from worker.cuda.from_host.together import together
+from worker.cuda.gpu.faults import device_faults
 from worker.cuda.library.cublas_mp import CublasMp, MpProduct, Operand
 from worker.cuda.library.nccl import communicators
 

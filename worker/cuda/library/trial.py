@@ -10,7 +10,7 @@ import cupy
 
 from jobs.errors import KernelUnavailable
 from worker.cuda.compile import Compiler
-from worker.cuda.device.kernel_clock import KernelClock
+from worker.cuda.gpu.kernel_clock import KernelClock
 
 TRIAL_MS = 30.0  # of the device's time, about, for all that is tried at a problem's first use
 LAUNCHES = 2  # of each way are timed

@@ -1,8 +1,8 @@
 // Makes an n × n matrix its own transpose: of a symmetric product one triangle is computed, and what lies on the other
 // side of the diagonal is copied from there, each element once. Elements of ITEM_BYTES (2, 4 or 8) are only moved, a
-// tile at a time (turned_tiles.cuh).
+// tile at a time (transposed_tiles.cuh).
 #include "dependent_launch.cuh"
-#include "turned_tiles.cuh"
+#include "transposed_tiles.cuh"
 
 // Which of the tiles on and below the diagonal a block has, counted row by row.
 struct Place {

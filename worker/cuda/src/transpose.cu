@@ -1,8 +1,8 @@
 // Transposes a batch of matrices: transposed(column, row) = matrix(row, column). Elements of ITEM_BYTES (1, 2 or 4) are
-// only moved, a tile at a time (turned_tiles.cuh).
+// only moved, a tile at a time (transposed_tiles.cuh).
 #include "dependent_launch.cuh"
 #include "gate.cuh"
-#include "turned_tiles.cuh"
+#include "transposed_tiles.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     transpose(const Element* __restrict__ matrix, Element* __restrict__ transposed, Index rows, Index columns,

@@ -15,7 +15,7 @@ from jobs.formats.elements import Array
 from jobs.models import Measured
 from kernels.tiles.plan import Side, Span, Tile
 from worker.check.fingerprint import MASK
-from worker.cuda.device.faults import device_faults
+from worker.cuda.gpu.faults import device_faults
 from worker.cuda.tiles.computing import SIDES
 from worker.cuda.tiles.epilogue import addend_memory, addend_part
 from worker.cuda.tiles.exchange import Exchange, enable_peers

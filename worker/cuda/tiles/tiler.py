@@ -23,8 +23,8 @@ from kernels.tiles.estimate import Speeds, best_plan, estimate
 from kernels.tiles.plan import TileBytes
 from kernels.tiles.rates import measured_flops
 from worker.cuda.complex.arrangement import arranged_bytes
-from worker.cuda.device.admission import SPARE_BYTES
 from worker.cuda.from_host.libraries import HostLibraries
+from worker.cuda.gpu.admission import SPARE_BYTES
 from worker.cuda.launch import kernel_bytes
 from worker.cuda.page_locks import DEFAULT, PageLocks
 from worker.cuda.pitch import IN_GROUPS, operand_layout, product_layout

@@ -20,7 +20,7 @@ LOWER_BITS = np.uint32(13)  # of float32, which TF32 has not
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float16", "bfloat16", "float32"])
-def test_a_turned_matrix_is_the_transpose(runner: CudaRunner, dtype: DTypeName, rng: np.random.Generator) -> None:
+def test_the_transposing_copy(runner: CudaRunner, dtype: DTypeName, rng: np.random.Generator) -> None:
     """Chunks of 16 bytes in both matrices, in one, in none; more tiles than fit on the device at once; a batch."""
     from worker.cuda.memory import Staging, StopWatch, allocate, upload
     from worker.cuda.pitch import operand_layout

@@ -3,7 +3,6 @@ where several launches share the device, and where one is repeated by a CUDA gra
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,14 +17,20 @@ from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.check.fused import fused
 from tests.gpu.check.test_epilogue import checked, problem_of, sent
+from tests.gpu.kernels.hopper.launching import (
+    Put,
+    check_graph,
+    check_launches_at_once,
+    computed,
+    drawn,
+    prepared,
+)
 from tests.support.kernels.products import matrix, operands
 from worker.device.runner import Epilogue
 
 if TYPE_CHECKING:
-    from worker.cuda.bench.operands import OperandSet
     from worker.cuda.runner import CudaRunner
 
-Put = Callable[["OperandSet"], object]  # puts a product on the current stream
 KERNELS: list[tuple[str, DTypeName]] = [("hopper_bf16", "bfloat16"), ("hopper_fp16", "float16")]
 EACH = pytest.mark.parametrize(("name", "dtype"), KERNELS)
 TRANSPOSED_B = (False, True)
@@ -50,38 +55,12 @@ def configs() -> list[TileConfig]:
     return [{"block_n": n, "stages": stages, "cluster": blocks} for n, stages, blocks in (*WIDTHS, (128, 6, 1))]
 
 
-def prepared(
-    runner: CudaRunner, name: str, problem: Problem, asked: TileConfig = NO_CONFIG, *, is_cut: bool = True
-) -> Put:
-    """A way to launch it; skips on a device without these instructions."""
-    from worker.cuda.launch import prepare
-
-    kernel = BY_NAME[name]
-    assert isinstance(kernel, CudaKernel)
-    if (reason := kernel.unsupported_because(runner.device.traits)) is not None:
-        pytest.skip(reason)
-    config = kernel.resolve_config(asked, problem, runner.device.traits)
-    made = prepare(runner.compiler, cut_always(kernel) if is_cut else never_cut(kernel), config, problem)
-    return lambda at: made.launch(at.a, at.b, at.c)
+def cut(runner: CudaRunner, name: str, problem: Problem, asked: TileConfig = NO_CONFIG) -> Put:
+    return prepared(runner, name, problem, cut_always, asked)
 
 
-def drawn(runner: CudaRunner, problem: Problem, data: DataSpec) -> OperandSet:
-    from worker.cuda.bench.operands import random_set
-
-    return random_set(runner.compiler, problem, data)
-
-
-def computed(put: Put, at: OperandSet) -> Any:
-    """The product's bits, on the device."""
-    import cupy
-
-    from worker.cuda.bench.operands import view
-
-    at.poison()
-    put(at)
-    found = view(at.c).copy()
-    cupy.cuda.get_current_stream().synchronize()
-    return found
+def uncut(runner: CudaRunner, name: str, problem: Problem, asked: TileConfig = NO_CONFIG) -> Put:
+    return prepared(runner, name, problem, never_cut, asked)
 
 
 @EACH
@@ -92,8 +71,8 @@ def test_exact_sums(runner: CudaRunner, name: str, dtype: DTypeName, config: Til
     for m, n, k in SHAPES:
         problem = Problem(m, n, k, dtype, transpose_b=transpose_b)
         at = drawn(runner, problem, EXACT)
-        expected = computed(prepared(runner, name, problem, config, is_cut=False), at)
-        put = prepared(runner, name, problem, config)
+        expected = computed(uncut(runner, name, problem, config), at)
+        put = cut(runner, name, problem, config)
         for _ in range(2):
             assert (computed(put, at) == expected).all(), (m, n, k)
 
@@ -102,8 +81,8 @@ def test_exact_sums(runner: CudaRunner, name: str, dtype: DTypeName, config: Til
 def test_a_batch(runner: CudaRunner, name: str, dtype: DTypeName) -> None:
     problem = Problem(130, 200, 2100, dtype, 5, a_batched=True, b_batched=True)
     at = drawn(runner, problem, EXACT)
-    expected = computed(prepared(runner, name, problem, is_cut=False), at)
-    assert (computed(prepared(runner, name, problem), at) == expected).all()
+    expected = computed(uncut(runner, name, problem), at)
+    assert (computed(cut(runner, name, problem), at) == expected).all()
 
 
 @EACH
@@ -115,7 +94,7 @@ def test_every_launch_gives_the_same_bits(
     from worker.cuda.bench.operands import as_operands
 
     problem = Problem(*shape, dtype)
-    put, at = prepared(runner, name, problem), drawn(runner, problem, NORMAL)
+    put, at = cut(runner, name, problem), drawn(runner, problem, NORMAL)
     expected = computed(put, at)
     assert check(problem, BY_NAME[name].accuracy[dtype], as_operands(runner.compiler, problem, at), rng).passed
     for _ in range(50):
@@ -125,45 +104,17 @@ def test_every_launch_gives_the_same_bits(
 @EACH
 def test_launches_at_once(runner: CudaRunner, name: str, dtype: DTypeName) -> None:
     """Their blocks take multiprocessors from each other, and each stream has counters of its own."""
-    import cupy
-
-    from worker.cuda.bench.operands import view
-
     problem = Problem(*DEEP, dtype)
-    put = prepared(runner, name, problem)
+    put = cut(runner, name, problem)
     sets = [drawn(runner, problem, DataSpec(seed=seed)) for seed in range(STREAMS)]
-    expected = [computed(put, at) for at in sets]
-    for at in sets:
-        at.poison()
-    cupy.cuda.Device().synchronize()
-    streams = [cupy.cuda.Stream(non_blocking=True) for _ in sets]
-    for _ in range(20 * LAUNCHES):
-        for stream, at in zip(streams, sets, strict=True):
-            with stream:
-                put(at)
-    for stream in streams:
-        stream.synchronize()
-    for at, bits in zip(sets, expected, strict=True):
-        assert (view(at.c) == bits).all()
+    check_launches_at_once(put, sets, [computed(put, at) for at in sets], 20 * LAUNCHES)
 
 
 @EACH
 def test_a_graph_of_launches(runner: CudaRunner, name: str, dtype: DTypeName) -> None:
     """Each launch leaves the counters to the next as it found them."""
-    import cupy
-
     problem = Problem(*DEEP, dtype)
-    put, at = prepared(runner, name, problem), drawn(runner, problem, NORMAL)
-    stream = cupy.cuda.Stream(non_blocking=True)
-    cupy.cuda.Device().synchronize()
-    with stream:
-        expected = computed(put, at)  # from now on there is room for what is handed over
-        stream.begin_capture()
-        for _ in range(LAUNCHES):
-            put(at)
-        graph = stream.end_capture()
-        for _ in range(LAUNCHES):
-            assert (computed(lambda _: graph.launch(stream), at) == expected).all()
+    check_graph(cut(runner, name, problem), drawn(runner, problem, NORMAL), LAUNCHES)
 
 
 @EACH

@@ -14,7 +14,7 @@ from kernels.model.numerics import REAL_NAMES, AccuracyName, DTypeName
 from tools.nvrtc import compile_all, compile_program
 from worker.cpu.environment import dated_environment, host_environment, variables
 from worker.cuda.bench.plan import drawn, flush_bytes, is_contended, mean_clock_mhz, rotating_sets
-from worker.cuda.device.peaks import CORE_MULTIPLY_ADDS, MULTIPLY_ADDS, core_gflops, link_gb_s, peak_gflops
+from worker.cuda.gpu.peaks import CORE_MULTIPLY_ADDS, MULTIPLY_ADDS, core_gflops, link_gb_s, peak_gflops
 from worker.cuda.sources import benchmark_program, random_program
 from worker.device.roof import roof_of, theoretical_gflops
 

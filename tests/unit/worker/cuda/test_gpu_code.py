@@ -28,7 +28,7 @@ def test_what_tests_put_something_in_the_place_of_is_there(found: dict[str, Any]
     assert found["not_there"] == []
     seen = {
         "worker.cuda.product.upload",
-        "worker.cuda.device.admission.free_bytes",
+        "worker.cuda.gpu.admission.free_bytes",
         "worker.cuda.epilogue.on_device.allocate",
         "worker.cuda.compile.Compiler.binary",
     }

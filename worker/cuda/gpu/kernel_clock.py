@@ -9,7 +9,7 @@ from typing import Any
 import cupy
 
 from worker.cuda.compile import Compiler
-from worker.cuda.device.launch_gate import LaunchGate
+from worker.cuda.gpu.launch_gate import LaunchGate
 from worker.device.host_turns import LongWait
 
 HOLD_S = 0.02  # for launches that wait for the device

@@ -6,8 +6,8 @@ import cupy
 from cupy_backends.cuda.libs import nvrtc
 
 from jobs.fleet.workers import Ceilings, DeviceInfo
-from worker.cuda.device.peaks import memory_gb_s, peak_gflops
-from worker.cuda.device.telemetry import driver_version, uuid_at
+from worker.cuda.gpu.peaks import memory_gb_s, peak_gflops
+from worker.cuda.gpu.telemetry import driver_version, uuid_at
 
 
 def cuda_info(index: int) -> DeviceInfo:

@@ -1,10 +1,10 @@
-// What may follow a product before it is stored: D = alpha·A·B + beta·C + bias, of sums that are still in registers, in
-// float32; rounded once, to D's type (docs/decisions/0064). Compiled in with EPILOGUE alone, C with HAS_ADDEND, a bias
-// with HAS_BIAS. OUTPUT_FLOAT32: D is of float32, where the product of such operands is shorter. C and the bias are of
-// D's type.
+// The epilogue of a product: D = alpha·A·B + beta·C + bias, in float32, of sums that are still in registers; rounded
+// once, to D's type (docs/decisions/0064). C and the bias are of D's type. Macros: EPILOGUE compiles it in, HAS_ADDEND
+// adds C, HAS_BIAS adds a bias; OUTPUT_FLOAT32, OUTPUT_BFLOAT16 and OUTPUT_FLOAT16 say D's type where it is not the
+// type that the operands give a product.
 //
-// With HAS_ACTIVATION that sum is Z, stored beside D = activation(Z), which is made of Z as it is stored
-// (docs/decisions/0075).
+// With HAS_ACTIVATION the result so far is Z. It is stored too, and D = activation(Z) is computed from Z as it is
+// stored (docs/decisions/0075).
 #pragma once
 
 #include "activations.cuh"
@@ -39,7 +39,8 @@ __device__ __forceinline__ float as_float(Delivered value) {
 #endif
 }
 
-// As the kernel is given it. A bias has a step of 0 along the axis that it is the same on; one serves the whole batch.
+// The kernel's arguments for it. A bias has a step of 0 along the axis on which it does not change; the whole batch
+// shares one.
 struct Epilogue {
     enum { IS_THERE = true };
     const Delivered *c, *bias;
@@ -50,7 +51,7 @@ struct Epilogue {
     const TensorMap& z;
 #endif
 
-    // Of the sums of two columns next to each other, of which the second may lie outside.
+    // Applies it to the sums of two adjacent columns. The second may lie outside C.
     __device__ __forceinline__ void add(float& first, float& second, int item, int row, int column) const {
         first *= alpha;
         second *= alpha;
