@@ -87,17 +87,16 @@ class MatmulRequest(Strict):
     @property
     def has_epilogue(self) -> bool:
         """Whether the request asks for more than A·B."""
-        return as_number(self.alpha) != 1.0 or as_number(self.beta) != 0.0 or self._ends_otherwise
+        return self._derived[2]
 
     @property
     def goes_whole(self) -> bool:
         """Whether the product must not be computed in tiles."""
-        return self.scale_a is not None or self.group_sizes is not None or self._ends_otherwise
+        ends_otherwise = self._ends_otherwise(self.problem, self.delivered)
+        return self.scale_a is not None or self.group_sizes is not None or ends_otherwise
 
-    @property
-    def _ends_otherwise(self) -> bool:
-        has_other_type = self.output_dtype is not None and self.output_dtype != self.problem.product_dtype
-        return self.bias is not None or self.activation is not None or has_other_type
+    def _ends_otherwise(self, problem: Problem, delivered: Delivered) -> bool:
+        return self.bias is not None or self.activation is not None or delivered.dtype != problem.product_dtype
 
     @property
     def matrix_bytes(self) -> int:
@@ -117,15 +116,17 @@ class MatmulRequest(Strict):
         return self._derived[1]
 
     @property
-    def _derived(self) -> tuple[Problem, Delivered]:
-        """Both are asked for some ten times in a product's life, so they are kept. A copy derives its own."""
+    def _derived(self) -> tuple[Problem, Delivered, bool]:
+        """Asked for some twenty times in a product's life, so it is kept. A copy derives its own."""
         try:  # not by way of pydantic, which looks for names that are not there for long
             return object.__getattribute__(self, "_kept")  # type: ignore[no-any-return]
         except AttributeError:
             flags, output = tuple(getattr(self, name) for name in OPERAND_FLAGS), self.output_dtype
             is_all = (self.alpha, self.beta, self.bias, self.activation, output) == (1.0, 0.0, None, None, None)
             problem = problem_of(self.a, self.b, flags, output, self.scale_b, self.group_sizes, is_all=is_all)
-            kept = problem, delivered_of(problem, output)
+            delivered = delivered_of(problem, output)
+            has_factor = as_number(self.alpha) != 1.0 or as_number(self.beta) != 0.0
+            kept = problem, delivered, has_factor or self._ends_otherwise(problem, delivered)
             object.__setattr__(self, "_kept", kept)
             return kept
 

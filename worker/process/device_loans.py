@@ -16,6 +16,19 @@ class DeviceWanted(MatmulError):
     type = "device_wanted"
 
 
+class _Job:
+    """A job's context. Holds nothing of its own, so one serves all."""
+
+    def __init__(self, loans: DeviceLoans) -> None:
+        self._loans = loans
+
+    def __enter__(self) -> None:
+        self._loans.begin_job()
+
+    def __exit__(self, *_: object) -> None:
+        self._loans.end_job()
+
+
 class DeviceLoans:
     """For any threads. Jobs do not exclude each other; only one piece of other work has the device at a time."""
 
@@ -25,23 +38,26 @@ class DeviceLoans:
         self._is_lent = False
         self._is_closed = False
         self._free_since = time.monotonic()
+        self._job = _Job(self)
 
-    @contextmanager
-    def job(self) -> Iterator[None]:
+    def job(self) -> _Job:
         """Registers a job at once, then waits until deferrable work has returned the device."""
+        return self._job
+
+    def begin_job(self) -> None:
         with self._changed:
             self._jobs += 1
             try:
-                self._changed.wait_for(lambda: not self._is_lent)
+                while self._is_lent:
+                    self._changed.wait()
             except BaseException:
                 self._jobs -= 1
                 raise
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._jobs -= 1
-                self._free_since = time.monotonic()  # no one is notified: waiters for quiet poll
+
+    def end_job(self) -> None:
+        with self._changed:
+            self._jobs -= 1
+            self._free_since = time.monotonic()  # no one is notified: waiters for quiet poll
 
     @contextmanager
     def spare(self) -> Iterator[None]:

@@ -4,9 +4,9 @@ a third one's product is copied back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import copy_context
 from threading import Condition, Lock
 
@@ -82,22 +82,24 @@ class Room:
         self._changed = Condition()
         self._taken: list[int] = []
 
-    @contextmanager
-    def taken(self, size: int, wanted: Callable[[], None]) -> Iterator[None]:
+    def taken(self, size: int, wanted: Callable[[], None]) -> AbstractContextManager[None]:
         """Waits for `size` bytes, which are the job's as long as the context lasts. Raises what `wanted` does, which is
         called meanwhile."""
+        return _Taken(self, size, wanted)
+
+    def take(self, size: int, wanted: Callable[[], None]) -> None:
+        """As `taken`, until `give_back`."""
         with self._line.request(wanted) as place:
             place.acquire()
             with self._changed:
                 while not self._waited_for(size):
                     wanted()
                 self._taken.append(size)
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._taken.remove(size)
-                self._changed.notify_all()
+
+    def give_back(self, size: int) -> None:
+        with self._changed:
+            self._taken.remove(size)
+            self._changed.notify_all()
 
     def _waited_for(self, size: int) -> bool:
         """Whether there is room now; not for long."""
@@ -108,3 +110,16 @@ class Room:
 
     def _has(self, size: int) -> bool:
         return not self._taken or sum(self._taken) + size <= self._max_bytes
+
+
+class _Taken(AbstractContextManager[None]):
+    """A generator's context would take longer than to look whether there is room."""
+
+    def __init__(self, room: Room, size: int, wanted: Callable[[], None]) -> None:
+        self._room, self._size, self._wanted = room, size, wanted
+
+    def __enter__(self) -> None:
+        self._room.take(self._size, self._wanted)
+
+    def __exit__(self, *_: object) -> None:
+        self._room.give_back(self._size)
