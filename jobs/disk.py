@@ -60,7 +60,7 @@ def path_of(directory: Path, name: str) -> str:
     `pathlib` interns each part of each path, and CPython 3.12.0 to 3.12.6 keeps for good what is interned: a Path for
     each matrix would grow the process with every job (docs/decisions/0061-names-are-not-interned.md).
     """
-    return os.path.join(directory, name)
+    return f"{directory}/{name}"  # os.path.join looks for a slash in both
 
 
 def remove(path: str) -> None:
