@@ -101,9 +101,10 @@ class MatmulRequest(Strict):
     @property
     def matrix_bytes(self) -> int:
         """The bytes of operands and product, and with an epilogue also of A·B and of widened operands."""
-        operands = sum(matrix_bytes(ref.dtype, ref.shape) for ref in self.operands.values())
-        widened = self.problem.operand_bytes if self.problem.dtype != self.a.dtype else 0
-        return operands + widened + self.delivered.bytes + (self.problem.product_bytes if self.has_epilogue else 0)
+        problem, delivered, has_epilogue = self._derived
+        operands = sum([matrix_bytes(ref.dtype, ref.shape) for ref in self.operands.values()])
+        widened = problem.operand_bytes if problem.dtype != self.a.dtype else 0
+        return operands + widened + delivered.bytes + (problem.product_bytes if has_epilogue else 0)
 
     @property
     def problem(self) -> Problem:
