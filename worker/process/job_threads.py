@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from contextvars import copy_context
-from threading import Condition, Lock
+from threading import Condition, Lock, RLock
 
 import structlog
 
@@ -24,18 +24,19 @@ class JobThreads:
     def __init__(self, count: int) -> None:
         self._free = self._count = count
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="job")
-        self._changed = Condition()
+        self._lock = RLock()  # entered by itself: a Condition calls Python for it
+        self._changed = Condition(self._lock)
 
     @property
     def free(self) -> int:
         """How many jobs could be started at once."""
-        with self._changed:
+        with self._lock:
             return self._free
 
     def start(self, run: Callable[[], None]) -> None:
         """Has a thread run it, once one is free; log lines there are about what they are about here. Where the system
         refuses a thread, and none has begun it, it runs in this one."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._free > 0)
             self._free -= 1
         begun = Lock()
@@ -53,12 +54,12 @@ class JobThreads:
 
     def wait_for_one(self) -> None:
         """Until a thread is free."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._free > 0)
 
     def wait_for_all(self) -> None:
         """Until no job is under way."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._free == self._count)
 
     def _run(self, run: Callable[[], None]) -> None:
@@ -67,7 +68,7 @@ class JobThreads:
         except Exception:
             log.exception("a job broke off; the sweeper will see to it")
         finally:
-            with self._changed:
+            with self._lock:
                 self._free += 1
                 self._changed.notify_all()
 
@@ -79,7 +80,8 @@ class Room:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._line = CancellableLock()
-        self._changed = Condition()
+        self._lock = RLock()  # entered by itself: a Condition calls Python for it
+        self._changed = Condition(self._lock)
         self._taken: list[int] = []
 
     def taken(self, size: int, wanted: Callable[[], None]) -> AbstractContextManager[None]:
@@ -91,13 +93,13 @@ class Room:
         """As `taken`, until `give_back`."""
         with self._line.request(wanted) as place:
             place.acquire()
-            with self._changed:
+            with self._lock:
                 while not self._waited_for(size):
                     wanted()
                 self._taken.append(size)
 
     def give_back(self, size: int) -> None:
-        with self._changed:
+        with self._lock:
             self._taken.remove(size)
             self._changed.notify_all()
 

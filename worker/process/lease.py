@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from threading import Condition, Thread
+from threading import Condition, RLock, Thread
 
 import structlog
 
@@ -87,7 +87,8 @@ class LeaseKeeper:
         self._settings = settings
         self._end = end
         self._holds: list[Hold] = []  # replaced, never changed
-        self._changed = Condition()
+        self._lock = RLock()  # entered by itself: a Condition calls Python for it
+        self._changed = Condition(self._lock)
         Thread(target=self._run, name="lease", daemon=True).start()
 
     def hold(self, claimed: Sequence[Claimed], *, waits: bool = False) -> AbstractContextManager[Hold]:
@@ -99,19 +100,19 @@ class LeaseKeeper:
         """As `hold`, until `end`."""
         heartbeat_s = self._settings.heartbeat_s
         hold = Hold(claimed, heartbeat_s, waits=waits)
-        with self._changed:
+        with self._lock:
             self._holds = [*self._holds, hold]
             if not waits and any([each.job.timeout_s < heartbeat_s for each in claimed]):
                 self._changed.notify()
         return hold
 
     def end(self, hold: Hold) -> None:
-        with self._changed:
+        with self._lock:
             self._holds = [each for each in self._holds if each is not hold]
 
     def end_child(self, code: int, reason: str) -> None:
         """Ends the process. Jobs that are held are handed back before: they did nothing wrong."""
-        with self._changed:
+        with self._lock:
             ours = [held for hold in self._holds for held in hold.ours]
         about = log_fields([held.claimed for held in ours])
         log.warning(f"this process ends: {reason}", jobs_handed_back=len(ours), **about)
@@ -123,7 +124,7 @@ class LeaseKeeper:
 
     def _run(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 self._changed.wait(self._idle_s(time.monotonic()))
                 holds = self._holds
             for hold in holds:
@@ -179,11 +180,11 @@ class LeaseKeeper:
 
     def _end_for(self, hold: Hold, code: int, reason: str) -> None:
         """Not where the launch came to its end by itself meanwhile."""
-        with self._changed:
+        with self._lock:
             if hold not in self._holds:
                 return
         self.end_child(code, reason)
-        with self._changed:
+        with self._lock:
             self._holds = []
 
 
