@@ -87,24 +87,24 @@ class MatmulRequest(Strict):
     @property
     def has_epilogue(self) -> bool:
         """Whether the request asks for more than A·B."""
-        return as_number(self.alpha) != 1.0 or as_number(self.beta) != 0.0 or self._ends_otherwise
+        return self._derived[2]
 
     @property
     def goes_whole(self) -> bool:
         """Whether the product must not be computed in tiles."""
-        return self.scale_a is not None or self.group_sizes is not None or self._ends_otherwise
+        ends_otherwise = self._ends_otherwise(self.problem, self.delivered)
+        return self.scale_a is not None or self.group_sizes is not None or ends_otherwise
 
-    @property
-    def _ends_otherwise(self) -> bool:
-        has_other_type = self.output_dtype is not None and self.output_dtype != self.problem.product_dtype
-        return self.bias is not None or self.activation is not None or has_other_type
+    def _ends_otherwise(self, problem: Problem, delivered: Delivered) -> bool:
+        return self.bias is not None or self.activation is not None or delivered.dtype != problem.product_dtype
 
     @property
     def matrix_bytes(self) -> int:
         """The bytes of operands and product, and with an epilogue also of A·B and of widened operands."""
-        operands = sum(matrix_bytes(ref.dtype, ref.shape) for ref in self.operands.values())
-        widened = self.problem.operand_bytes if self.problem.dtype != self.a.dtype else 0
-        return operands + widened + self.delivered.bytes + (self.problem.product_bytes if self.has_epilogue else 0)
+        problem, delivered, has_epilogue = self._derived
+        operands = sum([matrix_bytes(ref.dtype, ref.shape) for ref in self.operands.values()])
+        widened = problem.operand_bytes if problem.dtype != self.a.dtype else 0
+        return operands + widened + delivered.bytes + (problem.product_bytes if has_epilogue else 0)
 
     @property
     def problem(self) -> Problem:
@@ -117,15 +117,17 @@ class MatmulRequest(Strict):
         return self._derived[1]
 
     @property
-    def _derived(self) -> tuple[Problem, Delivered]:
-        """Both are asked for some ten times in a product's life, so they are kept. A copy derives its own."""
+    def _derived(self) -> tuple[Problem, Delivered, bool]:
+        """Asked for some twenty times in a product's life, so it is kept. A copy derives its own."""
         try:  # not by way of pydantic, which looks for names that are not there for long
             return object.__getattribute__(self, "_kept")  # type: ignore[no-any-return]
         except AttributeError:
             flags, output = tuple(getattr(self, name) for name in OPERAND_FLAGS), self.output_dtype
             is_all = (self.alpha, self.beta, self.bias, self.activation, output) == (1.0, 0.0, None, None, None)
             problem = problem_of(self.a, self.b, flags, output, self.scale_b, self.group_sizes, is_all=is_all)
-            kept = problem, delivered_of(problem, output)
+            delivered = delivered_of(problem, output)
+            has_factor = as_number(self.alpha) != 1.0 or as_number(self.beta) != 0.0
+            kept = problem, delivered, has_factor or self._ends_otherwise(problem, delivered)
             object.__setattr__(self, "_kept", kept)
             return kept
 

@@ -33,6 +33,8 @@ class LeftOutKernel(Strict):
 class DeviceInfo(Strict):
     """What a worker runs on. Unknown is null."""
 
+    __slots__ = ("_kept",)  # no field, so that no copy takes it along
+
     name: str = Field(description="Model name.", examples=["NVIDIA H200"])
     device_class: DeviceClass = Field(description="`gpu` or `cpu`.")
     index: int | None = Field(None, description="Which GPU of its host; null for a CPU.")
@@ -58,6 +60,15 @@ class DeviceInfo(Strict):
 
     @property
     def traits(self) -> DeviceTraits:
+        """Asked for some times for each product, so they are kept. A copy derives its own."""
+        try:  # not by way of pydantic, as in `MatmulRequest`
+            return object.__getattribute__(self, "_kept")  # type: ignore[no-any-return]
+        except AttributeError:
+            kept = self._derived_traits()
+            object.__setattr__(self, "_kept", kept)
+            return kept
+
+    def _derived_traits(self) -> DeviceTraits:
         return DeviceTraits(
             self.device_class,
             self.compute_capability or (0, 0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 
 from pydantic import ValidationError
 
@@ -19,6 +20,7 @@ from kernels.model.numerics import DTYPES
 Request = MatmulRequest | BenchmarkSpec | UnknownRequest
 
 REQUESTS: Mapping[str, type[MatmulRequest | BenchmarkSpec]] = {"matmul": MatmulRequest, "benchmark": BenchmarkSpec}
+KEPT_TEXT_BYTES = 2048  # of a request that is kept, at most
 NO_PROGRESS = Progress(done=0, total=1)
 UNREAD_ERROR = JobError(
     type=JobFailed.type, detail="The job failed; why was recorded by another version, which this one cannot read."
@@ -30,9 +32,16 @@ def request_to_run(kind: str, text: bytes) -> Request:
     compute something else.
     """
     try:
-        return REQUESTS[kind].model_validate_json(text)
+        return _kept_request(kind, text) if len(text) <= KEPT_TEXT_BYTES else REQUESTS[kind].model_validate_json(text)
     except (KeyError, ValidationError) as error:
         raise NotUnderstood from error
+
+
+@lru_cache(maxsize=64)
+def _kept_request(kind: str, text: bytes) -> Request:
+    """Requests are never changed, so jobs that ask for the same product of the same matrices share one, with all that
+    was derived from it."""
+    return REQUESTS[kind].model_validate_json(text)
 
 
 def request_to_show(kind: str, text: bytes) -> Request:

@@ -139,10 +139,10 @@ class IndexedMatrixStore(MatrixStore):
             raise InvalidRequest("The id of a matrix is the sha256 of its dtype, shape and contents: 64 hex digits.")
         matrix_id = new_id("up") if name is None else check_id(name)
         claim = Claim(matrix_id, matrix_id, dtype, shape, owner, ttl_s, later=claimed_later)
-        if claim.bytes > self.max_matrix_bytes:
-            raise BodyTooLarge(f"The matrix has {claim.bytes} bytes; {self.max_matrix_bytes} are the most taken here.")
-        if comes_slowly and claim.bytes > STEP_BYTES:
-            self.check_room(claim.bytes, owner=owner)
+        if (size := claim.bytes) > self.max_matrix_bytes:
+            raise BodyTooLarge(f"The matrix has {size} bytes; {self.max_matrix_bytes} are the most taken here.")
+        if comes_slowly and size > STEP_BYTES:
+            self.check_room(size, owner=owner)
             claim = replace(claim, charged=STEP_BYTES)
         return self._writer(claim, expected_id, place)
 
@@ -182,14 +182,14 @@ class IndexedWriter(MatrixWriter):
     def __init__(self, store: IndexedMatrixStore, claim: Claim, expected_id: str | None) -> None:
         self._store = store
         self._claim = claim  # the claim that stays; for an upload, its id and data finally become those of the contents
-        self._digest = Digest(claim.bytes)
+        self._digest = Digest(size := claim.bytes)
         self._made_in_place: bytes | None = None  # digests of the parts of a matrix made in place
         self._hasher = content_hasher(claim.dtype, claim.shape) if claim.id.startswith(UPLOAD) else None
         self._expected_id = expected_id
-        self._missing_bytes = claim.bytes
-        self._charged_bytes = claim.bytes if claim.charged is None else claim.charged
+        self._missing_bytes = size
+        self._charged_bytes = size if claim.charged is None else claim.charged
         self._data = claim.data  # the name under which the elements are kept
-        self._is_leased = not claim.later and (self._hasher is not None or claim.bytes > LEASED_FROM_BYTES)
+        self._is_leased = not claim.later and (self._hasher is not None or size > LEASED_FROM_BYTES)
         self._info = self._reserve()
         self._is_open = True
         try:
@@ -269,12 +269,12 @@ class IndexedWriter(MatrixWriter):
     def commit(self) -> MatrixInfo:
         if self._missing_bytes:
             raise InvalidMatrix(f"{self._missing_bytes} bytes of the matrix are missing.")
-        claim = replace(self._claim, charged=None)
+        claim = self._claim if self._claim.charged is None else replace(self._claim, charged=None)
         if self._hasher is not None:
             claim = self._addressed(claim, self._hasher.hexdigest())
         self._data = self._settle(claim.id, self._parts())
-        claim = replace(claim, data=self._data)
         if self._is_leased:
+            claim = replace(claim, data=self._data)
             self._info, kept_data = self._store.index.claim(claim)
             if kept_data != claim.data:
                 self._merge(claim.data, kept_data)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
+from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -103,20 +103,29 @@ def unavailable(error: BaseException) -> StoreUnavailable:
     return StoreUnavailable("The job store cannot be reached by TLS; the log of the service says why.")
 
 
-@contextmanager
-def translated() -> Iterator[None]:
+class _Translated(ContextDecorator):
+    """Holds nothing, so one serves all."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if isinstance(error, redis.ConnectionError | redis.TimeoutError):
+            raise unavailable(error) from error
+        if isinstance(error, redis.ResponseError):
+            code = error.status_code or str(error).partition(" ")[0]
+            if code == "OOM":
+                raise StoreFull(REDIS_FULL) from error
+            if code in NOT_NOW:
+                raise StoreUnavailable(SAID.get(code)) from error
+
+
+_translated = _Translated()
+
+
+def translated() -> _Translated:
     """Turns Redis' errors into StoreUnavailable and StoreFull; also a decorator, `@translated()`.
 
     Other errors pass through: they are defects of the service and must be visible.
     """
-    try:
-        yield
-    except (redis.ConnectionError, redis.TimeoutError) as error:
-        raise unavailable(error) from error
-    except redis.ResponseError as error:
-        code = error.status_code or str(error).partition(" ")[0]
-        if code == "OOM":
-            raise StoreFull(REDIS_FULL) from error
-        if code in NOT_NOW:
-            raise StoreUnavailable(SAID.get(code)) from error
-        raise
+    return _translated

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import hiredis
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -48,7 +49,7 @@ class Connections:
         redis.RedisError."""
         connection = self._taken()
         try:
-            connection.send_command(*command)  # type: ignore[no-untyped-call]
+            connection.send_packed_command([packed(command)])  # type: ignore[no-untyped-call]
         except BaseException:
             connection.disconnect()  # type: ignore[no-untyped-call]
             raise
@@ -84,7 +85,7 @@ class Connections:
         """
         connection = self._taken()
         try:
-            connection.send_packed_command(connection.pack_commands(commands))  # type: ignore[no-untyped-call]
+            connection.send_packed_command([b"".join(map(packed, commands))])  # type: ignore[no-untyped-call]
             answers = [_answer(connection) for _ in commands]
         except BaseException:
             connection.disconnect()  # type: ignore[no-untyped-call]
@@ -155,6 +156,13 @@ class _OnceMoreOfThePrimary(Retry):
 def client_of(url: str, **options: Any) -> redis.Redis:
     """A client with its own pool. Nothing is sent yet."""
     return redis.Redis.from_pool(Pool.from_url(url, retry=_OnceMoreOfThePrimary(), **options))
+
+
+def packed(command: Sequence[str | bytes | int | float]) -> bytes:
+    """The command as it is sent. redis-py looks at each argument before it leaves this to hiredis, which takes twice as
+    long."""
+    whole: bytes = hiredis.pack_command(tuple(command))  # type: ignore[arg-type]  # whose stub knows one argument alone
+    return whole
 
 
 def _answer(connection: redis.Connection) -> Any:

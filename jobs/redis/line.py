@@ -12,11 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import hiredis
 import redis
 
 from jobs.errors import StoreUnavailable
 from jobs.redis.client import CONNECTION_LOST, connect_alone, translated, unavailable
+from jobs.redis.connections import packed
 from jobs.redis.scripts import RedisScripts
 from jobs.settings import Settings
 
@@ -133,7 +133,7 @@ class ScriptLine:
     async def _ask(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
         """One reply for each command; an error reply counts as one."""
         connection = await self._connected()
-        await connection.send_packed_command(b"".join(map(_packed, commands)))
+        await connection.send_packed_command(b"".join(map(packed, commands)))
         replies: list[Any] = []
         for _ in commands:
             try:
@@ -153,12 +153,6 @@ class ScriptLine:
         if not connection.is_connected:
             await connection.connect()  # type: ignore[no-untyped-call]
         return connection
-
-
-def _packed(command: tuple[str | bytes | int, ...]) -> bytes:
-    """The command as it is sent. redis-py packs it in Python, which takes five times as long."""
-    packed: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]  # whose stub knows one argument alone
-    return packed
 
 
 def _joined(calls: Sequence[_Call]) -> list[tuple[tuple[Any, ...], int]]:

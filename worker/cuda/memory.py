@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -118,12 +119,16 @@ def download(
 ) -> None:
     """Starts the copy of the matrix, in stored order, to host memory that is registered with CUDA. `arrives` is told
     how many bytes of it the stream has by now, several times."""
-    kind = cupy.cuda.runtime.memcpyDeviceToHost
+    kind, source = cupy.cuda.runtime.memcpyDeviceToHost, matrix.address
     with watch:
-        for piece in matrix.layout.pieces(DOWNLOADED_BYTES):
-            if piece.bytes:
-                _copy(address + piece.host_offset, matrix.address + piece.device_offset, matrix, piece, kind)
-                arrives(piece.host_offset + piece.bytes)
+        for piece in _downloaded(matrix.layout):
+            _copy(address + piece.host_offset, source + piece.device_offset, matrix, piece, kind)
+            arrives(piece.host_offset + piece.bytes)
+
+
+@lru_cache(maxsize=64)
+def _downloaded(layout: Layout) -> tuple[Piece, ...]:
+    return tuple(piece for piece in layout.pieces(DOWNLOADED_BYTES) if piece.bytes)
 
 
 def _copy(to: int, source: int, matrix: DeviceMatrix, piece: Piece, kind: int) -> None:

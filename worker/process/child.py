@@ -6,9 +6,10 @@ parent.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import partial
+from types import TracebackType
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
@@ -181,13 +182,16 @@ class Child:
             self._under_way -= {(each.job.id, each.attempt) for each in claimed}
 
     def _worked(self, claimed: Sequence[Claimed]) -> None:
-        with self.heartbeat.busy(claimed[0].job.id):
+        self.heartbeat.begin(claimed[0].job.id)
+        try:
             if not is_one_launch(claimed):
                 one_after_another(claimed, self._lease, self._one_by_one, self._ends.in_steps)
                 return
             with self._lease.hold(claimed) as hold:
                 ends = self._together(claimed, hold) if len(claimed) > 1 else self._one_by_one(claimed, hold)
             self._ends.record(ends)
+        finally:
+            self.heartbeat.end(claimed[0].job.id)
 
     def _terms(self) -> ClaimTerms:
         settings = self._settings
@@ -202,7 +206,7 @@ class Child:
         fails.
         """
         try:
-            with _errors_named(claimed):
+            with _ErrorsNamed(claimed):
                 done = multiply_batch(
                     claimed,
                     self._store,
@@ -241,7 +245,7 @@ class Child:
         Redis.
         """
         one_job(claimed.job.id)
-        with _errors_named([claimed]):
+        with _ErrorsNamed([claimed]):
             if claimed.job.record.kind == "benchmark":
                 return self._benchmark(claimed, hold)
             wanted = partial(hold.check, claimed)
@@ -279,15 +283,18 @@ class Child:
         return outcome
 
 
-@contextmanager
-def _errors_named(claimed: Sequence[Claimed]) -> Iterator[None]:
+class _ErrorsNamed:
     """Translates unexpected errors into JobFailed."""
-    try:
-        yield
-    except SoftTimeLimitExceeded:
-        raise TimeLimitExceeded from None
-    except MatmulError:
-        raise
-    except Exception as error:
-        log.exception("a job broke off", jobs=[each.job.id for each in claimed])
-        raise JobFailed("The worker met an error it does not know; its log says more.") from error
+
+    def __init__(self, claimed: Sequence[Claimed]) -> None:
+        self._claimed = claimed
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if isinstance(error, SoftTimeLimitExceeded):
+            raise TimeLimitExceeded from None
+        if isinstance(error, Exception) and not isinstance(error, MatmulError):
+            log.exception("a job broke off", jobs=[each.job.id for each in self._claimed], exc_info=error)
+            raise JobFailed("The worker met an error it does not know; its log says more.") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Condition
+from threading import Condition, RLock
 
 from jobs.errors import MatmulError
 
@@ -16,43 +16,60 @@ class DeviceWanted(MatmulError):
     type = "device_wanted"
 
 
+class _Job:
+    """A job's context. Holds nothing of its own, so one serves all."""
+
+    def __init__(self, loans: DeviceLoans) -> None:
+        self._loans = loans
+
+    def __enter__(self) -> None:
+        self._loans.begin_job()
+
+    def __exit__(self, *_: object) -> None:
+        self._loans.end_job()
+
+
 class DeviceLoans:
     """For any threads. Jobs do not exclude each other; only one piece of other work has the device at a time."""
 
     def __init__(self) -> None:
-        self._changed = Condition()
+        self._lock = RLock()  # entered by itself: a Condition calls Python for it
+        self._changed = Condition(self._lock)
         self._jobs = 0
         self._is_lent = False
         self._is_closed = False
         self._free_since = time.monotonic()
+        self._job = _Job(self)
 
-    @contextmanager
-    def job(self) -> Iterator[None]:
+    def job(self) -> _Job:
         """Registers a job at once, then waits until deferrable work has returned the device."""
-        with self._changed:
+        return self._job
+
+    def begin_job(self) -> None:
+        with self._lock:
             self._jobs += 1
             try:
-                self._changed.wait_for(lambda: not self._is_lent)
+                while self._is_lent:
+                    self._changed.wait()
             except BaseException:
                 self._jobs -= 1
                 raise
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._jobs -= 1
-                self._free_since = time.monotonic()  # no one is notified: waiters for quiet poll
+
+    def end_job(self) -> None:
+        with self._lock:
+            self._jobs -= 1
+            self._free_since = time.monotonic()  # no one is notified: waiters for quiet poll
 
     @contextmanager
     def spare(self) -> Iterator[None]:
         """Lends the device to work that calls `check` often. Raises DeviceWanted if there is a job."""
-        with self._changed:
+        with self._lock:
             self.check()
             self._is_lent = True
         try:
             yield
         finally:
-            with self._changed:
+            with self._lock:
                 self._is_lent = False
                 self._changed.notify_all()
 
@@ -63,7 +80,7 @@ class DeviceLoans:
 
     def wait_until_quiet(self, quiet_s: float) -> bool:
         """Waits until there has been no job for `quiet_s`; False once the process ends."""
-        with self._changed:
+        with self._lock:
             while not self._is_closed:
                 left = None if self._jobs else self._free_since + quiet_s - time.monotonic()
                 if left is not None and left <= 0:
@@ -73,7 +90,7 @@ class DeviceLoans:
 
     def close(self) -> None:
         """Stops lending the device, and waits until it has been returned."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._is_lent)

@@ -61,8 +61,11 @@ class JobEnds:
         """Records the ends of one launch. After a device fault this process exits. Raises StoreUnavailable,
         StoreFull.
         """
-        with self.in_steps() as record:
-            record(ends)
+        steps = Steps(self, self._launches)
+        try:
+            steps.record(ends)
+        finally:
+            steps.finish()
 
     @contextmanager
     def in_steps(self) -> Iterator[Callable[[Ends], None]]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from threading import Event, Lock, Thread
 
@@ -94,16 +93,14 @@ class Heartbeat:
         """A product was wrong; how many such things are known of this worker. Raises StoreUnavailable."""
         return self._registry.count_mismatch(self.worker_id, what)
 
-    @contextmanager
-    def busy(self, job_id: str) -> Iterator[None]:
-        """Beats say so until the context ends."""
+    def begin(self, job_id: str) -> None:
+        """Beats say that it is under way, until `end`."""
         with self._lock:
             self._jobs = (*self._jobs, job_id)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._jobs = tuple(each for each in self._jobs if each != job_id)
+
+    def end(self, job_id: str) -> None:
+        with self._lock:
+            self._jobs = tuple(each for each in self._jobs if each != job_id)
 
     def _run(self) -> None:
         pause_s = min(BEAT_S, self._settings.worker_ttl_s / 5)

@@ -4,11 +4,11 @@ a third one's product is copied back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import copy_context
-from threading import Condition, Lock
+from threading import Condition, Lock, RLock
 
 import structlog
 
@@ -24,18 +24,19 @@ class JobThreads:
     def __init__(self, count: int) -> None:
         self._free = self._count = count
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="job")
-        self._changed = Condition()
+        self._lock = RLock()  # entered by itself: a Condition calls Python for it
+        self._changed = Condition(self._lock)
 
     @property
     def free(self) -> int:
         """How many jobs could be started at once."""
-        with self._changed:
+        with self._lock:
             return self._free
 
     def start(self, run: Callable[[], None]) -> None:
         """Has a thread run it, once one is free; log lines there are about what they are about here. Where the system
         refuses a thread, and none has begun it, it runs in this one."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._free > 0)
             self._free -= 1
         begun = Lock()
@@ -53,12 +54,12 @@ class JobThreads:
 
     def wait_for_one(self) -> None:
         """Until a thread is free."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._free > 0)
 
     def wait_for_all(self) -> None:
         """Until no job is under way."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._free == self._count)
 
     def _run(self, run: Callable[[], None]) -> None:
@@ -67,7 +68,7 @@ class JobThreads:
         except Exception:
             log.exception("a job broke off; the sweeper will see to it")
         finally:
-            with self._changed:
+            with self._lock:
                 self._free += 1
                 self._changed.notify_all()
 
@@ -79,25 +80,28 @@ class Room:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._line = CancellableLock()
-        self._changed = Condition()
+        self._lock = RLock()  # entered by itself: a Condition calls Python for it
+        self._changed = Condition(self._lock)
         self._taken: list[int] = []
 
-    @contextmanager
-    def taken(self, size: int, wanted: Callable[[], None]) -> Iterator[None]:
+    def taken(self, size: int, wanted: Callable[[], None]) -> AbstractContextManager[None]:
         """Waits for `size` bytes, which are the job's as long as the context lasts. Raises what `wanted` does, which is
         called meanwhile."""
+        return _Taken(self, size, wanted)
+
+    def take(self, size: int, wanted: Callable[[], None]) -> None:
+        """As `taken`, until `give_back`."""
         with self._line.request(wanted) as place:
             place.acquire()
-            with self._changed:
+            with self._lock:
                 while not self._waited_for(size):
                     wanted()
                 self._taken.append(size)
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._taken.remove(size)
-                self._changed.notify_all()
+
+    def give_back(self, size: int) -> None:
+        with self._lock:
+            self._taken.remove(size)
+            self._changed.notify_all()
 
     def _waited_for(self, size: int) -> bool:
         """Whether there is room now; not for long."""
@@ -108,3 +112,16 @@ class Room:
 
     def _has(self, size: int) -> bool:
         return not self._taken or sum(self._taken) + size <= self._max_bytes
+
+
+class _Taken(AbstractContextManager[None]):
+    """A generator's context would take longer than to look whether there is room."""
+
+    def __init__(self, room: Room, size: int, wanted: Callable[[], None]) -> None:
+        self._room, self._size, self._wanted = room, size, wanted
+
+    def __enter__(self) -> None:
+        self._room.take(self._size, self._wanted)
+
+    def __exit__(self, *_: object) -> None:
+        self._room.give_back(self._size)

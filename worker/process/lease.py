@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from threading import Condition, Thread
+from threading import Condition, RLock, Thread
 
 import structlog
 
@@ -59,8 +59,9 @@ class Hold:
 
     def check(self, claimed: Claimed | None = None) -> None:
         """Raises StaleAttempt where this job, or any of those held, is known to be lost."""
-        if any(held.lost_at is not None and claimed in (None, held.claimed) for held in self.held):
-            raise StaleAttempt
+        for held in self.held:
+            if held.lost_at is not None and claimed in (None, held.claimed):
+                raise StaleAttempt
 
     def next_at(self, grace_s: float) -> float:
         """When something is due. A launch goes on as long as one of its jobs is ours."""
@@ -86,28 +87,32 @@ class LeaseKeeper:
         self._settings = settings
         self._end = end
         self._holds: list[Hold] = []  # replaced, never changed
-        self._changed = Condition()
+        self._lock = RLock()  # entered by itself: a Condition calls Python for it
+        self._changed = Condition(self._lock)
         Thread(target=self._run, name="lease", daemon=True).start()
 
-    @contextmanager
-    def hold(self, claimed: Sequence[Claimed], *, waits: bool = False) -> Iterator[Hold]:
+    def hold(self, claimed: Sequence[Claimed], *, waits: bool = False) -> AbstractContextManager[Hold]:
         """Keeps the leases of a launch's jobs as long as the context lasts; `waits` as of `Hold`. The thread finds them
         in time by itself: waking it takes longer than a small product."""
+        return _Holding(self, claimed, waits=waits)
+
+    def begin(self, claimed: Sequence[Claimed], *, waits: bool) -> Hold:
+        """As `hold`, until `end`."""
         heartbeat_s = self._settings.heartbeat_s
         hold = Hold(claimed, heartbeat_s, waits=waits)
-        with self._changed:
+        with self._lock:
             self._holds = [*self._holds, hold]
-            if not waits and any(each.job.timeout_s < heartbeat_s for each in claimed):
+            if not waits and any([each.job.timeout_s < heartbeat_s for each in claimed]):
                 self._changed.notify()
-        try:
-            yield hold
-        finally:
-            with self._changed:
-                self._holds = [each for each in self._holds if each is not hold]
+        return hold
+
+    def end(self, hold: Hold) -> None:
+        with self._lock:
+            self._holds = [each for each in self._holds if each is not hold]
 
     def end_child(self, code: int, reason: str) -> None:
         """Ends the process. Jobs that are held are handed back before: they did nothing wrong."""
-        with self._changed:
+        with self._lock:
             ours = [held for hold in self._holds for held in hold.ours]
         about = log_fields([held.claimed for held in ours])
         log.warning(f"this process ends: {reason}", jobs_handed_back=len(ours), **about)
@@ -119,7 +124,7 @@ class LeaseKeeper:
 
     def _run(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 self._changed.wait(self._idle_s(time.monotonic()))
                 holds = self._holds
             for hold in holds:
@@ -175,12 +180,26 @@ class LeaseKeeper:
 
     def _end_for(self, hold: Hold, code: int, reason: str) -> None:
         """Not where the launch came to its end by itself meanwhile."""
-        with self._changed:
+        with self._lock:
             if hold not in self._holds:
                 return
         self.end_child(code, reason)
-        with self._changed:
+        with self._lock:
             self._holds = []
+
+
+class _Holding(AbstractContextManager[Hold]):
+    """A generator's context would take as long as the lease itself."""
+
+    def __init__(self, keeper: LeaseKeeper, claimed: Sequence[Claimed], *, waits: bool) -> None:
+        self._keeper, self._claimed, self._waits = keeper, claimed, waits
+
+    def __enter__(self) -> Hold:
+        self._hold = self._keeper.begin(self._claimed, waits=self._waits)
+        return self._hold
+
+    def __exit__(self, *_: object) -> None:
+        self._keeper.end(self._hold)
 
 
 def _grace_s(holds: Sequence[Hold]) -> float:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import numpy as np
 import structlog
 
 from jobs.errors import (
-    BodyTooLarge,
     KernelUnavailable,
     NoRoomForProduct,
-    OperandDamaged,
-    OperandOutOfRange,
     OutOfDeviceMemory,
     StoreFull,
     VerificationFailed,
@@ -36,6 +33,7 @@ from worker.device.host_turns import LongWait
 from worker.device.runner import Product, Runner, gathered
 from worker.device.tiles import TilingRunner
 from worker.product.auto import AutoChoices
+from worker.product.contexts import CopiesDroppedOnDamage, no_room
 from worker.product.demanded import Demanded, choose_demanded
 from worker.product.lighter import second_try
 from worker.product.mismatch import Again, Mismatch, failed_check, wrong_epilogue
@@ -145,7 +143,7 @@ def _multiplied(task: _Task, choice: Choice) -> Multiplied:
             ) as product:
                 computed = now()
                 task.check_ownership()
-                with _copies_dropped_on_damage(product):
+                with CopiesDroppedOnDamage(product):
                     verification = verified(request, problem, choice, product, task.rng)
                     checked = now()
                     task.check_ownership()
@@ -224,16 +222,6 @@ def verified(
     return verification
 
 
-@contextmanager
-def _copies_dropped_on_damage(product: Product) -> Iterator[None]:
-    """No other job uses copies of operands that took part in a product that is not right."""
-    try:
-        yield
-    except (OperandDamaged, OperandOutOfRange, VerificationFailed):
-        product.drop_operands()
-        raise
-
-
 def _place(claimed: Claimed, delivered: Delivered, store: MatrixStore, opened: ExitStack) -> Place | None:
     """Where the product is to be stored, if it is to be, as long as `opened` lasts. Raises NoRoomForProduct."""
     if claimed.job.product_in_record:
@@ -262,7 +250,7 @@ def _store(
     claimed: Claimed, delivered: Delivered, product: Product, store: MatrixStore, place: Place | None, ttl_s: float
 ) -> None:
     """Raises NoRoomForProduct, VerificationFailed as `_packed` does."""
-    with _writer(claimed, delivered, store, ttl_s, place) as writer:
+    with no_room, _writer(claimed, delivered, store, ttl_s, place) as writer:
         product.store(writer)
         if writer.digest != product.digest:
             raise VerificationFailed(CHANGED)
@@ -274,22 +262,15 @@ def store_bytes(claimed: Claimed, data: memoryview, store: MatrixStore, ttl_s: f
     NoRoomForProduct."""
     request = claimed.job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
-    with _writer(claimed, request.delivered, store, ttl_s) as writer:
+    with no_room, _writer(claimed, request.delivered, store, ttl_s) as writer:
         writer.write(data)
         writer.commit()
 
 
-@contextmanager
 def _writer(
     claimed: Claimed, delivered: Delivered, store: MatrixStore, ttl_s: float, place: Place | None = None
-) -> Iterator[MatrixWriter]:
-    """Raises NoRoomForProduct, also for what the context raises."""
+) -> MatrixWriter:
+    """To be used within `no_room`."""
     shape, dtype, owner = delivered.shape, delivered.dtype, claimed.job.owner
     name, later = product_id(claimed.job.id, claimed.attempt), _is_claimed_later(delivered)
-    try:
-        with store.create(
-            dtype, shape, owner=owner, ttl_s=ttl_s, name=name, place=place, claimed_later=later
-        ) as writer:
-            yield writer
-    except (StoreFull, BodyTooLarge) as error:
-        raise NoRoomForProduct(error.detail) from error
+    return store.create(dtype, shape, owner=owner, ttl_s=ttl_s, name=name, place=place, claimed_later=later)

@@ -5,7 +5,7 @@ is a span for each attempt and for each of its phases.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
 from jobs.errors import MatmulError, StoreUnavailable
@@ -31,14 +31,25 @@ def log_fields(claimed: Sequence[Claimed]) -> Mapping[str, object]:
     return {"request_ids": [each.request_id for each in traces], "trace_ids": [each.trace_id for each in traces]}
 
 
-@contextmanager
-def named(claimed: Sequence[Claimed]) -> Iterator[None]:
+def named(claimed: Sequence[Claimed]) -> AbstractContextManager[None]:
     """Log lines inside say whose jobs they are about."""
-    token = about.set(lambda: log_fields(claimed))
-    try:
-        yield
-    finally:
-        about.reset(token)
+    return _Named(claimed)
+
+
+class _Named(AbstractContextManager[None]):
+    """A generator's context would take longer."""
+
+    def __init__(self, claimed: Sequence[Claimed]) -> None:
+        self._claimed = claimed
+
+    def __enter__(self) -> None:
+        self._token = about.set(self._log_fields)
+
+    def __exit__(self, *_: object) -> None:
+        about.reset(self._token)
+
+    def _log_fields(self) -> Mapping[str, object]:
+        return log_fields(self._claimed)
 
 
 def _trace(claimed: Claimed) -> RequestTrace | None:
@@ -162,13 +173,13 @@ class Launches:
     def __init__(self, tracing: Tracing | None, ledger: Ledger) -> None:
         self._tracing, self._ledger = tracing, ledger
 
-    @contextmanager
-    def under_way(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> Iterator[None]:
+    def under_way(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> AbstractContextManager[None]:
         """Phases that are told inside are gathered, where spans are exported."""
-        if self._tracing is None:
-            yield
-            return
-        launch = Launch(self._tracing, self._ledger, claimed, claim)
+        return nullcontext() if self._tracing is None else self._gathered(self._tracing, claimed, claim)
+
+    @contextmanager
+    def _gathered(self, tracing: Tracing, claimed: Sequence[Claimed], claim: tuple[int, int]) -> Iterator[None]:
+        launch = Launch(tracing, self._ledger, claimed, claim)
         tokens = _current.set(launch), phases.current.set(launch.phases)
         try:
             yield

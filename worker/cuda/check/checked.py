@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -153,6 +154,7 @@ class DeviceProduct:
             self._digests.begin()
 
 
+@lru_cache(maxsize=256)
 def _asked_of(rounding: Rounding) -> Asked:
     """What a sketch is asked for floats that round so, without a seed."""
     factors, fused = rounding.tolerance_factors, rounding.fused_factors

@@ -58,7 +58,7 @@ def launch_digests(compiler: Compiler, matrices: Sequence[DeviceMatrix]) -> Pend
     memory = cupy.cuda.alloc(max(size, 1))
     places, begin = [], 0
     for matrix, planned in zip(matrices, plans, strict=True):
-        arguments = (np.uint64(matrix.address), *map(np.int64, planned.numbers), np.uint64(memory.ptr + 8 * begin))
+        arguments = (np.uint64(matrix.address), *planned.arguments, np.uint64(memory.ptr + 8 * begin))
         _function(compiler, planned.function)((planned.blocks,), (THREADS,), arguments)
         places.append(Place(begin, planned.parts))
         begin += planned.parts
@@ -69,7 +69,7 @@ def launch_digests_into(compiler: Compiler, matrix: DeviceMatrix, address: int) 
     """The same of one matrix, written to the device's memory at that address: nothing is allocated, which would wait
     for the device."""
     planned = digest_plan(matrix.layout, matrix.address)
-    arguments = (np.uint64(matrix.address), *map(np.int64, planned.numbers), np.uint64(address))
+    arguments = (np.uint64(matrix.address), *planned.arguments, np.uint64(address))
     _function(compiler, planned.function)((planned.blocks,), (THREADS,), arguments)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
+
+import numpy as np
 
 from worker.cuda.pitch import Layout
 
@@ -13,15 +16,14 @@ ALIGNMENT_BYTES = 16
 
 
 class DigestPlan(NamedTuple):
-    """Numbers are the function's: row bytes, pitch, rows, bytes between matrices, matrices, parts."""
+    """Numbers are the function's: row bytes, pitch, rows, bytes between matrices, matrices, parts. `arguments`: they as
+    it takes them."""
 
     function: str
     blocks: int
     numbers: tuple[int, int, int, int, int, int]
-
-    @property
-    def parts(self) -> int:
-        return self.numbers[-1]
+    parts: int
+    arguments: tuple[np.int64, ...]
 
 
 def stored_bytes(layout: Layout) -> int:
@@ -31,6 +33,11 @@ def stored_bytes(layout: Layout) -> int:
 
 def digest_plan(layout: Layout, address: int) -> DigestPlan:
     """For at least MIN_DIGESTED_BYTES. Rows that follow on each other without padding are taken for one."""
+    return _digest_plan(layout, address % ALIGNMENT_BYTES)
+
+
+@lru_cache(maxsize=256)
+def _digest_plan(layout: Layout, address: int) -> DigestPlan:
     size = stored_bytes(layout)
     row_bytes, pitch, rows, batch = layout.row_bytes, layout.pitch_bytes, layout.rows, layout.batch
     stride = pitch * layout.kept_rows if batch > 1 else 0
@@ -42,4 +49,5 @@ def digest_plan(layout: Layout, address: int) -> DigestPlan:
     places = address | row_bytes | (pitch if rows > 1 else 0) | stride
     parts = max(1, size // PART_BYTES)
     function = "digest_aligned" if places % ALIGNMENT_BYTES == 0 else "digest_any"
-    return DigestPlan(function, -(-parts // WARPS), (row_bytes, pitch, rows, stride, batch, parts))
+    numbers = row_bytes, pitch, rows, stride, batch, parts
+    return DigestPlan(function, -(-parts // WARPS), numbers, parts, tuple(map(np.int64, numbers)))

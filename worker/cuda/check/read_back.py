@@ -5,7 +5,8 @@ the bus works at full speed in both directions at once.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import cupy
 
@@ -34,7 +35,7 @@ class ReadBack:
     def __init__(self, compiler: Compiler, address: int, size: int, stream: Any) -> None:
         self._compiler, self._address, self._size, self._stream = compiler, address, size, stream
         self._memory = cupy.cuda.alloc(read_back_bytes(size))
-        self._copied = self._digested = 0  # bytes
+        self._arrived = 0  # bytes
         self._pending: list[PendingDigests] = []
 
     def arrives(self, end: int) -> None:
@@ -42,29 +43,52 @@ class ReadBack:
         written = cupy.cuda.Event(disable_timing=True)
         written.record()
         self._stream.wait_event(written)
-        with self._stream:
-            self._read(end if end == self._size else part_begin(part_of(end, self._size), self._size))
+        runtime, stream = cupy.cuda.runtime, self._stream.ptr
+        for read in _reads(self._size, self._arrived, end, PARTS):
+            source, to = self._address + read.begin, self._memory.ptr + read.place
+            runtime.memcpyAsync(to, source, read.bytes, runtime.memcpyHostToDevice, stream)
+            if read.block_bytes:
+                self._digest(read.block_bytes)
+        self._arrived = end
 
     def parts(self) -> bytes:
         """The digests of all parts, 8 bytes each, little-endian. All bytes must have arrived. Waits for the device."""
         return b"".join(parts.astype("<u8").tobytes() for each in self._pending for parts in each.result())
 
-    def _read(self, end: int) -> None:
-        """Whole parts, up to `end`."""
-        runtime = cupy.cuda.runtime
-        while self._copied < end:
-            last = part_begin(part_of(self._digested, self._size) + PARTS, self._size)
-            size, offset = min(end, last) - self._copied, self._copied - self._digested
-            source, kind = self._address + self._copied, runtime.memcpyHostToDevice
-            runtime.memcpyAsync(self._memory.ptr + offset, source, size, kind, self._stream.ptr)
-            self._copied += size
-            if self._copied == last:
-                self._digest(last)
+    def _digest(self, size: int) -> None:
+        line = layout("int8", (1, size), in_groups=False, dense=True)
+        with self._stream:
+            self._pending.append(launch_digests(self._compiler, [DeviceMatrix(line, self._memory)]))
 
-    def _digest(self, end: int) -> None:
-        line = layout("int8", (1, end - self._digested), in_groups=False, dense=True)
-        self._pending.append(launch_digests(self._compiler, [DeviceMatrix(line, self._memory)]))
-        self._digested = end
+
+class Read(NamedTuple):
+    """A copy of `bytes` from `begin` on to `place` in the device's memory. `block_bytes`: what lies there then and is
+    to be digested; 0: not yet."""
+
+    begin: int
+    place: int
+    bytes: int
+    block_bytes: int
+
+
+@lru_cache(maxsize=1024)
+def _reads(size: int, arrived: int, end: int, parts: int) -> tuple[Read, ...]:
+    """Of the whole parts of a matrix of `size` bytes that have come, where those before `arrived` came earlier; in
+    blocks of so many parts."""
+    copied, until, reads = _whole_parts(arrived, size), _whole_parts(end, size), []
+    while copied < until:
+        block = part_of(copied, size) // parts * parts
+        first, last = part_begin(block, size), part_begin(block + parts, size)
+        count = min(until, last) - copied
+        is_full = copied + count == last
+        reads.append(Read(copied, copied - first, count, last - first if is_full else 0))
+        copied += count
+    return tuple(reads)
+
+
+def _whole_parts(arrived: int, size: int) -> int:
+    """The bytes of those that have come."""
+    return arrived if arrived == size else part_begin(part_of(arrived, size), size)
 
 
 class CopyBack:

@@ -98,27 +98,23 @@ class SketchOnDevice:
     ) -> None:
         self.digested, self._fused = digested, fused
         a, b, c = matrices
-        planned = self._plan = plan(_geometry(matrices, width, 1 if excluded is None else len(excluded), digested))
+        masks = 1 if excluded is None else len(excluded)
+        of_words = (a.pitch, b.pitch, c.pitch), (a.stride, b.stride, c.stride)
+        self._plan, template, places = _planned(_lies(matrices, width), masks, digested, *of_words)
+        planned = self._plan
         memory = self._memory = cupy.cuda.alloc(planned.bytes)
         memory.memset_async(0, planned.zeroed_bytes)
         self._mask = None if excluded is None else cupy.asarray(np.ascontiguousarray(excluded, dtype=np.uint8))
-        start = memory.ptr
-        words = [a.address, b.address, c.address, 0 if self._mask is None else self._mask.data.ptr]
-        words += [start + offset for offset in planned.offsets]
-        words += [c.shape[1], c.shape[2], a.shape[2], a.pitch, b.pitch, c.pitch, a.stride, b.stride, c.stride]
-        self._words = np.array([*words, *planned.numbers, *[0] * ASKED_WORDS], np.uint64)
+        self._words = template.copy()
+        self._words[:4] = a.address, b.address, c.address, 0 if self._mask is None else self._mask.data.ptr
+        self._words[4 : 4 + len(planned.offsets)] += np.uint64(memory.ptr)
         self._floats, self._argument = self._words.view(np.float64), (as_parameter(self._words),)
         self._blocks = min(planned.units, RESIDENT_BLOCKS * multiprocessors())
         self._function = _function(compiler, a.dtype, (a.transposed, b.transposed), c.dtype)
-        at = planned.offset("worst")
-        self._worst = DeviceResults(memory, at, at + 8)
-        self.digests = self._room_for_digests() if any(digested) else None
-
-    def _room_for_digests(self) -> PendingDigests:
-        planned, begin = self._plan, self._plan.offset("parts_a")
-        at = (planned.offset(f"parts_{name}") - begin for name in "abc")
-        places = [Place(place // 8, count) for place, count in zip(at, planned.parts, strict=True) if count]
-        return PendingDigests(places, DeviceResults(self._memory, begin, planned.bytes))
+        self._worst = DeviceResults(memory, places.worst, places.worst + 8)
+        self.digests: PendingDigests | None = None
+        if any(digested):
+            self.digests = PendingDigests(places.parts, DeviceResults(memory, places.digests, planned.bytes))
 
     def address(self, name: str) -> int:
         """Of an array."""
@@ -195,17 +191,64 @@ def integer_sketch(compiler: Compiler, matrices: Matrices, *, seed: int, wraps: 
 
 def digestible(matrices: Matrices, width: int) -> tuple[bool, bool, bool]:
     """Which of A, B and C a sketch with groups of so many columns can digest."""
-    allowed = can_digest(_geometry(matrices, width, 1, NO_DIGESTS))
-    aligned = ((each.address | each.matrix.layout.pitch_bytes) % ALIGNMENT_BYTES == 0 for each in matrices)
-    of_a, of_b, of_c = (able and lies_well for able, lies_well in zip(allowed, aligned, strict=True))
-    return of_a, of_b, of_c
+    of_a, of_b, of_c = _can_digest(_lies(matrices, width))
+    a, b, c = [(each.address | each.matrix.layout.pitch_bytes) % ALIGNMENT_BYTES == 0 for each in matrices]
+    return of_a and a, of_b and b, of_c and c
 
 
-def _geometry(matrices: Matrices, width: int, masks: int, digested: tuple[bool, bool, bool]) -> Geometry:
+class _Lies(NamedTuple):
+    """How A, B and C lie, and the columns of a group: what a geometry follows from."""
+
+    dtype: DTypeName
+    output: DTypeName
+    transposed: tuple[bool, bool]
+    a: tuple[int, int, int]
+    b: tuple[int, int, int]
+    c: tuple[int, int, int]
+    width: int
+
+
+def _lies(matrices: Matrices, width: int) -> _Lies:
     a, b, c = matrices
-    (batch, m, n), k = c.shape, a.shape[2]
-    items = (batch, a.shape[0], b.shape[0], max(b.shape[0], masks))
-    return Geometry(a.dtype, (a.transposed, b.transposed), m, n, k, *items, min(width, n), digested, output=c.dtype)
+    return _Lies(a.dtype, c.dtype, (a.transposed, b.transposed), a.shape, b.shape, c.shape, width)
+
+
+@lru_cache(maxsize=256)
+def _can_digest(lies: _Lies) -> tuple[bool, bool, bool]:
+    return can_digest(_geometry(lies, 1, NO_DIGESTS))
+
+
+class _Places(NamedTuple):
+    """Where results lie in a sketch's memory: in bytes, and in words from the first digest on."""
+
+    worst: int
+    digests: int
+    parts: list[Place]
+
+
+@lru_cache(maxsize=256)
+def _planned(
+    lies: _Lies,
+    masks: int,
+    digested: tuple[bool, bool, bool],
+    pitches: tuple[int, int, int],
+    strides: tuple[int, int, int],
+) -> tuple[SketchPlan, Array, _Places]:
+    """The plan, and the kernel's argument without addresses, which begins with four and has offsets in the place of
+    those in the sketch's own memory."""
+    planned = plan(_geometry(lies, masks, digested))
+    words = [*[0] * 4, *planned.offsets, lies.c[1], lies.c[2], lies.a[2], *pitches, *strides, *planned.numbers]
+    begin = planned.offset("parts_a")
+    at = (planned.offset(f"parts_{name}") - begin for name in "abc")
+    parts = [Place(place // 8, count) for place, count in zip(at, planned.parts, strict=True) if count]
+    template = np.array([*words, *[0] * ASKED_WORDS], np.uint64)
+    return planned, template, _Places(planned.offset("worst"), begin, parts)
+
+
+def _geometry(lies: _Lies, masks: int, digested: tuple[bool, bool, bool]) -> Geometry:
+    (batch, m, n), k = lies.c, lies.a[2]
+    items = (batch, lies.a[0], lies.b[0], max(lies.b[0], masks))
+    return Geometry(lies.dtype, lies.transposed, m, n, k, *items, min(lies.width, n), digested, output=lies.output)
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from operator import is_
 
 import cupy
 
@@ -60,13 +61,14 @@ class Tiler:
         self._flops: dict[tuple[str, DTypeName], float] = {}
         self._copied_bytes = COPIED_BYTES
         self._block_parts = max(64, min(BLOCK_PARTS, device_bytes // 32 // PART_BYTES))
+        self._latest: tuple[tuple[object, ...], bool] = (None,), False  # a product, and whether it fits
         self._places = max(2, int(FOR_REREADS * device_bytes) // (self._block_parts * PART_BYTES))
 
     def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
         """As `TilingRunner.tiling`."""
         if (by_library := self._by_library(problem, choice, has_epilogue=has_epilogue)) is not None:
             return by_library.tiling(problem)
-        fits = whole_bytes(problem, self._tile_bytes(choice), has_epilogue) <= self._device_bytes
+        fits = self._fits(problem, choice, has_epilogue=has_epilogue)
         if fits and len(self.gpus) == 1:
             return None
         speeds = self._speeds(problem, choice)
@@ -80,6 +82,15 @@ class Tiler:
         if tiling is None or (fits and tiling.estimate.total_s > WORTH_IT * whole_s):
             return None
         return tiling
+
+    def _fits(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> bool:
+        """Whether the device has room for it whole. Of the latest product it is known: most are like the one before."""
+        asked = problem, choice, has_epilogue, self._device()
+        latest, fits = self._latest
+        if not all(map(is_, latest, asked)):
+            fits = whole_bytes(problem, self._tile_bytes(choice), has_epilogue) <= self._device_bytes
+            self._latest = asked, fits
+        return fits
 
     def in_tiles(self, problem: Problem, choice: Choice, *, has_epilogue: bool = False) -> Tiling | None:
         """On all GPUs, whether it fits or not; None where k is too deep."""
