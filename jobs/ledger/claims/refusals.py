@@ -12,7 +12,7 @@ import structlog
 
 from jobs.errors import StoreUnavailable
 from jobs.fleet.workers import WorkerInfo
-from jobs.ledger.codec import READ
+from jobs.ledger.codec import READ, UNCHANGING
 from jobs.ledger.interface import Claimed
 from jobs.ledger.replies import claimed_job
 from jobs.models import JobError
@@ -25,6 +25,15 @@ LIMIT = 1000  # jobs examined in one sweep
 ID, ATTEMPT, TRACE = map(READ.index, ("id", "attempt", "trace"))
 
 log = structlog.get_logger(__name__)
+
+
+def _identity(reply: Sequence[Any]) -> tuple[str, str, str]:
+    """Id, attempt and trace of a job in a reply of lua/claim.lua."""
+    if isinstance(reply[0], bytes):  # one as most are
+        lines = reply[4].split(b"\n")
+        return reply[0].decode(), "1", lines[UNCHANGING.index("trace")].decode()
+    values = reply[0]
+    return values[ID].decode(), values[ATTEMPT].decode(), (values[TRACE] or b"").decode()
 
 
 class Refusals:
@@ -40,9 +49,9 @@ class Refusals:
             try:
                 claimed.append(claimed_job(reply, worker))
             except (NotUnderstood, LookupError, TypeError, ValueError):
-                refused.append((reply[0][ID].decode(), reply[0][ATTEMPT].decode()))
-                trace = log_fields((reply[0][TRACE] or b"").decode())
-                log.warning("a job asks for what this version does not know", job=refused[-1][0], **trace)
+                job_id, attempt, trace = _identity(reply)
+                refused.append((job_id, attempt))
+                log.warning("a job asks for what this version does not know", job=job_id, **log_fields(trace))
         if refused:
             self._refuse(worker, refused)
         return claimed

@@ -10,6 +10,8 @@ local NEAR = 1024 -- numbers, so that a message is not looked for far from the l
 local LEFT_AT_MOST = 100 -- messages of a worker that died again and again between both steps
 -- In a message as jobs/queue.py has it; what is looked for from its beginning on is found without looking at all of it.
 local FIRST_IN_BODY = '^{"body": "%[%[\\"([%w_-]+)\\", (%d+)%]'
+-- `unchanging` of an open server's job: created, timeout and batch.
+local OPEN_ONE = '^(%d+)\n%d+\n%d+\n%d+\n' .. OPEN .. '\n[^\n]*\n(%d+)\n([^\n]+)\n'
 local ELSEWHERE_US = 300 * 1e6 -- so long a job waits for a worker that did not make its product wrong
 
 -- What was read, its start now, the operands, the attempt that made c where another job did, and how far it is if it runs already.
@@ -92,49 +94,51 @@ local function in_its_launch(job, max_jobs)
   return others
 end
 
--- The values of the job that the message is for, if it waits for its first attempt. One that is left in the list, as after
--- a crash between both steps, goes: the sweeper sends it again.
-local function taken_values(taken, limit)
+-- The job that the message is for, and the limit on its time; nil where this is no message of a first attempt. One that is
+-- left in the list, as after a crash between both steps, goes: the sweeper sends it again.
+local function job_of_message(taken)
   local messages = call('RPOP', taken, LEFT_AT_MOST)
   local message = messages and messages[1] or ''
   local id, attempt = string.match(message, FIRST_IN_BODY)
   if not id then
     id, attempt = string.match(message, '"correlation_id": "([%w_-]+)%.(%d+)"')
   end
-  local v = attempt == '1' and values_of(id)
-  if v and v[2] == '1' and v[1] == 'queued' and tonumber(v[22]) <= tonumber(limit) then
-    return id, v
-  end
-  return nil
+  return attempt == '1' and id or nil
 end
 
--- Whether a job with these values waits for its first attempt, in this queue and batch, and is as most are.
-local function is_usual(v, queue, batch)
-  return v and v[1] == 'queued' and v[2] == '1' and v[3] == '1' and not v[15] and v[4] == OPEN and v[8] == 'ab'
-    and v[20] == queue and v[26] == batch
+-- What is read of a job that waits for its first attempt in an open server's queue, and is as most are; else nil.
+local function usual_job(id)
+  local state, version, number, first, queue, request, unchanging =
+    unpack(call('HMGET', job_key(id), 'state', 'version', 'number', 'first', 'queue', 'request', 'unchanging'))
+  if not unchanging or state ~= 'queued' or version ~= '1' then
+    return nil
+  end
+  local created, timeout, batch = string.match(unchanging, OPEN_ONE)
+  return created and {id, queue, number, unchanging, request, first, created, timeout, batch}
 end
 
 -- Adds the others that go into the launch of the first; their ids, or nil where one is not as most are.
-local function usual_others(ids, values, most)
-  local number, queue, batch = values[1][23], values[1][20], values[1][26]
-  local found = companions({id = ids[1], owner = OPEN, queue = queue, batch = batch}, most, math.abs(number) + NEAR)
+local function usual_others(jobs, most)
+  local id, queue, number, _, _, _, _, _, batch = unpack(jobs[1])
+  local found = companions({id = id, owner = OPEN, queue = queue, batch = batch}, most, math.abs(number) + NEAR)
   for i = 1, #found do
-    local v = values_of(found[i])
-    if not is_usual(v, queue, batch) then
+    local other = usual_job(found[i])
+    if not other or other[2] ~= queue or other[9] ~= batch then
       return nil
     end
-    ids[i + 1], values[i + 1] = found[i], v
+    jobs[i + 1] = other
   end
   return table.concat(found, ' ')
 end
 
 -- The claim of jobs as most are: the same as in `main`, straight on, for gathering what is written costs a third of a small
 -- job's time. nil, and nothing is written, where one is another.
-local function claim_usual(id, v, worker, lease, max_jobs, beside)
-  local queue, batch = v[20], v[26]
-  if not batch or not is_usual(v, queue, batch) then
+local function claim_usual(id, worker, lease, max_jobs, beside, limit)
+  local job = usual_job(id)
+  if not job or (limit and tonumber(job[8]) > limit) then
     return nil
   end
+  local _, queue, number, _, _, first, created, _, batch = unpack(job)
   local started_field = 'started:' .. queue
   local started, waiting, paused, is_queue_paused =
     unpack(call('HMGET', counts, started_field, 'waiting', 'paused', 'paused:' .. queue))
@@ -142,32 +146,33 @@ local function claim_usual(id, v, worker, lease, max_jobs, beside)
   if paused == '1' or is_queue_paused == '1' or (batch == beside and waiting > 1) then
     return nil
   end
-  local ids, values, others = {id}, {v}, ''
+  local jobs, others = {job}, ''
   if waiting > 1 and tonumber(max_jobs) > 1 then
-    others = usual_others(ids, values, max_jobs - 1)
+    others = usual_others(jobs, max_jobs - 1)
     if not others then
       return nil
     end
   end
-  local at = now()
+  local at = int(now())
   local ends = at + lease
-  local leased, changes, claimed = {false, false}, {false}, {false} -- a table that has its size at once is cheaper
-  for i = 1, #ids do
-    local each, its = ids[i], values[i]
-    leased[2 * i - 1], leased[2 * i], changes[i] = ends, each, each .. ' 2 running'
-    claimed[i] = {its, '2', at, call('HMGET', matrices_key(each), 'a', 'b'), false}
-    call('HSET', job_key(each), 'state', 'running', 'version', '2', 'runs', next_of(its[21]), 'started', at, 'seen', at,
+  local ids, leased, changes, claimed = {false}, {false, false}, {false}, {false} -- a table that has its size at once is cheaper
+  for i = 1, #jobs do
+    local each, _, its_number, unchanging, request, _, _, timeout = unpack(jobs[i])
+    ids[i], leased[2 * i - 1], leased[2 * i], changes[i] = each, ends, each, each .. ' 2 running'
+    local a, b = unpack(call('HMGET', matrices_key(each), 'a', 'b'))
+    claimed[i] = {each, queue, its_number, at, unchanging, request, a, b}
+    call('HSET', job_key(each), 'state', 'running', 'version', '2', 'runs', '1', 'started', at, 'seen', at,
       'worker', worker, 'others', i == 1 and others or '')
     if i > 1 then
-      call('LREM', LISTS .. queue, -1, message_of({id = each, queue = queue, attempt = '1', timeout = its[22], number = its[23]}))
+      call('LREM', LISTS .. queue, -1, message_of({id = each, queue = queue, attempt = '1', timeout = timeout, number = its_number}))
     end
   end
   call('ZADD', leases, unpack(leased))
   call('ZREM', state_key('queued', OPEN), unpack(ids))
   call('ZREM', queued_key(queue), unpack(ids))
   call('ZREM', batch_key({queue = queue, batch = batch}), unpack(ids))
-  if tonumber(v[24]) > tonumber(started or 0) then
-    call('HSET', counts, started_field, v[24], 'sent:' .. queue, v[10], 'waiting', waiting - #ids)
+  if tonumber(first) > tonumber(started or 0) then
+    call('HSET', counts, started_field, first, 'sent:' .. queue, created, 'waiting', waiting - #ids)
   else
     call('HSET', counts, 'waiting', waiting - #ids)
   end
@@ -177,21 +182,22 @@ end
 
 local function main(ARGV)
   local id, attempt, worker, lease, max_jobs, max_beside, beside, max_light, light_side, taken, limit = unpack(ARGV, 2, 12)
-  local v
   if taken ~= '' then
-    id, v = taken_values(taken, limit)
-    if not v then
+    id, attempt, limit = job_of_message(taken), '1', tonumber(limit)
+    if not id then
       return false
     end
-    attempt = v[2]
   else
-    v = values_of(id)
+    limit = nil
   end
-  local usual = v and attempt == '1' and claim_usual(id, v, worker, lease, max_jobs, beside)
+  local usual = attempt == '1' and claim_usual(id, worker, lease, max_jobs, beside, limit)
   if usual then
     return usual
   end
-  local job = v and job_with(id, v)
+  local job = read(id)
+  if limit and not (job and job.attempt == '1' and job.state == 'queued' and tonumber(job.timeout) <= limit) then
+    return false
+  end
   if is_its_own(job, worker) and job.attempt == attempt then
     local claimed = {claimed_again(job)}
     for other_id in string.gmatch(redis.call('HGET', job_key(id), 'others'), '%S+') do

@@ -216,6 +216,15 @@ local function job_with(id, v)
   }
 end
 
+-- What stays of a job as most are until its end, in one field, `unchanging`: a field that is read costs as much as a small
+-- command. Lines: created, seq, held, ttl, owner, reply_to, timeout, batch, product_bytes, kind, trace. Such a job has both
+-- operands in its record and a batch key, no third one, no quota but on waiting jobs, and nothing stored. In its first
+-- attempt it is queued under version 1 and runs under version 2. A later version may add lines.
+local function unchanging_of(created, seq, held, ttl, owner, reply_to, timeout, batch, product_bytes, kind, trace)
+  return created .. '\n' .. seq .. '\n' .. held .. '\n' .. ttl .. '\n' .. owner .. '\n' .. reply_to .. '\n' .. timeout
+    .. '\n' .. batch .. '\n' .. product_bytes .. '\n' .. kind .. '\n' .. trace
+end
+
 local function read(id, fields)
   local v = values_of(id, fields)
   return v and job_with(id, v)

@@ -112,6 +112,10 @@ local function record(ARGV, from, last, alone)
     end
   end
   charge_quota(job, charge)
+  if in_record == 'ab' and batch ~= '' and not charge and needs == '' and unmet == '' then
+    set(job, 'unchanging',
+      unchanging_of(int(at), int(seq), int(held), ttl, owner, reply_to, timeout, batch, product_bytes, kind, trace))
+  end
   if bound then
     set(job, 'idem', digest)
     redis.call('HSET', bound, 'job', id, 'fingerprint', fingerprint)
@@ -179,7 +183,8 @@ local function write_usual(ARGV, from, at, seq, number, held)
   call('HSET', job_key(id), 'id', id, 'owner', owner, 'kind', kind, 'queue', queue, 'timeout', timeout, 'request', request,
     'asked', asked, 'seq', seq, 'created', at, 'ttl', ttl, 'product_bytes', product_bytes, 'held', held, 'in_record', 'ab',
     'batch', batch, 'state', 'queued', 'version', '1', 'attempt', '1', 'runs', '0', 'number', number, 'first', number,
-    'published', at, 'queued', at, unpack(more))
+    'published', at, 'queued', at, 'unchanging',
+    unchanging_of(at, seq, held, ttl, owner, reply_to, timeout, batch, product_bytes, kind, trace), unpack(more))
   call('HSET', matrices_key(id), 'a', a, 'b', b)
   return message_of({id = id, queue = queue, attempt = '1', timeout = timeout, number = int(number)})
 end
@@ -227,7 +232,7 @@ local function record_usual(ARGV)
   local listed, ordered, messages, replies = {false, false}, {false, false}, {false}, {false}
   for i = 1, jobs do
     local id = ids[i]
-    messages[i] = write_usual(ARGV, 3 + (i - 1) * STORED, at, seq + i, number + i, held[i])
+    messages[i] = write_usual(ARGV, 3 + (i - 1) * STORED, int(at), int(seq + i), number + i, held[i])
     listed[2 * i - 1], listed[2 * i], ordered[2 * i - 1], ordered[2 * i] = seq + i, id, number + i, id
     replies[i] = {'recorded', seq + i, at, number + i, false}
   end
