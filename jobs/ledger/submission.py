@@ -71,7 +71,8 @@ def measured_of(outcome: Outcome | BenchmarkOutcome) -> str:
     if not isinstance(outcome, Outcome):
         return ""
     measured = outcome.measured
-    return f"{measured.h2d_ms!r} {measured.kernel_ms!r} {measured.d2h_ms!r} {outcome.batch}"
+    h2d_ns, own_ns, d2h_ns = (int(ms * 1e6) for ms in (measured.h2d_ms, measured.kernel_ms, measured.d2h_ms))
+    return f"{h2d_ns} {own_ns} {d2h_ns} {outcome.batch}"
 
 
 def needs_of(job: NewJob) -> str:

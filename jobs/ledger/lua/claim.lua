@@ -194,6 +194,7 @@ local function main(ARGV)
   if usual then
     return usual
   end
+  gather()
   local job = read(id)
   if limit and not (job and job.attempt == '1' and job.state == 'queued' and tonumber(job.timeout) <= limit) then
     return false

@@ -127,7 +127,7 @@ local function record(ARGV, from, last, alone)
   end
   use_operands(needs, owner, at, tonumber(used_ttl), new)
   need_operands(job, needs, new)
-  is_recorded(owner, most_ended, most_ended_of_owner)
+  are_recorded(owner, most_ended, most_ended_of_owner, 1)
   if unmet ~= '' then
     if not wait_for_products(job, sources, at, unmet) then
       enqueue(job, at, '')
@@ -247,12 +247,16 @@ local function record_usual(ARGV)
   if owner ~= OPEN then
     call('HSET', window_key(queue), owner, 1)
   end
+  known = {}
   local place = waiting == 0 and 0 or place_of(queue, owner, number + 1, ids[1])
   for i = 1, jobs do
     replies[i][5] = place + i - 1
-    is_recorded(owner, ARGV[29], ARGV[30])
   end
-  forget_oldest()
+  if are_too_many(ARGV[29], ARGV[30]) then
+    gather()
+    are_recorded(owner, ARGV[29], ARGV[30], jobs)
+    forget_oldest()
+  end
   return replies
 end
 
@@ -261,6 +265,7 @@ local function main(ARGV)
   if recorded_already then
     return recorded_already
   end
+  gather()
   local replies, i = {}, 2
   while i < #ARGV - 2 do
     local last = i + tonumber(ARGV[i])

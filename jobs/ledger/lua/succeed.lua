@@ -83,6 +83,7 @@ local function succeed_usual(ARGV, at)
     jobs, more = jobs + 1, more + #ARGV[i + 5] - job[3]
     ended[jobs] = job
   end
+  known, served, launched = {}, {}, {}
   for i = 1, jobs do -- what may fail does so before the first write
     local job = ended[i]
     serve(kernel, at - job[1], job[7] - job[1], ARGV[8 * i + 2])
@@ -131,6 +132,7 @@ local function main(ARGV)
   if ended then
     return ended
   end
+  gather()
   local taken = {}
   for i = 3, #ARGV, 8 do
     taken[#taken + 1] = succeed(most, at, unpack(ARGV, i, i + 7))
