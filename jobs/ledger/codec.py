@@ -204,7 +204,10 @@ def claimed_row(
 
 
 # The lines of `unchanging` in lua/common.lua; a later version may add some.
-UNCHANGING = ("created", "seq", "held", "ttl", "owner", "reply_to", "timeout", "batch", "product_bytes", "kind", "trace")
+UNCHANGING = (
+    *("created", "timeout", "owner", "batch", "came_first", "seq", "held", "ttl", "reply_to", "product_bytes", "kind"),
+    "trace",
+)
 
 
 def usual_row(reply: Sequence[bytes]) -> JobRow:

@@ -10,8 +10,8 @@ local NEAR = 1024 -- numbers, so that a message is not looked for far from the l
 local LEFT_AT_MOST = 100 -- messages of a worker that died again and again between both steps
 -- In a message as jobs/queue.py has it; what is looked for from its beginning on is found without looking at all of it.
 local FIRST_IN_BODY = '^{"body": "%[%[\\"([%w_-]+)\\", (%d+)%]'
--- `unchanging` of an open server's job: created, timeout and batch.
-local OPEN_ONE = '^(%d+)\n%d+\n%d+\n%d+\n' .. OPEN .. '\n[^\n]*\n(%d+)\n([^\n]+)\n'
+-- `unchanging` of an open server's job: created, timeout, batch and first.
+local OPEN_ONE = '^(%d+)\n(%d+)\n' .. OPEN .. '\n([^\n]+)\n([^\n]+)'
 local ELSEWHERE_US = 300 * 1e6 -- so long a job waits for a worker that did not make its product wrong
 
 -- What was read, its start now, the operands, the attempt that made c where another job did, and how far it is if it runs already.
@@ -113,8 +113,8 @@ local function usual_job(id)
   if not unchanging or state ~= 'queued' or version ~= '1' then
     return nil
   end
-  local created, timeout, batch = string.match(unchanging, OPEN_ONE)
-  return created and {id, queue, number, unchanging, request, first, created, timeout, batch}
+  local created, timeout, batch, came_first = string.match(unchanging, OPEN_ONE)
+  return created and {id, queue, number, unchanging, request, first, created, timeout, batch, came_first}
 end
 
 -- Adds the others that go into the launch of the first; their ids, or nil where one is not as most are.
@@ -138,7 +138,7 @@ local function claim_usual(id, worker, lease, max_jobs, beside, limit)
   if not job or (limit and tonumber(job[8]) > limit) then
     return nil
   end
-  local _, queue, number, _, _, first, created, _, batch = unpack(job)
+  local _, queue, _, _, _, first, created, _, batch, came_first = unpack(job)
   local started_field = 'started:' .. queue
   local started, waiting, paused, is_queue_paused =
     unpack(call('HMGET', counts, started_field, 'waiting', 'paused', 'paused:' .. queue))
@@ -153,7 +153,7 @@ local function claim_usual(id, worker, lease, max_jobs, beside, limit)
       return nil
     end
   end
-  local at = int(now())
+  local at = now_in_full()
   local ends = at + lease
   local ids, leased, changes, claimed = {false}, {false, false}, {false}, {false} -- a table that has its size at once is cheaper
   for i = 1, #jobs do
@@ -170,7 +170,9 @@ local function claim_usual(id, worker, lease, max_jobs, beside, limit)
   call('ZADD', leases, unpack(leased))
   call('ZREM', state_key('queued', OPEN), unpack(ids))
   call('ZREM', queued_key(queue), unpack(ids))
-  call('ZREM', batch_key({queue = queue, batch = batch}), unpack(ids))
+  if #ids > 1 or came_first == '-' or came_first ~= queue .. ' ' .. first then -- one that was moved is in a set
+    call('ZREM', batch_key({queue = queue, batch = batch}), unpack(ids))
+  end
   if tonumber(first) > tonumber(started or 0) then
     call('HSET', counts, started_field, first, 'sent:' .. queue, created, 'waiting', waiting - #ids)
   else

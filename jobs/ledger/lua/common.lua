@@ -9,7 +9,8 @@
 --   packed                zset    ended jobs with matrices in their record, by the time when these go
 --   queued:<queue>        zset    queued jobs by publication number: the order their messages were sent in; those that
 --                                 were not sent yet come last (common_fairness.lua)
---   batch:<queue>:<key>   zset    those of them that may be computed in one launch, by the same number
+--   batch:<queue>:<key>   zset    those of them that may be computed in one launch, by the same number, but for jobs as
+--                                 most are that came into an empty queue: these are started before all others there
 --   leases                zset    running jobs by the end of their lease
 --   jobs:all:<owner>, and jobs:<state>:<owner> for all states but running  zset  jobs in order of creation, for listings
 --   counts                hash    seq: the last number given to a job, its place in listings; waiting, failed, cancelled:
@@ -217,12 +218,13 @@ local function job_with(id, v)
 end
 
 -- What stays of a job as most are until its end, in one field, `unchanging`: a field that is read costs as much as a small
--- command. Lines: created, seq, held, ttl, owner, reply_to, timeout, batch, product_bytes, kind, trace. Such a job has both
+-- command. Lines: created, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace; `first` is
+-- '<queue> <number>' where it came into an empty queue, so it is in no set of its batch, else '-'. Such a job has both
 -- operands in its record and a batch key, no third one, no quota but on waiting jobs, and nothing stored. In its first
 -- attempt it is queued under version 1 and runs under version 2. A later version may add lines.
-local function unchanging_of(created, seq, held, ttl, owner, reply_to, timeout, batch, product_bytes, kind, trace)
-  return created .. '\n' .. seq .. '\n' .. held .. '\n' .. ttl .. '\n' .. owner .. '\n' .. reply_to .. '\n' .. timeout
-    .. '\n' .. batch .. '\n' .. product_bytes .. '\n' .. kind .. '\n' .. trace
+local function unchanging_of(created, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace)
+  return created .. '\n' .. timeout .. '\n' .. owner .. '\n' .. batch .. '\n' .. first .. '\n' .. seq .. '\n' .. held .. '\n'
+    .. ttl .. '\n' .. reply_to .. '\n' .. product_bytes .. '\n' .. kind .. '\n' .. trace
 end
 
 local function read(id, fields)
@@ -414,7 +416,7 @@ end
 
 local function line_up(job)
   local place = wait_in_backlog(job) or send(job)
-  if job.batch and job.attempt == '1' then -- what failed once is tried again alone
+  if job.batch and job.attempt == '1' and not job.is_first then -- what failed once is tried again alone
     write('ZADD', batch_key(job), place, job.id)
   end
 end

@@ -112,10 +112,8 @@ local function record(ARGV, from, last, alone)
     end
   end
   charge_quota(job, charge)
-  if in_record == 'ab' and batch ~= '' and not charge and needs == '' and unmet == '' then
-    set(job, 'unchanging',
-      unchanging_of(int(at), int(seq), int(held), ttl, owner, reply_to, timeout, batch, product_bytes, kind, trace))
-  end
+  local is_usual = in_record == 'ab' and batch ~= '' and not charge and needs == '' and unmet == ''
+  job.is_first = is_usual and waiting == 0
   if bound then
     set(job, 'idem', digest)
     redis.call('HSET', bound, 'job', id, 'fingerprint', fingerprint)
@@ -136,6 +134,10 @@ local function record(ARGV, from, last, alone)
     return reply('chained', id)
   end
   enqueue(job, at, '')
+  if is_usual then
+    set(job, 'unchanging', unchanging_of(int(at), timeout, owner, batch, job.is_first and queue .. ' ' .. job.number or '-',
+      int(seq), int(held), ttl, reply_to, product_bytes, kind, trace))
+  end
   return {'recorded', seq, at, job.number, queue, owner, id, waiting}
 end
 
@@ -171,7 +173,7 @@ local function usual(ARGV, from, its_owner, its_queue, its_batch)
 end
 
 -- Writes such a job; its message then.
-local function write_usual(ARGV, from, at, seq, number, held)
+local function write_usual(ARGV, from, at, seq, number, held, first)
   local id, owner, kind, queue, timeout, request, asked, _, _, _, _, _, a, b, _, product_bytes, ttl, _, _, batch, reply_to,
     _, _, _, _, _, _, _, trace = unpack(ARGV, from, from + STORED - 6)
   local more = {}
@@ -184,7 +186,7 @@ local function write_usual(ARGV, from, at, seq, number, held)
     'asked', asked, 'seq', seq, 'created', at, 'ttl', ttl, 'product_bytes', product_bytes, 'held', held, 'in_record', 'ab',
     'batch', batch, 'state', 'queued', 'version', '1', 'attempt', '1', 'runs', '0', 'number', number, 'first', number,
     'published', at, 'queued', at, 'unchanging',
-    unchanging_of(at, seq, held, ttl, owner, reply_to, timeout, batch, product_bytes, kind, trace), unpack(more))
+    unchanging_of(at, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace), unpack(more))
   call('HSET', matrices_key(id), 'a', a, 'b', b)
   return message_of({id = id, queue = queue, attempt = '1', timeout = timeout, number = int(number)})
 end
@@ -215,7 +217,7 @@ local function record_usual(ARGV)
     or (owner ~= OPEN and (jobs > 1 or call('HGET', window_key(queue), owner))) then
     return nil
   end
-  local at, scores = now(), jobs > 1 and call('ZMSCORE', all, unpack(ids)) or {}
+  local at, scores = now_in_full(), jobs > 1 and call('ZMSCORE', all, unpack(ids)) or {}
   for i = 1, #scores do
     if scores[i] then -- one that was recorded before
       return nil
@@ -231,8 +233,8 @@ local function record_usual(ARGV)
   end
   local listed, ordered, messages, replies = {false, false}, {false, false}, {false}, {false}
   for i = 1, jobs do
-    local id = ids[i]
-    messages[i] = write_usual(ARGV, 3 + (i - 1) * STORED, int(at), int(seq + i), number + i, held[i])
+    local id, first = ids[i], i == 1 and waiting == 0 and queue .. ' ' .. number + 1 or '-'
+    messages[i] = write_usual(ARGV, 3 + (i - 1) * STORED, at, int(seq + i), number + i, held[i], first)
     listed[2 * i - 1], listed[2 * i], ordered[2 * i - 1], ordered[2 * i] = seq + i, id, number + i, id
     replies[i] = {'recorded', seq + i, at, number + i, false}
   end
@@ -241,7 +243,11 @@ local function record_usual(ARGV)
   end
   call('ZADD', state_key('queued', owner), unpack(listed))
   call('ZADD', queued_key(queue), unpack(ordered))
-  call('ZADD', batch_key({queue = queue, batch = batch}), unpack(ordered))
+  if waiting > 0 then
+    call('ZADD', batch_key({queue = queue, batch = batch}), unpack(ordered))
+  elseif jobs > 1 then
+    call('ZADD', batch_key({queue = queue, batch = batch}), unpack(ordered, 3))
+  end
   call('LPUSH', LISTS .. queue, unpack(messages))
   call('HSET', counts, number_field, number + jobs, 'waiting', waiting + jobs, 'seq', seq + jobs)
   if owner ~= OPEN then

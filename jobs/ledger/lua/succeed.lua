@@ -4,8 +4,8 @@
 -- whose first try timed out on the way back asks again: the attempt that succeeded gets 1. `claim` is of a product in the
 -- store that is to be claimed; 8, and nothing is changed, where there is no room for it.
 
--- `unchanging` of a job: created, seq, held, ttl, owner, reply_to.
-local TO_END = '^(%d+)\n(%d+)\n(%d+)\n(%d+)\n([^\n]+)\n([^\n]*)\n'
+-- `unchanging` of a job: created, owner, seq, held, ttl, reply_to.
+local TO_END = '^(%d+)\n%d+\n([^\n]+)\n[^\n]+\n[^\n]+\n(%d+)\n(%d+)\n(%d+)\n([^\n]*)'
 
 -- Whether there is room for it.
 local function claim_product(job, claim, most, at)
@@ -64,7 +64,7 @@ local function usual_job(ARGV, i)
   if not unchanging or state ~= 'running' or version ~= '2' or dependents then
     return nil
   end
-  local created, seq, held, ttl, owner, reply_to = string.match(unchanging, TO_END)
+  local created, owner, seq, held, ttl, reply_to = string.match(unchanging, TO_END)
   return created and {created, seq, held, ttl, owner, reply_to, started}
 end
 
@@ -88,7 +88,7 @@ local function succeed_usual(ARGV, at)
     local job = ended[i]
     serve(kernel, at - job[1], job[7] - job[1], ARGV[8 * i + 2])
   end
-  local owner, first_reply_to, written = ended[1][5], ended[1][6], int(at)
+  local owner, first_reply_to = ended[1][5], ended[1][6]
   local ids, taken, changes, answers = {false}, {false}, {false}, {}
   local packed, finished, listed = {false, false}, {false, false}, {false, false}
   for i = 1, jobs do
@@ -96,13 +96,13 @@ local function succeed_usual(ARGV, at)
     local created, seq, _, ttl, _, reply_to, started = unpack(ended[i])
     call('HSET', matrices_key(id), 'c', product, 'a', '', 'b', '')
     call('HSET', job_key(id), 'held', #product, 'outcome', outcome, 'device', device, 'kernel', kernel, 'state', 'succeeded',
-      'version', '3', 'finished', written)
+      'version', '3', 'finished', at)
     local place = 2 * i - 1
     ids[i], taken[i], packed[place], packed[place + 1] = id, 1, at + ttl, id
-    finished[place], finished[place + 1], listed[place], listed[place + 1] = written, id, seq, id
+    finished[place], finished[place + 1], listed[place], listed[place + 1] = at, id, seq, id
     changes[i] = id .. ' 3 succeeded'
     if reply_to ~= '' then
-      local head = id .. ' succeeded 1 3 ' .. created .. ' ' .. started .. ' ' .. written .. '  '
+      local head = id .. ' succeeded 1 3 ' .. created .. ' ' .. started .. ' ' .. at .. '  '
       local its = answer_of(head, outcome, '', product)
       if reply_to == first_reply_to then
         answers[#answers + 1] = its
@@ -127,13 +127,14 @@ local function succeed_usual(ARGV, at)
 end
 
 local function main(ARGV)
-  local most, at = tonumber(ARGV[2]), now()
+  local most, at = tonumber(ARGV[2]), now_in_full()
   local ended = succeed_usual(ARGV, at)
   if ended then
     return ended
   end
   gather()
   local taken = {}
+  at = tonumber(at)
   for i = 3, #ARGV, 8 do
     taken[#taken + 1] = succeed(most, at, unpack(ARGV, i, i + 7))
   end
