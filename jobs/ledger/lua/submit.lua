@@ -2,7 +2,7 @@
 -- Records jobs as queued, sends their messages, or will once their operands are there, and binds their Idempotency-Keys;
 -- a reply for each. Refused while Redis is out of memory. The arguments of each job come after their number.
 local STORED = 34 -- from here on id, element type, shape and bytes of each operand that is stored for the job
-local USUAL = '33' -- arguments of one for which none is
+local USUAL = 20 -- arguments of a job as most are: those that it leaves out are empty, or 0
 
 -- Why it is not recorded, unless it is already.
 local function refused(id, why)
@@ -160,22 +160,20 @@ local function tell_places(replies)
   end
 end
 
--- Id and bytes of the job whose arguments begin there, if it is of this owner, queue and batch, and needs nothing that is
--- not in the call, as most; else nil.
-local function usual(ARGV, from, its_owner, its_queue, its_batch)
-  local id, owner, _, queue, _, _, _, _, _, digest, _, _, a, b, c, product_bytes, _, _, _, batch, _, _, _, _, unmet, needs,
-    _, _, _, room = unpack(ARGV, from, from + STORED - 5)
-  if ARGV[from - 1] == USUAL and owner == its_owner and queue == its_queue and batch == its_batch and batch ~= ''
-    and digest == '' and unmet == '' and needs == '' and room == '0' and a ~= '' and b ~= '' and c == '' then
-    return id, #a + #b + product_bytes
-  end
-  return nil
+-- All arguments of such a job, as `record` takes them.
+local function in_full(ARGV, from)
+  local id, owner, kind, queue, timeout, request, asked, max_queued, limits, a, b, product_bytes, ttl, most, most_of_owner,
+    batch, reply_to, most_ended, most_ended_of_owner, trace = unpack(ARGV, from, from + USUAL - 1)
+  return {
+    id, owner, kind, queue, timeout, request, asked, max_queued, limits, '', '', '', a, b, '', product_bytes, ttl, most,
+    most_of_owner, batch, reply_to, '', '', '', '', '', most_ended, most_ended_of_owner, trace, '0', '0', '0', '0',
+  }
 end
 
 -- Writes such a job; its message then.
 local function write_usual(ARGV, from, at, seq, number, held, first)
-  local id, owner, kind, queue, timeout, request, asked, _, _, _, _, _, a, b, _, product_bytes, ttl, _, _, batch, reply_to,
-    _, _, _, _, _, _, _, trace = unpack(ARGV, from, from + STORED - 6)
+  local id, owner, kind, queue, timeout, request, asked, _, _, a, b, product_bytes, ttl, _, _, batch, reply_to, _, _, trace =
+    unpack(ARGV, from, from + USUAL - 1)
   local more = {}
   if trace ~= '' and reply_to ~= '' then
     more = {'trace', trace, 'reply_to', reply_to}
@@ -191,24 +189,27 @@ local function write_usual(ARGV, from, at, seq, number, held, first)
   return message_of({id = id, queue = queue, attempt = '1', timeout = timeout, number = int(number)})
 end
 
--- Jobs of one batch that need nothing that is not in the call: the same as `record` for each, straight on, for gathering
+-- Jobs of one owner, queue and batch, and as most are: the same as `record` for each, straight on, for gathering
 -- what is written costs a third of a small job's time. nil, and nothing is written, where one is another or is refused.
 local function record_usual(ARGV)
-  local owner, queue, batch, jobs = ARGV[4], ARGV[6], ARGV[22], (#ARGV - 3) / STORED
-  local max_queued, most_waiting, most, most_of_owner =
-    tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[20]), tonumber(ARGV[21])
+  local jobs, usual = (#ARGV - 3) / (USUAL + 1), '' .. USUAL
+  if jobs % 1 ~= 0 then
+    return nil
+  end
+  local owner, queue, max_queued, most_waiting, most, most_of_owner, batch =
+    ARGV[4], ARGV[6], tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[16]), tonumber(ARGV[17]), ARGV[18]
   local ids, held, bytes, seen = {false}, {false}, 0, jobs > 1 and {} -- a table that has its size at once is cheaper
   for i = 1, jobs do
-    local id, its_bytes = usual(ARGV, 3 + (i - 1) * STORED, owner, queue, batch)
-    if not id or (seen and seen[id]) then
+    local from = 3 + (i - 1) * (USUAL + 1)
+    local id = ARGV[from]
+    if ARGV[from - 1] ~= usual or ARGV[from + 1] ~= owner or ARGV[from + 3] ~= queue or ARGV[from + 15] ~= batch
+      or (seen and seen[id]) then
       return nil
     elseif seen then
       seen[id] = true
     end
+    local its_bytes = #ARGV[from + 9] + #ARGV[from + 10] + ARGV[from + 11]
     ids[i], held[i], bytes = id, its_bytes, bytes + its_bytes
-  end
-  if jobs % 1 ~= 0 or not most_waiting then
-    return nil
   end
   local number_field, all = 'number:' .. queue, state_key('all', owner)
   local seq, waiting, number = unpack(call('HMGET', counts, 'seq', 'waiting', number_field))
@@ -234,7 +235,7 @@ local function record_usual(ARGV)
   local listed, ordered, messages, replies = {false, false}, {false, false}, {false}, {false}
   for i = 1, jobs do
     local id, first = ids[i], i == 1 and waiting == 0 and queue .. ' ' .. number + 1 or '-'
-    messages[i] = write_usual(ARGV, 3 + (i - 1) * STORED, at, int(seq + i), number + i, held[i], first)
+    messages[i] = write_usual(ARGV, 3 + (i - 1) * (USUAL + 1), at, int(seq + i), number + i, held[i], first)
     listed[2 * i - 1], listed[2 * i], ordered[2 * i - 1], ordered[2 * i] = seq + i, id, number + i, id
     replies[i] = {'recorded', seq + i, at, number + i, false}
   end
@@ -258,9 +259,9 @@ local function record_usual(ARGV)
   for i = 1, jobs do
     replies[i][5] = place + i - 1
   end
-  if are_too_many(ARGV[29], ARGV[30]) then
+  if are_too_many(ARGV[20], ARGV[21]) then
     gather()
-    are_recorded(owner, ARGV[29], ARGV[30], jobs)
+    are_recorded(owner, ARGV[20], ARGV[21], jobs)
     forget_oldest()
   end
   return replies
@@ -275,7 +276,12 @@ local function main(ARGV)
   local replies, i = {}, 2
   while i < #ARGV - 2 do
     local last = i + tonumber(ARGV[i])
-    replies[#replies + 1] = record(ARGV, i + 1, last, #replies == 0 and last == #ARGV - 2)
+    local alone = #replies == 0 and last == #ARGV - 2
+    if last == i + USUAL then
+      replies[#replies + 1] = record(in_full(ARGV, i + 1), 1, STORED - 1, alone)
+    else
+      replies[#replies + 1] = record(ARGV, i + 1, last, alone)
+    end
     i = last + 1
   end
   forget_oldest()

@@ -17,6 +17,7 @@ from jobs.ledger import redis as ledger_module
 from jobs.ledger.interface import IdempotencyKey, Success
 from jobs.ledger.limits import Limits
 from jobs.ledger.redis import LUA_DIR, RedisLedger
+from jobs.ledger.replies import claimed_job
 from jobs.ledger.submission import measured_of
 from jobs.matrices.index import Bounds
 from jobs.models import ANONYMOUS, JobError, NewJob
@@ -27,7 +28,7 @@ from tests.support.ledger.ledgers import CLOCK_KEY, CLOCK_LUA, Clock, new_job, o
 
 CALLS = {
     "submit": ("record_usual(ARGV)", "recorded_already"),
-    "claim": ("v and attempt == '1' and claim_usual(id, v, worker, lease, max_jobs, beside)", "usual"),
+    "claim": ("attempt == '1' and claim_usual(id, worker, lease, max_jobs, beside, limit)", "usual"),
     "succeed": ("succeed_usual(ARGV, at)", "ended"),
 }
 COUNTED = "counted:"
@@ -165,8 +166,12 @@ class Life:
         job, most = self.random.choice(waiting[:4] or self.jobs), self.random.choice([1, 4])
         beside = self.random.choice(["small", *["beside"] * 4])
         about = ("w", 6_000_000, most, 2, beside, 0, 0, "", 0)
-        claimed = self.sides.run(lambda ledger: ledger._run("claim", job.id, 1, *about, *ledger._messages))
-        self.running += [(each[0][18].decode(), int(each[0][1])) for each in claimed]
+
+        def claimed_by(ledger: RedisLedger) -> Any:
+            return [claimed_job(each, "w") for each in ledger._run("claim", job.id, 1, *about, *ledger._messages)]
+
+        claimed = self.sides.run(claimed_by)
+        self.running += [(each.job.id, each.attempt) for each in claimed]
         self.claimed |= {job.id, *(job_id for job_id, _ in self.running)}
 
     def succeed(self) -> None:
