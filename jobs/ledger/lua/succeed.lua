@@ -65,7 +65,43 @@ local function usual_job(ARGV, i)
     return nil
   end
   local created, owner, seq, held, ttl, reply_to = string.match(unchanging, TO_END)
-  return created and {created, seq, held, ttl, owner, reply_to, started}
+  return created, owner, seq, held, ttl, reply_to, started
+end
+
+-- Writes the end of a job as most are, but for what is one command for several. `job`: as `usual_job` has it.
+local function end_one(id, outcome, device, kernel, product, at)
+  call('HSET', matrices_key(id), 'c', product, 'a', '', 'b', '')
+  call('HSET', job_key(id), 'held', #product, 'outcome', outcome, 'device', device, 'kernel', kernel, 'state', 'succeeded',
+    'version', '3', 'finished', at)
+end
+
+local function answer_to(id, outcome, product, created, started, at)
+  return answer_of(id .. ' succeeded 1 3 ' .. created .. ' ' .. started .. ' ' .. at .. '  ', outcome, '', product)
+end
+
+-- `succeed_usual` of one job, without tables.
+local function succeed_one(ARGV, at)
+  local id, _, outcome, kernel, device, product, _, measured = unpack(ARGV, 3, 10)
+  local created, owner, seq, held, ttl, reply_to, started = usual_job(ARGV, 3)
+  if not created then
+    return nil
+  end
+  known, served, launched = {}, {}, {}
+  serve(kernel, at - created, started - created, measured)
+  end_one(id, outcome, device, kernel, product, at)
+  charge('all', #product - held)
+  charge('of:' .. owner, #product - held)
+  call('ZADD', prefix .. 'packed', at + ttl, id)
+  call('ZADD', prefix .. 'finished', at, id)
+  call('ZADD', prefix .. 'finished:' .. owner, at, id)
+  call('ZADD', state_key('succeeded', owner), seq, id)
+  call('ZREM', leases, id)
+  call('HSET', counts, 'products:' .. kernel, served_of(kernel), 'ended:succeeded', known['ended:succeeded'] + 1)
+  if reply_to ~= '' then
+    call('PUBLISH', prefix .. 'answers:' .. reply_to, answer_to(id, outcome, product, created, started, at))
+  end
+  call('PUBLISH', prefix .. 'changes', id .. ' 3 succeeded')
+  return {1}
 end
 
 -- The end of products of one owner and kernel in their jobs' records, as most are: the same as `succeed` for each, straight
@@ -74,13 +110,13 @@ local function succeed_usual(ARGV, at)
   local ended, jobs, more, kernel = {false}, 0, 0, ARGV[6] -- a table that has its size at once is cheaper
   local seen = #ARGV > 10 and {}
   for i = 3, #ARGV, 8 do
-    local job = usual_job(ARGV, i)
-    if not job or (jobs > 0 and job[5] ~= ended[1][5]) or (seen and seen[ARGV[i]]) then
+    local job = {usual_job(ARGV, i)}
+    if not job[1] or (jobs > 0 and job[2] ~= ended[1][2]) or (seen and seen[ARGV[i]]) then
       return nil
     elseif seen then
       seen[ARGV[i]] = true
     end
-    jobs, more = jobs + 1, more + #ARGV[i + 5] - job[3]
+    jobs, more = jobs + 1, more + #ARGV[i + 5] - job[4]
     ended[jobs] = job
   end
   known, served, launched = {}, {}, {}
@@ -88,22 +124,19 @@ local function succeed_usual(ARGV, at)
     local job = ended[i]
     serve(kernel, at - job[1], job[7] - job[1], ARGV[8 * i + 2])
   end
-  local owner, first_reply_to = ended[1][5], ended[1][6]
+  local owner, first_reply_to = ended[1][2], ended[1][6]
   local ids, taken, changes, answers = {false}, {false}, {false}, {}
   local packed, finished, listed = {false, false}, {false, false}, {false, false}
   for i = 1, jobs do
     local id, _, outcome, _, device, product = unpack(ARGV, 8 * i - 5, 8 * i)
-    local created, seq, _, ttl, _, reply_to, started = unpack(ended[i])
-    call('HSET', matrices_key(id), 'c', product, 'a', '', 'b', '')
-    call('HSET', job_key(id), 'held', #product, 'outcome', outcome, 'device', device, 'kernel', kernel, 'state', 'succeeded',
-      'version', '3', 'finished', at)
+    local created, _, seq, _, ttl, reply_to, started = unpack(ended[i])
+    end_one(id, outcome, device, kernel, product, at)
     local place = 2 * i - 1
     ids[i], taken[i], packed[place], packed[place + 1] = id, 1, at + ttl, id
     finished[place], finished[place + 1], listed[place], listed[place + 1] = at, id, seq, id
     changes[i] = id .. ' 3 succeeded'
     if reply_to ~= '' then
-      local head = id .. ' succeeded 1 3 ' .. created .. ' ' .. started .. ' ' .. at .. '  '
-      local its = answer_of(head, outcome, '', product)
+      local its = answer_to(id, outcome, product, created, started, at)
       if reply_to == first_reply_to then
         answers[#answers + 1] = its
       else
@@ -128,7 +161,7 @@ end
 
 local function main(ARGV)
   local most, at = tonumber(ARGV[2]), now_in_full()
-  local ended = succeed_usual(ARGV, at)
+  local ended = (#ARGV == 10 and succeed_one or succeed_usual)(ARGV, at)
   if ended then
     return ended
   end
