@@ -113,72 +113,88 @@ local function usual_job(id)
   if not unchanging or state ~= 'queued' or version ~= '1' then
     return nil
   end
-  local created, timeout, batch, came_first = string.match(unchanging, OPEN_ONE)
-  return created and {id, queue, number, unchanging, request, first, created, timeout, batch, came_first}
+  local created, timeout, batch, came_first = string.match(unchanging, OPEN_ONE) -- nil of another owner's job
+  return created, timeout, batch, came_first, number, first, queue, request, unchanging
 end
 
--- Adds the others that go into the launch of the first; their ids, or nil where one is not as most are.
-local function usual_others(jobs, most)
-  local id, queue, number, _, _, _, _, _, batch = unpack(jobs[1])
-  local found = companions({id = id, owner = OPEN, queue = queue, batch = batch}, most, math.abs(number) + NEAR)
-  for i = 1, #found do
-    local other = usual_job(found[i])
-    if not other or other[2] ~= queue or other[9] ~= batch then
+local function start_usual(id, worker, at, others)
+  call('HSET', job_key(id), 'state', 'running', 'version', '2', 'runs', '1', 'started', at, 'seen', at, 'worker', worker,
+    'others', others)
+end
+
+-- What Python reads of such a job.
+local function claimed_usual(id, queue, number, at, unchanging, request)
+  local a, b = unpack(call('HMGET', matrices_key(id), 'a', 'b'))
+  return {id, queue, number, at, unchanging, request, a, b}
+end
+
+local function count_started(queue, first, created, started, waiting)
+  if tonumber(first) > tonumber(started or 0) then
+    call('HSET', counts, 'started:' .. queue, first, 'sent:' .. queue, created, 'waiting', waiting)
+  else
+    call('HSET', counts, 'waiting', waiting)
+  end
+end
+
+-- Claims the others that go into the launch of a job that leads it: their ids, what Python reads of them, and how many there
+-- are; nil, and nothing is written, where one is not as most are.
+local function claim_others(leader, number, queue, batch, most, worker, at, ends)
+  local ids, jobs = companions({id = leader, owner = OPEN, queue = queue, batch = batch}, most, math.abs(number) + NEAR), {}
+  for i = 1, #ids do
+    local _, timeout, its_batch, _, its_number, _, its_queue, request, unchanging = usual_job(ids[i])
+    if its_batch ~= batch or its_queue ~= queue then
       return nil
     end
-    jobs[i + 1] = other
+    jobs[i] = {timeout, its_number, request, unchanging}
   end
-  return table.concat(found, ' ')
+  local leased, changes, claimed = {false, false}, {false}, {false} -- a table that has its size at once is cheaper
+  for i = 1, #ids do
+    local id, timeout, its_number, request, unchanging = ids[i], unpack(jobs[i])
+    leased[2 * i - 1], leased[2 * i], changes[i] = ends, id, '\n' .. id .. ' 2 running'
+    claimed[i + 1] = claimed_usual(id, queue, its_number, at, unchanging, request)
+    start_usual(id, worker, at, '')
+    call('LREM', LISTS .. queue, -1, message_of({id = id, queue = queue, attempt = '1', timeout = timeout, number = its_number}))
+  end
+  if #ids > 0 then
+    call('ZADD', leases, unpack(leased))
+    call('ZREM', state_key('queued', OPEN), unpack(ids))
+    call('ZREM', queued_key(queue), unpack(ids))
+    call('ZREM', batch_key({queue = queue, batch = batch}), unpack(ids))
+  end
+  return table.concat(ids, ' '), claimed, #ids, table.concat(changes)
 end
 
 -- The claim of jobs as most are: the same as in `main`, straight on, for gathering what is written costs a third of a small
 -- job's time. nil, and nothing is written, where one is another.
 local function claim_usual(id, worker, lease, max_jobs, beside, limit)
-  local job = usual_job(id)
-  if not job or (limit and tonumber(job[8]) > limit) then
+  local created, timeout, batch, came_first, number, first, queue, request, unchanging = usual_job(id)
+  if not created or (limit and tonumber(timeout) > limit) then
     return nil
   end
-  local _, queue, _, _, _, first, created, _, batch, came_first = unpack(job)
-  local started_field = 'started:' .. queue
   local started, waiting, paused, is_queue_paused =
-    unpack(call('HMGET', counts, started_field, 'waiting', 'paused', 'paused:' .. queue))
+    unpack(call('HMGET', counts, 'started:' .. queue, 'waiting', 'paused', 'paused:' .. queue))
   waiting = tonumber(waiting or 0)
   if paused == '1' or is_queue_paused == '1' or (batch == beside and waiting > 1) then
     return nil
   end
-  local jobs, others = {job}, ''
+  local at = now_in_full()
+  local ends, others, claimed, more, changes = at + lease, '', {false}, 0, ''
   if waiting > 1 and tonumber(max_jobs) > 1 then
-    others = usual_others(jobs, max_jobs - 1)
+    others, claimed, more, changes = claim_others(id, number, queue, batch, max_jobs - 1, worker, at, ends)
     if not others then
       return nil
     end
   end
-  local at = now_in_full()
-  local ends = at + lease
-  local ids, leased, changes, claimed = {false}, {false, false}, {false}, {false} -- a table that has its size at once is cheaper
-  for i = 1, #jobs do
-    local each, _, its_number, unchanging, request, _, _, timeout = unpack(jobs[i])
-    ids[i], leased[2 * i - 1], leased[2 * i], changes[i] = each, ends, each, each .. ' 2 running'
-    local a, b = unpack(call('HMGET', matrices_key(each), 'a', 'b'))
-    claimed[i] = {each, queue, its_number, at, unchanging, request, a, b}
-    call('HSET', job_key(each), 'state', 'running', 'version', '2', 'runs', '1', 'started', at, 'seen', at,
-      'worker', worker, 'others', i == 1 and others or '')
-    if i > 1 then
-      call('LREM', LISTS .. queue, -1, message_of({id = each, queue = queue, attempt = '1', timeout = timeout, number = its_number}))
-    end
+  claimed[1] = claimed_usual(id, queue, number, at, unchanging, request)
+  start_usual(id, worker, at, others)
+  call('ZADD', leases, ends, id)
+  call('ZREM', state_key('queued', OPEN), id)
+  call('ZREM', queued_key(queue), id)
+  if came_first == '-' or came_first ~= queue .. ' ' .. first then -- one that was moved is in a set
+    call('ZREM', batch_key({queue = queue, batch = batch}), id)
   end
-  call('ZADD', leases, unpack(leased))
-  call('ZREM', state_key('queued', OPEN), unpack(ids))
-  call('ZREM', queued_key(queue), unpack(ids))
-  if #ids > 1 or came_first == '-' or came_first ~= queue .. ' ' .. first then -- one that was moved is in a set
-    call('ZREM', batch_key({queue = queue, batch = batch}), unpack(ids))
-  end
-  if tonumber(first) > tonumber(started or 0) then
-    call('HSET', counts, started_field, first, 'sent:' .. queue, created, 'waiting', waiting - #ids)
-  else
-    call('HSET', counts, 'waiting', waiting - #ids)
-  end
-  call('PUBLISH', prefix .. 'changes', changes[2] and table.concat(changes, '\n') or changes[1])
+  count_started(queue, first, created, started, waiting - 1 - more)
+  call('PUBLISH', prefix .. 'changes', id .. ' 2 running' .. changes)
   return claimed
 end
 

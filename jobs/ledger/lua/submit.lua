@@ -3,6 +3,7 @@
 -- a reply for each. Refused while Redis is out of memory. The arguments of each job come after their number.
 local STORED = 34 -- from here on id, element type, shape and bytes of each operand that is stored for the job
 local USUAL = 20 -- arguments of a job as most are: those that it leaves out are empty, or 0
+local IS_USUAL = '' .. USUAL
 
 -- Why it is not recorded, unless it is already.
 local function refused(id, why)
@@ -189,86 +190,125 @@ local function write_usual(ARGV, from, at, seq, number, held, first)
   return message_of({id = id, queue = queue, attempt = '1', timeout = timeout, number = int(number)})
 end
 
--- Jobs of one owner, queue and batch, and as most are: the same as `record` for each, straight on, for gathering
--- what is written costs a third of a small job's time. nil, and nothing is written, where one is another or is refused.
-local function record_usual(ARGV)
-  local jobs, usual = (#ARGV - 3) / (USUAL + 1), '' .. USUAL
-  if jobs % 1 ~= 0 then
+-- Ended jobs beyond a bound go, after some were recorded.
+local function make_room(ARGV, owner, jobs)
+  if are_too_many(ARGV[20], ARGV[21]) then
+    gather()
+    are_recorded(owner, ARGV[20], ARGV[21], jobs)
+    forget_oldest()
+  end
+end
+
+-- What is counted, if so many more may wait: the last numbers in listings and queue, and how many wait; nil, if not.
+local function counted(ARGV, number_field, jobs)
+  local seq, waiting, number = unpack(call('HMGET', counts, 'seq', 'waiting', number_field))
+  seq, waiting, number = tonumber(seq or 0), tonumber(waiting or 0), tonumber(number or 0)
+  if waiting + jobs <= math.min(tonumber(ARGV[11]) or -1, ARGV[10]) then
+    return seq, number, waiting
+  end
+  return nil
+end
+
+-- A job as most are: the same as `record`, straight on, for gathering what is written costs a third of a small job's time.
+-- nil, and nothing is written, where it is refused.
+local function record_one(ARGV)
+  local id, owner, queue, batch = ARGV[3], ARGV[4], ARGV[6], ARGV[18]
+  local number_field, window = 'number:' .. queue, owner ~= OPEN and window_key(queue)
+  local seq, number, waiting = counted(ARGV, number_field, 1)
+  if not seq or (window and call('HGET', window, owner)) then
     return nil
   end
-  local owner, queue, max_queued, most_waiting, most, most_of_owner, batch =
-    ARGV[4], ARGV[6], tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[16]), tonumber(ARGV[17]), ARGV[18]
-  local ids, held, bytes, seen = {false}, {false}, 0, jobs > 1 and {} -- a table that has its size at once is cheaper
+  local at, held = now_in_full(), #ARGV[12] + #ARGV[13] + ARGV[14]
+  if charge_within(owner, held, tonumber(ARGV[16]), tonumber(ARGV[17])) then
+    return nil
+  end
+  seq, number = seq + 1, number + 1
+  local listed = int(seq)
+  if call('ZADD', state_key('all', owner), 'NX', listed, id) == 0 then
+    charge('all', -held)
+    charge('of:' .. owner, -held)
+    return nil
+  end
+  local message = write_usual(ARGV, 3, at, listed, number, held, waiting == 0 and queue .. ' ' .. number or '-')
+  call('ZADD', state_key('queued', owner), listed, id)
+  call('ZADD', queued_key(queue), number, id)
+  if waiting > 0 then
+    call('ZADD', batch_key({queue = queue, batch = batch}), number, id)
+  end
+  call('LPUSH', LISTS .. queue, message)
+  call('HSET', counts, number_field, number, 'waiting', waiting + 1, 'seq', listed)
+  if window then
+    call('HSET', window, owner, 1)
+  end
+  known = {}
+  local place = waiting == 0 and 0 or place_of(queue, owner, number, id)
+  make_room(ARGV, owner, 1)
+  return {{'recorded', listed, at, number, place}}
+end
+
+-- Ids of such jobs, of an open server and of one queue and batch, what each is charged, and all together; nil where one is
+-- another, or not new.
+local function several(ARGV, jobs)
+  local owner, queue, batch = ARGV[4], ARGV[6], ARGV[18]
+  local ids, held, bytes, seen = {false}, {false}, 0, {} -- a table that has its size at once is cheaper
   for i = 1, jobs do
     local from = 3 + (i - 1) * (USUAL + 1)
     local id = ARGV[from]
-    if ARGV[from - 1] ~= usual or ARGV[from + 1] ~= owner or ARGV[from + 3] ~= queue or ARGV[from + 15] ~= batch
-      or (seen and seen[id]) then
+    if ARGV[from - 1] ~= IS_USUAL or ARGV[from + 1] ~= OPEN or ARGV[from + 3] ~= queue or ARGV[from + 15] ~= batch
+      or seen[id] then
       return nil
-    elseif seen then
-      seen[id] = true
     end
     local its_bytes = #ARGV[from + 9] + #ARGV[from + 10] + ARGV[from + 11]
-    ids[i], held[i], bytes = id, its_bytes, bytes + its_bytes
+    ids[i], held[i], bytes, seen[id] = id, its_bytes, bytes + its_bytes, true
   end
-  local number_field, all = 'number:' .. queue, state_key('all', owner)
-  local seq, waiting, number = unpack(call('HMGET', counts, 'seq', 'waiting', number_field))
-  seq, waiting, number = tonumber(seq or 0), tonumber(waiting or 0), tonumber(number or 0)
-  if waiting + jobs > math.min(most_waiting, max_queued)
-    or (owner ~= OPEN and (jobs > 1 or call('HGET', window_key(queue), owner))) then
-    return nil
-  end
-  local at, scores = now_in_full(), jobs > 1 and call('ZMSCORE', all, unpack(ids)) or {}
-  for i = 1, #scores do
-    if scores[i] then -- one that was recorded before
+  local scores = call('ZMSCORE', state_key('all', owner), unpack(ids))
+  for i = 1, jobs do
+    if scores[i] then
       return nil
     end
   end
-  if charge_within(owner, bytes, most, most_of_owner) then
+  return ids, held, bytes
+end
+
+-- The same for several.
+local function record_several(ARGV)
+  local jobs, queue, batch = (#ARGV - 3) / (USUAL + 1), ARGV[6], ARGV[18]
+  if jobs % 1 ~= 0 then
     return nil
   end
-  if jobs == 1 and call('ZADD', all, 'NX', seq + 1, ids[1]) == 0 then
-    charge('all', -bytes)
-    charge('of:' .. owner, -bytes)
+  local ids, held, bytes = several(ARGV, jobs)
+  if not ids then
     return nil
   end
-  local listed, ordered, messages, replies = {false, false}, {false, false}, {false}, {false}
+  local number_field = 'number:' .. queue
+  local seq, number, waiting = counted(ARGV, number_field, jobs)
+  if not seq or charge_within(OPEN, bytes, tonumber(ARGV[16]), tonumber(ARGV[17])) then
+    return nil
+  end
+  local at, listed, ordered, messages, replies = now_in_full(), {false, false}, {false, false}, {false}, {false}
   for i = 1, jobs do
     local id, first = ids[i], i == 1 and waiting == 0 and queue .. ' ' .. number + 1 or '-'
     messages[i] = write_usual(ARGV, 3 + (i - 1) * (USUAL + 1), at, int(seq + i), number + i, held[i], first)
     listed[2 * i - 1], listed[2 * i], ordered[2 * i - 1], ordered[2 * i] = seq + i, id, number + i, id
     replies[i] = {'recorded', seq + i, at, number + i, false}
   end
-  if jobs > 1 then
-    call('ZADD', all, unpack(listed))
-  end
-  call('ZADD', state_key('queued', owner), unpack(listed))
+  call('ZADD', state_key('all', OPEN), unpack(listed))
+  call('ZADD', state_key('queued', OPEN), unpack(listed))
   call('ZADD', queued_key(queue), unpack(ordered))
-  if waiting > 0 then
-    call('ZADD', batch_key({queue = queue, batch = batch}), unpack(ordered))
-  elseif jobs > 1 then
-    call('ZADD', batch_key({queue = queue, batch = batch}), unpack(ordered, 3))
-  end
+  call('ZADD', batch_key({queue = queue, batch = batch}), unpack(ordered, waiting == 0 and 3 or 1))
   call('LPUSH', LISTS .. queue, unpack(messages))
   call('HSET', counts, number_field, number + jobs, 'waiting', waiting + jobs, 'seq', seq + jobs)
-  if owner ~= OPEN then
-    call('HSET', window_key(queue), owner, 1)
-  end
   known = {}
-  local place = waiting == 0 and 0 or place_of(queue, owner, number + 1, ids[1])
+  local place = waiting == 0 and 0 or place_of(queue, OPEN, number + 1, ids[1])
   for i = 1, jobs do
     replies[i][5] = place + i - 1
   end
-  if are_too_many(ARGV[20], ARGV[21]) then
-    gather()
-    are_recorded(owner, ARGV[20], ARGV[21], jobs)
-    forget_oldest()
-  end
+  make_room(ARGV, OPEN, jobs)
   return replies
 end
 
 local function main(ARGV)
-  local recorded_already = record_usual(ARGV)
+  local recorded_already = (#ARGV == USUAL + 4 and record_one or record_several)(ARGV)
   if recorded_already then
     return recorded_already
   end
