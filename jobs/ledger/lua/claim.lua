@@ -153,7 +153,7 @@ local function claim_others(leader, number, queue, batch, most, worker, at, ends
     leased[2 * i - 1], leased[2 * i], changes[i] = ends, id, '\n' .. id .. ' 2 running'
     claimed[i + 1] = claimed_usual(id, queue, its_number, at, unchanging, request)
     start_usual(id, worker, at, '')
-    call('LREM', LISTS .. queue, -1, message_of({id = id, queue = queue, attempt = '1', timeout = timeout, number = its_number}))
+    call('LREM', LISTS .. queue, -1, message_of(id, '1', queue, timeout, its_number))
   end
   if #ids > 0 then
     call('ZADD', leases, unpack(leased))
@@ -194,7 +194,7 @@ local function claim_usual(id, worker, lease, max_jobs, beside, limit)
     call('ZREM', batch_key({queue = queue, batch = batch}), id)
   end
   count_started(queue, first, created, started, waiting - 1 - more)
-  call('PUBLISH', prefix .. 'changes', id .. ' 2 running' .. changes)
+  call('PUBLISH', changes_channel, id .. ' 2 running' .. changes)
   return claimed
 end
 
@@ -262,7 +262,7 @@ local function main(ARGV)
   local claimed = {start(job, worker, at, ends, table.concat(ids, ' '))}
   for _, other in ipairs(others) do
     if tonumber(other.number) > 0 then
-      redis.call('LREM', LISTS .. other.queue, -1, message_of(other))
+      redis.call('LREM', LISTS .. other.queue, -1, message_of(other.id, '1', other.queue, other.timeout, other.number))
     end
     claimed[#claimed + 1] = start(other, worker, at, ends, '')
   end

@@ -45,7 +45,8 @@ local COUNTED = {queued = 'waiting', failed = 'failed', cancelled = 'cancelled'}
 
 local FIELD = {a = 'a', b = 'b', c = 'addend'} -- of operands, in the hash of matrices
 
-local leases, counts = prefix .. 'leases', prefix .. 'counts'
+local leases, counts, changes_channel = prefix .. 'leases', prefix .. 'counts', prefix .. 'changes'
+local packed_key, finished_key = prefix .. 'packed', prefix .. 'finished'
 
 local cut_from, pieces, limit, soft_s, hard_s -- see `message_of`
 
@@ -184,7 +185,7 @@ local function carry_out()
     call('PUBLISH', prefix .. channel, messages[2] and table.concat(messages) or messages[1])
   end
   if changes then
-    call('PUBLISH', prefix .. 'changes', changes[2] and table.concat(changes, '\n') or changes[1])
+    call('PUBLISH', changes_channel, changes[2] and table.concat(changes, '\n') or changes[1])
   end
   writes, in_order, deltas, known, owed, news = {}, {}, {}, {}, {}, {}
 end
@@ -379,7 +380,7 @@ end
 
 -- The message of a queued job, as Celery reads it: what is in MESSAGE between its places, in its order. What was made of
 -- the last MESSAGE, and of the last time limit, does for most others.
-local function message_of(job)
+local function message_of(id, attempt, queue, timeout, number)
   if cut_from ~= MESSAGE then
     cut_from, pieces = MESSAGE, {}
     local text = string.gsub(string.gsub(MESSAGE, '%%%%', '\0'), '%%%.3f', '%%s')
@@ -387,15 +388,14 @@ local function message_of(job)
       pieces[#pieces + 1] = string.gsub(piece, '%z', '%%')
     end
   end
-  if limit ~= job.timeout then
-    limit = job.timeout
+  if limit ~= timeout then
+    limit = timeout
     soft_s = string.format('%.3f', limit / 1e6)
     hard_s = string.format('%.3f', limit / 1e6 + HARD_LIMIT_MARGIN_S)
   end
-  local p, id, attempt = pieces, job.id, job.attempt
-  local name = id .. '.' .. attempt
+  local p, name = pieces, id .. '.' .. attempt
   return p[1] .. id .. p[2] .. attempt .. p[3] .. name .. p[4] .. hard_s .. p[5] .. soft_s .. p[6] .. name .. p[7] .. id
-    .. p[8] .. name .. p[9] .. job.queue .. p[10] .. name .. p[11] .. job.number .. p[12]
+    .. p[8] .. name .. p[9] .. queue .. p[10] .. name .. p[11] .. number .. p[12]
 end
 
 local function next_number(queue)
@@ -410,7 +410,7 @@ end
 local function send(job)
   job.number = next_number(job.queue)
   write('ZADD', queued_key(job.queue), job.number, job.id)
-  write('LPUSH', LISTS .. job.queue, message_of(job))
+  write('LPUSH', LISTS .. job.queue, message_of(job.id, job.attempt, job.queue, job.timeout, job.number))
   return job.number
 end
 
@@ -441,7 +441,7 @@ end
 
 local function drop_matrices(job)
   redis.call('DEL', matrices_key(job.id))
-  redis.call('ZREM', prefix .. 'packed', job.id)
+  redis.call('ZREM', packed_key, job.id)
   hold(job, 0)
 end
 
@@ -473,9 +473,9 @@ local function finish(job, state, at, more, end_of, ...)
   end
   end_of.operands_kept = release_operands(job, at, state == 'succeeded')
   if tonumber(job.held or 0) > 0 then
-    write('ZADD', prefix .. 'packed', at + job.ttl, job.id)
+    write('ZADD', packed_key, at + job.ttl, job.id)
   end
-  write('ZADD', prefix .. 'finished', at, job.id)
+  write('ZADD', finished_key, at, job.id)
   write('ZADD', prefix .. 'finished:' .. job.owner, at, job.id)
   leave_flight(job)
   count('ended:' .. state, 1)
@@ -528,7 +528,7 @@ local function forget(job)
   end
   if tonumber(job.held or 0) > 0 then
     owe(job.owner, -job.held)
-    write('ZREM', prefix .. 'packed', id)
+    write('ZREM', packed_key, id)
   end
   redis.call('DEL', job_key(id), events_key(id), findings_key(id), matrices_key(id))
   write('ZREM', state_key('all', job.owner), id)

@@ -36,7 +36,7 @@ end
 
 -- Whether so many ended jobs may be beyond a bound; how many they are. An owner has no more than there are.
 local function are_too_many(most, most_of_owner)
-  local ended = call('ZCARD', prefix .. 'finished')
+  local ended = call('ZCARD', finished_key)
   return ended >= math.min(most, most_of_owner) + FORGOTTEN_AT_ONCE, ended
 end
 

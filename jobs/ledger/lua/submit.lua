@@ -187,7 +187,7 @@ local function write_usual(ARGV, from, at, seq, number, held, first)
     'published', at, 'queued', at, 'unchanging',
     unchanging_of(at, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace), unpack(more))
   call('HSET', matrices_key(id), 'a', a, 'b', b)
-  return message_of({id = id, queue = queue, attempt = '1', timeout = timeout, number = int(number)})
+  return message_of(id, '1', queue, timeout, number)
 end
 
 -- Ended jobs beyond a bound go, after some were recorded.
@@ -223,27 +223,26 @@ local function record_one(ARGV)
     return nil
   end
   seq, number = seq + 1, number + 1
-  local listed = int(seq)
-  if call('ZADD', state_key('all', owner), 'NX', listed, id) == 0 then
+  if call('ZADD', state_key('all', owner), 'NX', seq, id) == 0 then
     charge('all', -held)
     charge('of:' .. owner, -held)
     return nil
   end
-  local message = write_usual(ARGV, 3, at, listed, number, held, waiting == 0 and queue .. ' ' .. number or '-')
-  call('ZADD', state_key('queued', owner), listed, id)
+  local message = write_usual(ARGV, 3, at, seq, number, held, waiting == 0 and queue .. ' ' .. number or '-')
+  call('ZADD', state_key('queued', owner), seq, id)
   call('ZADD', queued_key(queue), number, id)
   if waiting > 0 then
     call('ZADD', batch_key({queue = queue, batch = batch}), number, id)
   end
   call('LPUSH', LISTS .. queue, message)
-  call('HSET', counts, number_field, number, 'waiting', waiting + 1, 'seq', listed)
+  call('HSET', counts, number_field, number, 'waiting', waiting + 1, 'seq', seq)
   if window then
     call('HSET', window, owner, 1)
   end
   known = {}
   local place = waiting == 0 and 0 or place_of(queue, owner, number, id)
   make_room(ARGV, owner, 1)
-  return {{'recorded', listed, at, number, place}}
+  return {{'recorded', seq, at, number, place}}
 end
 
 -- Ids of such jobs, of an open server and of one queue and batch, what each is charged, and all together; nil where one is
@@ -288,7 +287,7 @@ local function record_several(ARGV)
   local at, listed, ordered, messages, replies = now_in_full(), {false, false}, {false, false}, {false}, {false}
   for i = 1, jobs do
     local id, first = ids[i], i == 1 and waiting == 0 and queue .. ' ' .. number + 1 or '-'
-    messages[i] = write_usual(ARGV, 3 + (i - 1) * (USUAL + 1), at, int(seq + i), number + i, held[i], first)
+    messages[i] = write_usual(ARGV, 3 + (i - 1) * (USUAL + 1), at, seq + i, number + i, held[i], first)
     listed[2 * i - 1], listed[2 * i], ordered[2 * i - 1], ordered[2 * i] = seq + i, id, number + i, id
     replies[i] = {'recorded', seq + i, at, number + i, false}
   end

@@ -87,12 +87,13 @@ local function succeed_one(ARGV, at)
     return nil
   end
   known, served, launched = {}, {}, {}
-  serve(kernel, at - created, started - created, measured)
+  local then_at, now_at = tonumber(created), tonumber(at)
+  serve(kernel, now_at - then_at, started - then_at, measured)
   end_one(id, outcome, device, kernel, product, at)
   charge('all', #product - held)
   charge('of:' .. owner, #product - held)
-  call('ZADD', prefix .. 'packed', at + ttl, id)
-  call('ZADD', prefix .. 'finished', at, id)
+  call('ZADD', packed_key, now_at + ttl, id)
+  call('ZADD', finished_key, at, id)
   call('ZADD', prefix .. 'finished:' .. owner, at, id)
   call('ZADD', state_key('succeeded', owner), seq, id)
   call('ZREM', leases, id)
@@ -100,7 +101,7 @@ local function succeed_one(ARGV, at)
   if reply_to ~= '' then
     call('PUBLISH', prefix .. 'answers:' .. reply_to, answer_to(id, outcome, product, created, started, at))
   end
-  call('PUBLISH', prefix .. 'changes', id .. ' 3 succeeded')
+  call('PUBLISH', changes_channel, id .. ' 3 succeeded')
   return {1}
 end
 
@@ -146,8 +147,8 @@ local function succeed_usual(ARGV, at)
   end
   charge('all', more)
   charge('of:' .. owner, more)
-  call('ZADD', prefix .. 'packed', unpack(packed))
-  call('ZADD', prefix .. 'finished', unpack(finished))
+  call('ZADD', packed_key, unpack(packed))
+  call('ZADD', finished_key, unpack(finished))
   call('ZADD', prefix .. 'finished:' .. owner, unpack(finished))
   call('ZADD', state_key('succeeded', owner), unpack(listed))
   call('ZREM', leases, unpack(ids))
@@ -155,7 +156,7 @@ local function succeed_usual(ARGV, at)
   if first_reply_to ~= '' then
     call('PUBLISH', prefix .. 'answers:' .. first_reply_to, jobs == 1 and answers[1] or table.concat(answers))
   end
-  call('PUBLISH', prefix .. 'changes', jobs == 1 and changes[1] or table.concat(changes, '\n'))
+  call('PUBLISH', changes_channel, jobs == 1 and changes[1] or table.concat(changes, '\n'))
   return taken
 end
 

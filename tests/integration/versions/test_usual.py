@@ -27,9 +27,9 @@ from jobs.requests.job_matrices import JobMatrices
 from tests.support.ledger.ledgers import CLOCK_KEY, CLOCK_LUA, Clock, new_job, outcome, redis_ledger, settings_for
 
 CALLS = {
-    "submit": ("record_usual(ARGV)", "recorded_already"),
+    "submit": ("(#ARGV == USUAL + 4 and record_one or record_several)(ARGV)", "recorded_already"),
     "claim": ("attempt == '1' and claim_usual(id, worker, lease, max_jobs, beside, limit)", "usual"),
-    "succeed": ("succeed_usual(ARGV, at)", "ended"),
+    "succeed": ("(#ARGV == 10 and succeed_one or succeed_usual)(ARGV, at)", "ended"),
 }
 COUNTED = "counted:"
 LIVES, STEPS = 4, 70
