@@ -29,8 +29,8 @@ def submission(
     # Fields with default values are left out. So a new field appears only in requests that use it, and workers of the
     # previous version can run all others.
     request = job.request.model_dump_json(exclude_defaults=True)
-    about = (job.id, job.owner, job.kind, job.queue, microseconds(job.timeout_s), request, job.label)
-    about = (*about, *limit_arguments(limits, quota, cost_of(job)))
+    of_job = (job.id, job.owner, job.kind, job.queue, microseconds(job.timeout_s), request, job.label)
+    about = (*of_job, *limit_arguments(limits, quota, cost_of(job)))
     held = job.matrices
     space = held.product_bytes, microseconds(held.ttl_s), bounds.all_bytes, bounds.of(job.owner)
     sources, needs = sources_of(job.request), needs_of(job)
