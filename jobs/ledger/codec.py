@@ -203,24 +203,6 @@ def claimed_row(
     return _row(fields | {"published": fields["queued"]}, request)
 
 
-# The lines of `unchanging` in lua/common.lua; a later version may add some.
-UNCHANGING = (
-    *("created", "timeout", "owner", "batch", "came_first", "seq", "held", "ttl", "reply_to", "product_bytes", "kind"),
-    "trace",
-)
-
-
-def usual_row(reply: Sequence[bytes]) -> JobRow:
-    """The same of a job as most are, claimed straight on: of its id, queue, number, start, unchanging values and
-    request. Raises NotUnderstood."""
-    job_id, queue, number, started, unchanging, request = reply
-    fields = {name: value for name, value in zip(UNCHANGING, unchanging.split(b"\n"), strict=False) if value}
-    fields |= {"id": job_id, "queue": queue, "number": number, "first": number, "started": started}
-    fields |= {"state": b"running", "version": b"2", "attempt": b"1", "runs": b"0", "in_record": b"ab"}
-    fields |= {"queued": fields["created"], "published": fields["created"]}
-    return _row(fields, request_to_run(fields["kind"].decode(), request))
-
-
 def row_from_hash(flat: Sequence[bytes]) -> JobRow:
     """A row from HGETALL's name, value, name, value…; the fields are those that lua/*.lua write. Fields written by
     another version are read as far as possible. Raises RecordUnreadable if even the fields that scripts keep of every

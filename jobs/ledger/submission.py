@@ -34,9 +34,9 @@ def submission(
     held = job.matrices
     space = held.product_bytes, microseconds(held.ttl_s), bounds.all_bytes, bounds.of(job.owner)
     sources, needs = sources_of(job.request), needs_of(job)
-    if held.a and held.b and not held.c and job.batch and quota == NO_QUOTA and not (binding[0] or sources or needs):
-        if not (held.room_bytes or held.stored):
-            return (*about, held.a, held.b, *space, job.batch, job.reply_to, *max_ended, job.trace)
+    more = held.c or held.room_bytes or held.stored or binding[0] or sources or needs or quota != NO_QUOTA
+    if held.a and held.b and job.batch and not more:
+        return (*about, held.a, held.b, *space, job.batch, job.reply_to, *max_ended, job.trace)
     matrices = (getattr(held, name) or b"" for name in OPERANDS)
     chain = (*(sources.get(name, "") for name in OPERANDS), unmet_error() if sources else "")
     return (

@@ -101,10 +101,8 @@ class RedisClaims(NextClaims):
         )
         if isinstance(raw, redis.ResponseError):
             raise raw
-        is_claimed = raw is not None and isinstance(
-            replies, list
-        )  # else the function is not known: the usual way loads it
-        claimed = self.refusals.understood(worker, replies) if is_claimed else None
+        is_claimed = isinstance(replies, list)  # not where the function is not known: the usual way loads it
+        claimed = self.refusals.understood(worker, replies) if is_claimed and raw is not None else None
         return NextMessage(raw, claimed, waiting not in ([], [0]))
 
     @translated()

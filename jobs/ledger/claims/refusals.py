@@ -12,9 +12,8 @@ import structlog
 
 from jobs.errors import StoreUnavailable
 from jobs.fleet.workers import WorkerInfo
-from jobs.ledger.codec import READ, UNCHANGING
+from jobs.ledger.claims.claimed import claimed_job, identity_of
 from jobs.ledger.interface import Claimed
-from jobs.ledger.replies import claimed_job
 from jobs.models import JobError
 from jobs.redis.clock import microseconds
 from jobs.stored import NotUnderstood
@@ -22,18 +21,8 @@ from jobs.tracing.request_trace import log_fields
 
 LONGEST_PAUSE_S = 10.0  # longest pause from a refusal until the next offer; the first is none, the second one second
 LIMIT = 1000  # jobs examined in one sweep
-ID, ATTEMPT, TRACE = map(READ.index, ("id", "attempt", "trace"))
 
 log = structlog.get_logger(__name__)
-
-
-def _identity(reply: Sequence[Any]) -> tuple[str, str, str]:
-    """Id, attempt and trace of a job in a reply of lua/claim.lua."""
-    if isinstance(reply[0], bytes):  # one as most are
-        lines = reply[4].split(b"\n")
-        return reply[0].decode(), "1", lines[UNCHANGING.index("trace")].decode()
-    values = reply[0]
-    return values[ID].decode(), values[ATTEMPT].decode(), (values[TRACE] or b"").decode()
 
 
 class Refusals:
@@ -49,7 +38,7 @@ class Refusals:
             try:
                 claimed.append(claimed_job(reply, worker))
             except (NotUnderstood, LookupError, TypeError, ValueError):
-                job_id, attempt, trace = _identity(reply)
+                job_id, attempt, trace = identity_of(reply)
                 refused.append((job_id, attempt))
                 log.warning("a job asks for what this version does not know", job=job_id, **log_fields(trace))
         if refused:

@@ -14,10 +14,10 @@ import pytest
 import redis
 
 from jobs.ledger import redis as ledger_module
+from jobs.ledger.claims.claimed import claimed_job
 from jobs.ledger.interface import IdempotencyKey, Success
 from jobs.ledger.limits import Limits
 from jobs.ledger.redis import LUA_DIR, RedisLedger
-from jobs.ledger.replies import claimed_job
 from jobs.ledger.submission import measured_of
 from jobs.matrices.index import Bounds
 from jobs.models import ANONYMOUS, JobError, NewJob
