@@ -7,6 +7,8 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from jobs.ledger import redis as ledger_module
 from jobs.ledger.claims.claimed import claimed_job
 from jobs.ledger.interface import IdempotencyKey, Success
 from jobs.ledger.limits import Limits
+from jobs.ledger.moves import Waiting
 from jobs.ledger.redis import LUA_DIR, RedisLedger
 from jobs.ledger.submission import measured_of
 from jobs.matrices.index import Bounds
@@ -214,3 +217,30 @@ def test_all_is_the_same_as_without(sides: Sides, seed: int) -> None:
         step = life.random.choices([life.submit, life.claim, life.succeed, life.other], [5, 5, 4, 1])[0]
         step()
     assert all(count >= 1 for count in sides.went_straight_on().values()), sides.went_straight_on()
+
+
+def _moved(job: Waiting, source: str, target: str, ledger: RedisLedger) -> str:
+    return str(ledger.moves.move(job, source=source, target=target))
+
+
+@pytest.mark.parametrize("moves", [["gpu"], ["gpu", "cpu"]])
+def test_a_job_that_came_into_an_empty_queue_is_in_no_set_of_its_batch_unless_it_was_moved(
+    sides: Sides, moves: list[str]
+) -> None:
+    """Its record says where it came first, which no longer holds then. What stays in a set would be claimed again."""
+    matrices = JobMatrices(a=b"a" * 100, b=b"b" * 100, product_bytes=90, ttl_s=60)
+    job = new_job(matrices=matrices, batch="small")
+
+    def sets(ledger: RedisLedger) -> Any:
+        return [ledger._client.zrange(f"{ledger._prefix}batch:{queue}:small", 0, -1) for queue in ("cpu", "gpu")]
+
+    sides.run(lambda ledger: ledger._run("submit", *ledger._submission(job, Limits(9, 9), None)))
+    assert sides.run(sets) == [[], []]
+    for source, target in pairwise([job.queue, *moves]):
+        waiting = Waiting(job.id, 1, b"")
+        assert sides.run(partial(_moved, waiting, source, target)) == "True"
+        assert sides.run(sets) == [[job.id.encode()] if target == queue else [] for queue in ("cpu", "gpu")]
+    claim = "w", 6_000_000, 1, 2, "beside", 0, 0, "", 0
+    assert sides.run(lambda ledger: len(ledger._run("claim", job.id, 1, *claim, *ledger._messages))) == b"1"
+    assert sides.run(sets) == [[], []]
+    assert sides.went_straight_on() == {"submit": 1, "claim": 1, "succeed": 0}
