@@ -130,7 +130,8 @@ end
 
 local function count_started(queue, first, created, started, waiting)
   if tonumber(first) > tonumber(started or 0) then
-    call('HSET', counts, 'started:' .. queue, first, 'sent:' .. queue, created, 'waiting', waiting)
+    local names = queue_names(queue)
+    call('HSET', counts, names.started, first, names.sent, created, 'waiting', waiting)
   else
     call('HSET', counts, 'waiting', waiting)
   end
@@ -171,8 +172,9 @@ local function claim_usual(id, worker, lease, max_jobs, beside, limit)
   if not created or (limit and tonumber(timeout) > limit) then
     return nil
   end
+  local names = queue_names(queue)
   local started, waiting, paused, is_queue_paused =
-    unpack(call('HMGET', counts, 'started:' .. queue, 'waiting', 'paused', 'paused:' .. queue))
+    unpack(call('HMGET', counts, names.started, 'waiting', 'paused', names.paused))
   waiting = tonumber(waiting or 0)
   if paused == '1' or is_queue_paused == '1' or (batch == beside and waiting > 1) then
     return nil
@@ -188,8 +190,8 @@ local function claim_usual(id, worker, lease, max_jobs, beside, limit)
   claimed[1] = claimed_usual(id, queue, number, at, unchanging, request)
   start_usual(id, worker, at, others)
   call('ZADD', leases, ends, id)
-  call('ZREM', state_key('queued', OPEN), id)
-  call('ZREM', queued_key(queue), id)
+  call('ZREM', owner_names(OPEN).queued, id)
+  call('ZREM', names.queued, id)
   if came_first == '-' or came_first ~= queue .. ' ' .. first then -- one that was moved is in a set
     call('ZREM', batch_key({queue = queue, batch = batch}), id)
   end

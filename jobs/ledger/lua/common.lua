@@ -82,6 +82,30 @@ local function state_key(state, owner)
   return prefix .. 'jobs:' .. state .. ':' .. owner
 end
 
+-- Names that go with an owner and with a queue, as of the last call, most often: to put one together costs as much as to
+-- read a field.
+local of_owner, of_queue = {}, {}
+
+local function owner_names(owner)
+  if of_owner.owner ~= owner then
+    of_owner = {
+      owner = owner, all = state_key('all', owner), queued = state_key('queued', owner),
+      succeeded = state_key('succeeded', owner), finished = finished_key .. ':' .. owner, charged = 'of:' .. owner,
+    }
+  end
+  return of_owner
+end
+
+local function queue_names(queue)
+  if of_queue.queue ~= queue then
+    of_queue = {
+      queue = queue, queued = queued_key(queue), number = 'number:' .. queue, started = 'started:' .. queue,
+      sent = 'sent:' .. queue, paused = 'paused:' .. queue,
+    }
+  end
+  return of_queue
+end
+
 -- ---- what is to be written ----
 local writes, in_order, deltas, known, owed, books, news = {}, {}, {}, {}, {}, {}, {}
 
@@ -445,12 +469,22 @@ local function drop_matrices(job)
   hold(job, 0)
 end
 
+-- Lengths below this, packed once: most answers have few of them.
+local LENGTHS_KEPT, lengths = 8192, {}
+
+local function length_of(text)
+  local length = #text
+  local packed = lengths[length] or struct.pack('<I4', length)
+  if length < LENGTHS_KEPT then
+    lengths[length] = packed
+  end
+  return packed
+end
+
 -- What the end changed, and the product if that is in the record, for the service process whose caller waits: it knows the
 -- rest. Each string comes after its length. `struct` has only the lengths to pack: what it copies it copies byte by byte.
 local function answer_of(head, outcome, error, product)
-  local lengths = struct.pack('<I4I4I4I4', #head, #outcome, #error, #product)
-  return string.sub(lengths, 1, 4) .. head .. string.sub(lengths, 5, 8) .. outcome .. string.sub(lengths, 9, 12) .. error
-    .. string.sub(lengths, 13) .. product
+  return length_of(head) .. head .. length_of(outcome) .. outcome .. length_of(error) .. error .. length_of(product) .. product
 end
 
 local function answer(job, finished, end_of)

@@ -26,9 +26,10 @@ local function serve(kernel, took, waited, measured)
   end
   local h2d, own, d2h, batch = string.match(measured, '(%S+) (%S+) (%S+) (%S+)')
   local sum = served[kernel] or read_served(kernel, 'ended:succeeded')
-  if batch == '1' or not launched[measured] then
-    launched[measured] = true
+  if batch == '1' then
     sum[2] = sum[2] + 1
+  elseif not launched[measured] then
+    launched[measured], sum[2] = true, sum[2] + 1
   end
   sum[1], sum[3], sum[4] = sum[1] + 1, sum[3] + took, sum[4] + waited
   sum[5], sum[6], sum[7] = sum[5] + h2d, sum[6] + own, sum[7] + d2h

@@ -213,8 +213,8 @@ end
 -- nil, and nothing is written, where it is refused.
 local function record_one(ARGV)
   local id, owner, queue, batch = ARGV[3], ARGV[4], ARGV[6], ARGV[18]
-  local number_field, window = 'number:' .. queue, owner ~= OPEN and window_key(queue)
-  local seq, number, waiting = counted(ARGV, number_field, 1)
+  local names, of_its_queue, window = owner_names(owner), queue_names(queue), owner ~= OPEN and window_key(queue)
+  local seq, number, waiting = counted(ARGV, of_its_queue.number, 1)
   if not seq or (window and call('HGET', window, owner)) then
     return nil
   end
@@ -223,19 +223,19 @@ local function record_one(ARGV)
     return nil
   end
   seq, number = seq + 1, number + 1
-  if call('ZADD', state_key('all', owner), 'NX', seq, id) == 0 then
+  if call('ZADD', names.all, 'NX', seq, id) == 0 then
     charge('all', -held)
-    charge('of:' .. owner, -held)
+    charge(names.charged, -held)
     return nil
   end
   local message = write_usual(ARGV, 3, at, seq, number, held, waiting == 0 and queue .. ' ' .. number or '-')
-  call('ZADD', state_key('queued', owner), seq, id)
-  call('ZADD', queued_key(queue), number, id)
+  call('ZADD', names.queued, seq, id)
+  call('ZADD', of_its_queue.queued, number, id)
   if waiting > 0 then
     call('ZADD', batch_key({queue = queue, batch = batch}), number, id)
   end
   call('LPUSH', LISTS .. queue, message)
-  call('HSET', counts, number_field, number, 'waiting', waiting + 1, 'seq', seq)
+  call('HSET', counts, of_its_queue.number, number, 'waiting', waiting + 1, 'seq', seq)
   if window then
     call('HSET', window, owner, 1)
   end

@@ -7,6 +7,8 @@
 -- `unchanging` of a job: created, owner, seq, held, ttl, reply_to.
 local TO_END = '^(%d+)\n%d+\n([^\n]+)\n[^\n]+\n[^\n]+\n(%d+)\n(%d+)\n(%d+)\n([^\n]*)'
 
+local ONE_TAKEN = {1}
+
 -- Whether there is room for it.
 local function claim_product(job, claim, most, at)
   local dtype, shape, bytes, most_of_owner, ttl = string.match(claim, '(%S+) (%S+) (%S+) (%S+) (%S+)')
@@ -89,20 +91,21 @@ local function succeed_one(ARGV, at)
   known, served, launched = {}, {}, {}
   local then_at, now_at = tonumber(created), tonumber(at)
   serve(kernel, now_at - then_at, started - then_at, measured)
+  local names = owner_names(owner)
   end_one(id, outcome, device, kernel, product, at)
   charge('all', #product - held)
-  charge('of:' .. owner, #product - held)
+  charge(names.charged, #product - held)
   call('ZADD', packed_key, now_at + ttl, id)
   call('ZADD', finished_key, at, id)
-  call('ZADD', prefix .. 'finished:' .. owner, at, id)
-  call('ZADD', state_key('succeeded', owner), seq, id)
+  call('ZADD', names.finished, at, id)
+  call('ZADD', names.succeeded, seq, id)
   call('ZREM', leases, id)
   call('HSET', counts, 'products:' .. kernel, served_of(kernel), 'ended:succeeded', known['ended:succeeded'] + 1)
   if reply_to ~= '' then
     call('PUBLISH', prefix .. 'answers:' .. reply_to, answer_to(id, outcome, product, created, started, at))
   end
   call('PUBLISH', changes_channel, id .. ' 3 succeeded')
-  return {1}
+  return ONE_TAKEN
 end
 
 -- The end of products of one owner and kernel in their jobs' records, as most are: the same as `succeed` for each, straight
