@@ -244,3 +244,26 @@ def test_a_job_that_came_into_an_empty_queue_is_in_no_set_of_its_batch_unless_it
     assert sides.run(lambda ledger: len(ledger._run("claim", job.id, 1, *claim, *ledger._messages))) == b"1"
     assert sides.run(sets) == [[], []]
     assert sides.went_straight_on() == {"submit": 1, "claim": 1, "succeed": 0}
+
+
+def test_sums_that_another_version_wrote_are_added_to(sides: Sides) -> None:
+    """A library keeps the last ones that it wrote, and need not be the only one that writes them."""
+    matrices = JobMatrices(a=b"a" * 100, b=b"b" * 100, product_bytes=90, ttl_s=60)
+    about = outcome()
+    field = f"products:{about.kernel}"
+
+    def lived(ledger: RedisLedger) -> int:
+        job = jobs[-1]
+        ledger._run("submit", *ledger._submission(job, Limits(9, 9), None))
+        assert ledger.claim(job.id, 1, worker="w", lease_s=60)
+        assert ledger.succeed_all([Success(job.id, 1, about, b"p" * 80)]) == [1]
+        sums: Any = ledger._client.hget(f"{ledger._prefix}counts", field)
+        return int(sums.split()[0])
+
+    def written(ledger: RedisLedger) -> int:
+        return int(ledger._client.hset(f"{ledger._prefix}counts", field, "40 40 0 0 0 0 0"))
+
+    jobs: list[NewJob] = []
+    for step, sum_then in ((lived, 1), (lived, 2), (written, 0), (lived, 41)):
+        jobs.append(new_job(matrices=matrices, batch="small"))
+        assert sides.run(step) == str(sum_then).encode()
