@@ -94,8 +94,8 @@ local function in_its_launch(job, max_jobs)
   return others
 end
 
--- The job that the message is for, and the limit on its time; nil where this is no message of a first attempt. One that is
--- left in the list, as after a crash between both steps, goes: the sweeper sends it again.
+-- The job that the message is for; nil where it is for no first attempt. One that is left in the list, as after a crash
+-- between both steps, goes: the sweeper sends it again.
 local function job_of_message(taken)
   local messages = call('RPOP', taken, LEFT_AT_MOST)
   local message = messages and messages[1] or ''
