@@ -148,6 +148,9 @@ local function claim_others(leader, number, queue, batch, most, worker, at, ends
     end
     jobs[i] = {timeout, its_number, request, unchanging}
   end
+  if #ids == 0 then
+    return '', {false}, 0, ''
+  end
   local leased, changes, claimed = {false, false}, {false}, {false} -- a table that has its size at once is cheaper
   for i = 1, #ids do
     local id, timeout, its_number, request, unchanging = ids[i], unpack(jobs[i])
@@ -156,12 +159,10 @@ local function claim_others(leader, number, queue, batch, most, worker, at, ends
     start_usual(id, worker, at, '')
     call('LREM', LISTS .. queue, -1, message_of(id, '1', queue, timeout, its_number))
   end
-  if #ids > 0 then
-    call('ZADD', leases, unpack(leased))
-    call('ZREM', state_key('queued', OPEN), unpack(ids))
-    call('ZREM', queued_key(queue), unpack(ids))
-    call('ZREM', batch_key({queue = queue, batch = batch}), unpack(ids))
-  end
+  call('ZADD', leases, unpack(leased))
+  call('ZREM', state_key('queued', OPEN), unpack(ids))
+  call('ZREM', queued_key(queue), unpack(ids))
+  call('ZREM', batch_key({queue = queue, batch = batch}), unpack(ids))
   return table.concat(ids, ' '), claimed, #ids, table.concat(changes)
 end
 
