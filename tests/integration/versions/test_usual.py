@@ -267,3 +267,22 @@ def test_sums_that_another_version_wrote_are_added_to(sides: Sides) -> None:
     for step, sum_then in ((lived, 1), (lived, 2), (written, 0), (lived, 41)):
         jobs.append(new_job(matrices=matrices, batch="small"))
         assert sides.run(step) == str(sum_then).encode()
+
+
+def test_a_job_of_whose_batch_no_other_waits_is_claimed_alone(sides: Sides) -> None:
+    matrices = JobMatrices(a=b"a" * 100, b=b"b" * 100, product_bytes=90, ttl_s=60)
+    jobs = [new_job(matrices=matrices, batch=batch) for batch in ("small", "other", "small")]
+
+    def submitted(job: NewJob, ledger: RedisLedger) -> Any:
+        return ledger._run("submit", *ledger._submission(job, Limits(9, 9), None))
+
+    def claimed(job: NewJob, ledger: RedisLedger) -> Any:
+        about = "w", 6_000_000, 4, 2, "beside", 0, 0, "", 0
+        return [claimed_job(each, "w") for each in ledger._run("claim", job.id, 1, *about, *ledger._messages)]
+
+    for job in jobs[:2]:
+        sides.run(partial(submitted, job))
+    assert [each.job.id for each in sides.run(partial(claimed, jobs[0]))] == [jobs[0].id]
+    sides.run(partial(submitted, jobs[2]))
+    assert [each.job.id for each in sides.run(partial(claimed, jobs[2]))] == [jobs[2].id]
+    assert sides.went_straight_on() == {"submit": 3, "claim": 2, "succeed": 0}
