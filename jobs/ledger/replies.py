@@ -9,11 +9,10 @@ from typing import Any, Literal, NoReturn
 
 from jobs.errors import IdempotencyKeyReused, JobNotFound, OperandMissing, QueueFull, WrongState
 from jobs.ledger.chains import operand_failed
-from jobs.ledger.codec import JobRow, claimed_row, new_row, row_from_hash
-from jobs.ledger.interface import Claimed, JobMessage
+from jobs.ledger.codec import JobRow, new_row, row_from_hash
+from jobs.ledger.interface import JobMessage
 from jobs.ledger.limits import quota_exceeded
 from jobs.matrices.index import Bounds, no_room
-from jobs.matrices.packed import PackedMatrix
 from jobs.models import Job, JobEvent, NewJob
 from jobs.states import JobState
 
@@ -38,18 +37,6 @@ def _position(reply: Sequence[Any]) -> int | None:
 
 def job_of(reply: Sequence[Any]) -> Job:
     return row_and_job(reply)[1]
-
-
-def claimed_job(reply: Sequence[Any], worker: str) -> Claimed:
-    """Parses a job from a reply of lua/claim.lua: the fields that it read, version, start time, operands, the attempt
-    that made c if c is another job's product, and the progress if the job was claimed before.
-    """
-    values, version, started, operands, c_attempt, *progress = reply
-    again = progress[0] if progress else None
-    row = claimed_row(values, version=int(version), started_us=int(started), c_attempt=c_attempt, progress=again)
-    row.worker = worker
-    packed = (None if matrix is None else PackedMatrix(matrix) for matrix in operands)
-    return Claimed(row.job(None), row.attempt, *packed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import hashlib
 from jobs.formats.elements import matrix_bytes
 from jobs.ledger.chains import sources_of, unmet_error
 from jobs.ledger.interface import Success
-from jobs.ledger.limits import Limits, Quota, cost_of, limit_arguments
+from jobs.ledger.limits import NO_QUOTA, Limits, Quota, cost_of, limit_arguments
 from jobs.matrices.index import MIN_CHARGE_BYTES, Bounds
 from jobs.models import BenchmarkOutcome, MatmulRequest, NewJob, Outcome
 from jobs.redis.clock import microseconds
@@ -25,19 +25,23 @@ def submission(
     job: NewJob, limits: Limits, quota: Quota, binding: tuple[str, str, int], bounds: Bounds, max_ended: Limits
 ) -> tuple[str | bytes | int, ...]:
     """The script's arguments, except for the message. `binding`: the digest of the Idempotency-Key ('' for none),
-    the request's fingerprint, and for how many ms they stay bound."""
+    the request's fingerprint, and for how many ms they stay bound. A job as most are has fewer."""
     # Fields with default values are left out. So a new field appears only in requests that use it, and workers of the
     # previous version can run all others.
     request = job.request.model_dump_json(exclude_defaults=True)
-    about = (job.id, job.owner, job.kind, job.queue, microseconds(job.timeout_s), request)
+    of_job = (job.id, job.owner, job.kind, job.queue, microseconds(job.timeout_s), request, job.label)
+    about = (*of_job, *limit_arguments(limits, quota, cost_of(job)))
     held = job.matrices
-    matrices = (*(getattr(held, name) or b"" for name in OPERANDS), held.product_bytes, microseconds(held.ttl_s))
-    room = (bounds.all_bytes, bounds.of(job.owner))
-    sources = sources_of(job.request)
+    space = held.product_bytes, microseconds(held.ttl_s), bounds.all_bytes, bounds.of(job.owner)
+    sources, needs = sources_of(job.request), needs_of(job)
+    more = held.c or held.room_bytes or held.stored or binding[0] or sources or needs or quota != NO_QUOTA
+    if held.a and held.b and job.batch and not more:
+        return (*about, held.a, held.b, *space, job.batch, job.reply_to, *max_ended, job.trace)
+    matrices = (getattr(held, name) or b"" for name in OPERANDS)
     chain = (*(sources.get(name, "") for name in OPERANDS), unmet_error() if sources else "")
     return (
-        *(*about, job.label, *limit_arguments(limits, quota, cost_of(job)), *binding, *matrices, *room),
-        *(job.batch, job.reply_to, *chain, needs_of(job), *max_ended, job.trace, *_stored(job)),
+        *(*about, *binding, *matrices, *space, job.batch, job.reply_to, *chain, needs),
+        *(*max_ended, job.trace, *_stored(job)),
     )
 
 
@@ -71,7 +75,8 @@ def measured_of(outcome: Outcome | BenchmarkOutcome) -> str:
     if not isinstance(outcome, Outcome):
         return ""
     measured = outcome.measured
-    return f"{measured.h2d_ms!r} {measured.kernel_ms!r} {measured.d2h_ms!r} {outcome.batch}"
+    h2d_ns, own_ns, d2h_ns = (int(ms * 1e6) for ms in (measured.h2d_ms, measured.kernel_ms, measured.d2h_ms))
+    return f"{h2d_ns} {own_ns} {d2h_ns} {outcome.batch}"
 
 
 def needs_of(job: NewJob) -> str:

@@ -71,7 +71,7 @@ class Connections:
         self._free.append((connection, time.monotonic()))
         return answer
 
-    def ask_together(self, *commands: Sequence[str | int]) -> list[Any]:
+    def ask_together(self, *commands: Sequence[str | int | float]) -> list[Any]:
         """The answers to several commands, sent together over one connection. Raises as `ask`."""
         answers = self.ask_each(*commands)
         for answer in answers:

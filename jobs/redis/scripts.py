@@ -36,6 +36,12 @@ local function now()
   local time = {clock}
   return time[1] * 1000000 + time[2]
 end
+
+local function now_in_full()
+  local time = {clock}
+  local seconds, micros = time[1], time[2]
+  return #micros == 6 and seconds .. micros or int(seconds * 1000000 + micros)
+end
 """
 
 

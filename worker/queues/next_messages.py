@@ -19,7 +19,7 @@ import redis
 import structlog
 
 from jobs.errors import StoreUnavailable
-from jobs.ledger.claims.by_message import ClaimTerms, NextClaims, NextMessage
+from jobs.ledger.claims.by_message import ClaimTerms, NextClaims, NextMessage, look_into
 from jobs.ledger.interface import Claimed
 from jobs.queue import broker_prefix
 from jobs.redis.client import connect
@@ -75,28 +75,31 @@ class NextMessages:
 
     def after(self, timeout_s: float, queue: str, others: Sequence[str]) -> Iterator[NextJob]:
         """Jobs of messages of `queue`, for a task that begins now. `timeout_s` is the task's time limit, and `others`
-        are the worker's other queues: it ends when one of them has a message, so that none starves."""
+        are the worker's other queues: it ends when one of them has a message, so that none starves. Whether one has is
+        asked with the step that takes the next message; by itself, and before, only after a long job."""
         ends_at = time.monotonic() + min(LONGEST_S, SHARE_OF_LIMIT * timeout_s)
         return self._until(ends_at, timeout_s, queue, others)
 
     def _until(self, ends_at: float, timeout_s: float, queue: str, others: Sequence[str]) -> Iterator[NextJob]:
-        came_at = looked_at = time.monotonic()
+        came_at = looked_at = answered_at = time.monotonic()
         while True:
             now = time.monotonic()
             left_s = min(ends_at, came_at + IDLE_S) - now
             if not 0 < left_s <= IDLE_S or _stopping[0]:  # more is left only where the clock went back
                 return
             try:
-                if now - looked_at >= LOOK_EVERY_S:
-                    looked_at = now
-                    if self._waits_in(others):
+                looks = others if now - looked_at >= LOOK_EVERY_S else ()
+                looked_at = now if looks else looked_at
+                if looks and now - answered_at >= LOOK_EVERY_S:  # another job might take as long
+                    if self._waits_in(looks):
                         return
-                taken = self._taken(queue, min(self._slice_s, left_s), timeout_s)
-                if taken is None:
-                    continue
-                message = None if taken.claimed else read_message(taken.raw)
-                if message is not None and message.timeout_s > timeout_s:  # Celery's limit would end its job too soon
-                    self._client.rpush(self._prefix + queue, taken.raw)
+                    looks = ()
+                taken = self._taken(queue, min(self._slice_s, left_s), timeout_s, looks)
+                answered_at = time.monotonic()
+                raw = taken.raw
+                message = None if raw is None or taken.claimed else read_message(raw)
+                if raw and message and message.timeout_s > timeout_s:  # Celery's limit would end its job too soon
+                    self._client.rpush(self._prefix + queue, raw)
                     return
             except redis.RedisError as error:
                 log.info("no message could be taken; Celery fetches the next", reason=str(error))
@@ -105,23 +108,27 @@ class NextMessages:
             if taken.claimed:
                 first = taken.claimed[0]
                 yield NextJob(first.job.id, first.attempt, taken.claimed)
-            elif message is None:
-                log.warning("a message could not be read; if its job waits, the sweeper sends it again", queue=queue)
-                continue
-            elif taken.claimed is None:
+            elif message is not None and taken.claimed is None:
                 yield NextJob(message.job_id, message.attempt)
-            came_at = time.monotonic()
+            elif raw is not None and message is None:
+                log.warning("a message could not be read; if its job waits, the sweeper sends it again", queue=queue)
+            if taken.others_wait:
+                return
+            if taken.claimed or message is not None:
+                came_at = time.monotonic()
 
-    def _taken(self, queue: str, wait_s: float, timeout_s: float) -> NextMessage | None:
+    def _taken(self, queue: str, wait_s: float, timeout_s: float, others: Sequence[str]) -> NextMessage:
         if self._claims is not None and self._terms is not None:
             try:
-                return self._claims.claim_next(queue, self._terms(), wait_s=wait_s, max_timeout_s=timeout_s)
+                about: dict[str, Any] = {"wait_s": wait_s, "max_timeout_s": timeout_s, "others": others}
+                return self._claims.claim_next(queue, self._terms(), **about)
             except redis.ResponseError as refusal:  # an older Redis, a user with fewer rights, or a Redis that is full
                 if isinstance(refusal, redis.exceptions.NoPermissionError) or "unknown command" in str(refusal):
                     log.info("messages and claims are two steps from now on", reason=str(refusal))
                     self._claims = None
-        found: Any = self._connections.ask("BRPOP", self._prefix + queue, wait_s)
-        return None if found is None else NextMessage(found[1], None)
+        asked = ("BRPOP", self._prefix + queue, wait_s), *look_into(self._prefix, others)
+        found, *waiting = self._connections.ask_together(*asked)
+        return NextMessage(None if found is None else found[1], others_wait=waiting not in ([], [0]))
 
     def _lost_claims(self) -> Iterator[NextJob]:
         """Jobs that Redis may have claimed for this worker before the connection broke; also those that are under way,
@@ -137,7 +144,8 @@ class NextMessages:
         yield from (NextJob(job_id, attempt) for job_id, attempt in found)
 
     def _waits_in(self, queues: Sequence[str]) -> bool:
-        return any(self._client.llen(self._prefix + queue) for queue in queues)
+        (command,) = look_into(self._prefix, queues)
+        return bool(self._connections.ask(*command))
 
 
 def read_message(raw: bytes) -> Message | None:

@@ -31,19 +31,24 @@ class ClaimTerms(NamedTuple):
 
 
 class NextMessage(NamedTuple):
-    """A message of the broker's list. `claimed`: what was claimed for it; None where nothing was asked."""
+    """A message of the broker's list, if one came. `claimed`: what was claimed for it; None where nothing was asked.
+    `others_wait`: whether there are messages of other queues, where that was asked."""
 
-    raw: bytes
-    claimed: Sequence[Claimed] | None
+    raw: bytes | None
+    claimed: Sequence[Claimed] | None = None
+    others_wait: bool = False
 
 
 class NextClaims(ABC):
     """A ledger in which the next message can be waited for and its job be claimed in one step."""
 
     @abstractmethod
-    def claim_next(self, queue: str, terms: ClaimTerms, *, wait_s: float, max_timeout_s: float) -> NextMessage | None:
+    def claim_next(
+        self, queue: str, terms: ClaimTerms, *, wait_s: float, max_timeout_s: float, others: Sequence[str] = ()
+    ) -> NextMessage:
         """The next message of a queue, taken off its list, and its job claimed as by `claim_batch`. Only of a first
-        attempt whose time limit is at most `max_timeout_s`: of any other the message alone. None where none came.
+        attempt whose time limit is at most `max_timeout_s`: of any other the message alone. Looks into the `others`,
+        which are queues, in the same round trip.
 
         Raises redis.RedisError. Then a job may be claimed all the same: `claimed_by` tells. Raises ResponseError where
         this Redis or this user may not do it."""
@@ -51,6 +56,11 @@ class NextClaims(ABC):
     @abstractmethod
     def claimed_by(self, worker: str) -> Sequence[tuple[str, int]]:
         """Running jobs of this worker, and their attempts. Raises StoreUnavailable."""
+
+
+def look_into(lists: str, queues: Sequence[str]) -> list[Sequence[str]]:
+    """The command that counts which of these queues have a message; none for no queues."""
+    return [("EXISTS", *(lists + queue for queue in queues))] if queues else []
 
 
 class RedisClaims(NextClaims):
@@ -78,20 +88,22 @@ class RedisClaims(NextClaims):
         of_message = taken, microseconds(max_timeout_s)
         return worker, microseconds(lease_s), max_jobs, *of_them, *of_message, *self._messages
 
-    def claim_next(self, queue: str, terms: ClaimTerms, *, wait_s: float, max_timeout_s: float) -> NextMessage | None:
+    def claim_next(
+        self, queue: str, terms: ClaimTerms, *, wait_s: float, max_timeout_s: float, others: Sequence[str] = ()
+    ) -> NextMessage:
         """Redis carries out the second command in the moment in which a message ends the first one's wait."""
         lists, worker = self._messages[0], terms.worker
         taken = f"{lists}taken:{worker}"
-        raw, replies = self._connections.ask_each(
+        raw, replies, *waiting = self._connections.ask_each(
             ("BLMOVE", lists + queue, taken, "RIGHT", "RIGHT", wait_s),
             self.scripts.command("claim", "", "", *self._arguments(terms, taken, max_timeout_s)),
+            *look_into(lists, others),
         )
         if isinstance(raw, redis.ResponseError):
             raise raw
-        if raw is None:
-            return None
         is_claimed = isinstance(replies, list)  # not where the function is not known: the usual way loads it
-        return NextMessage(raw, self.refusals.understood(worker, replies) if is_claimed else None)
+        claimed = self.refusals.understood(worker, replies) if is_claimed and raw is not None else None
+        return NextMessage(raw, claimed, waiting not in ([], [0]))
 
     @translated()
     def claimed_by(self, worker: str) -> Sequence[tuple[str, int]]:

@@ -12,9 +12,8 @@ import structlog
 
 from jobs.errors import StoreUnavailable
 from jobs.fleet.workers import WorkerInfo
-from jobs.ledger.codec import READ
+from jobs.ledger.claims.claimed import claimed_job, identity_of
 from jobs.ledger.interface import Claimed
-from jobs.ledger.replies import claimed_job
 from jobs.models import JobError
 from jobs.redis.clock import microseconds
 from jobs.stored import NotUnderstood
@@ -22,7 +21,6 @@ from jobs.tracing.request_trace import log_fields
 
 LONGEST_PAUSE_S = 10.0  # longest pause from a refusal until the next offer; the first is none, the second one second
 LIMIT = 1000  # jobs examined in one sweep
-ID, ATTEMPT, TRACE = map(READ.index, ("id", "attempt", "trace"))
 
 log = structlog.get_logger(__name__)
 
@@ -40,9 +38,9 @@ class Refusals:
             try:
                 claimed.append(claimed_job(reply, worker))
             except (NotUnderstood, LookupError, TypeError, ValueError):
-                refused.append((reply[0][ID].decode(), reply[0][ATTEMPT].decode()))
-                trace = log_fields((reply[0][TRACE] or b"").decode())
-                log.warning("a job asks for what this version does not know", job=refused[-1][0], **trace)
+                job_id, attempt, trace = identity_of(reply)
+                refused.append((job_id, attempt))
+                log.warning("a job asks for what this version does not know", job=job_id, **log_fields(trace))
         if refused:
             self._refuse(worker, refused)
         return claimed

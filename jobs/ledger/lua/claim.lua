@@ -10,6 +10,8 @@ local NEAR = 1024 -- numbers, so that a message is not looked for far from the l
 local LEFT_AT_MOST = 100 -- messages of a worker that died again and again between both steps
 -- In a message as jobs/queue.py has it; what is looked for from its beginning on is found without looking at all of it.
 local FIRST_IN_BODY = '^{"body": "%[%[\\"([%w_-]+)\\", (%d+)%]'
+-- `unchanging` of an open server's job: created, timeout, batch and first.
+local OPEN_ONE = '^(%d+)\n(%d+)\n' .. OPEN .. '\n([^\n]+)\n([^\n]+)'
 local ELSEWHERE_US = 300 * 1e6 -- so long a job waits for a worker that did not make its product wrong
 
 -- What was read, its start now, the operands, the attempt that made c where another job did, and how far it is if it runs already.
@@ -92,106 +94,132 @@ local function in_its_launch(job, max_jobs)
   return others
 end
 
--- The values of the job that the message is for, if it waits for its first attempt. One that is left in the list, as after
--- a crash between both steps, goes: the sweeper sends it again.
-local function taken_values(taken, limit)
+-- The job that the message is for; nil where it is for no first attempt. One that is left in the list, as after a crash
+-- between both steps, goes: the sweeper sends it again.
+local function job_of_message(taken)
   local messages = call('RPOP', taken, LEFT_AT_MOST)
   local message = messages and messages[1] or ''
   local id, attempt = string.match(message, FIRST_IN_BODY)
   if not id then
     id, attempt = string.match(message, '"correlation_id": "([%w_-]+)%.(%d+)"')
   end
-  local v = attempt == '1' and values_of(id)
-  if v and v[2] == '1' and v[1] == 'queued' and tonumber(v[22]) <= tonumber(limit) then
-    return id, v
-  end
-  return nil
+  return attempt == '1' and id or nil
 end
 
--- Whether a job with these values waits for its first attempt, in this queue and batch, and is as most are.
-local function is_usual(v, queue, batch)
-  return v and v[1] == 'queued' and v[2] == '1' and v[3] == '1' and not v[15] and v[4] == OPEN and v[8] == 'ab'
-    and v[20] == queue and v[26] == batch
-end
-
--- Adds the others that go into the launch of the first; their ids, or nil where one is not as most are.
-local function usual_others(ids, values, most)
-  local number, queue, batch = values[1][23], values[1][20], values[1][26]
-  local found = companions({id = ids[1], owner = OPEN, queue = queue, batch = batch}, most, math.abs(number) + NEAR)
-  for i = 1, #found do
-    local v = values_of(found[i])
-    if not is_usual(v, queue, batch) then
-      return nil
-    end
-    ids[i + 1], values[i + 1] = found[i], v
-  end
-  return table.concat(found, ' ')
-end
-
--- The claim of jobs as most are: the same as in `main`, straight on, for gathering what is written costs a third of a small
--- job's time. nil, and nothing is written, where one is another.
-local function claim_usual(id, v, worker, lease, max_jobs, beside)
-  local queue, batch = v[20], v[26]
-  if not batch or not is_usual(v, queue, batch) then
+-- What is read of a job that waits for its first attempt in an open server's queue, and is as most are; else nil.
+local function usual_job(id)
+  local state, version, number, first, queue, request, unchanging =
+    unpack(call('HMGET', job_key(id), 'state', 'version', 'number', 'first', 'queue', 'request', 'unchanging'))
+  if not unchanging or state ~= 'queued' or version ~= '1' then
     return nil
   end
-  local started_field = 'started:' .. queue
-  local started, waiting, paused, is_queue_paused =
-    unpack(call('HMGET', counts, started_field, 'waiting', 'paused', 'paused:' .. queue))
-  waiting = tonumber(waiting or 0)
-  if paused == '1' or is_queue_paused == '1' or (batch == beside and waiting > 1) then
-    return nil
+  local created, timeout, batch, came_first = string.match(unchanging, OPEN_ONE) -- nil of another owner's job
+  return created, timeout, batch, came_first, number, first, queue, request, unchanging
+end
+
+local function start_usual(id, worker, at, others)
+  call('HSET', job_key(id), 'state', 'running', 'version', '2', 'runs', '1', 'started', at, 'seen', at, 'worker', worker,
+    'others', others)
+end
+
+-- What Python reads of such a job.
+local function claimed_usual(id, queue, number, at, unchanging, request)
+  local a, b = unpack(call('HMGET', matrices_key(id), 'a', 'b'))
+  return {id, queue, number, at, unchanging, request, a, b}
+end
+
+local function count_started(queue, first, created, started, waiting)
+  if tonumber(first) > tonumber(started or 0) then
+    local names = queue_names(queue)
+    call('HSET', counts, names.started, first, names.sent, created, 'waiting', waiting)
+  else
+    call('HSET', counts, 'waiting', waiting)
   end
-  local ids, values, others = {id}, {v}, ''
-  if waiting > 1 and tonumber(max_jobs) > 1 then
-    others = usual_others(ids, values, max_jobs - 1)
-    if not others then
+end
+
+-- Claims the others that go into the launch of a job that leads it: their ids, what Python reads of them, and how many there
+-- are; nil, and nothing is written, where one is not as most are.
+local function claim_others(leader, number, queue, batch, most, worker, at, ends)
+  local ids, jobs = companions({id = leader, owner = OPEN, queue = queue, batch = batch}, most, math.abs(number) + NEAR), {}
+  for i = 1, #ids do
+    local _, timeout, its_batch, _, its_number, _, its_queue, request, unchanging = usual_job(ids[i])
+    if its_batch ~= batch or its_queue ~= queue then
       return nil
     end
+    jobs[i] = {timeout, its_number, request, unchanging}
   end
-  local at = now()
-  local ends = at + lease
+  if #ids == 0 then
+    return '', {false}, 0, ''
+  end
   local leased, changes, claimed = {false, false}, {false}, {false} -- a table that has its size at once is cheaper
   for i = 1, #ids do
-    local each, its = ids[i], values[i]
-    leased[2 * i - 1], leased[2 * i], changes[i] = ends, each, each .. ' 2 running'
-    claimed[i] = {its, '2', at, call('HMGET', matrices_key(each), 'a', 'b'), false}
-    call('HSET', job_key(each), 'state', 'running', 'version', '2', 'runs', next_of(its[21]), 'started', at, 'seen', at,
-      'worker', worker, 'others', i == 1 and others or '')
-    if i > 1 then
-      call('LREM', LISTS .. queue, -1, message_of({id = each, queue = queue, attempt = '1', timeout = its[22], number = its[23]}))
-    end
+    local id, timeout, its_number, request, unchanging = ids[i], unpack(jobs[i])
+    leased[2 * i - 1], leased[2 * i], changes[i] = ends, id, '\n' .. id .. ' 2 running'
+    claimed[i + 1] = claimed_usual(id, queue, its_number, at, unchanging, request)
+    start_usual(id, worker, at, '')
+    call('LREM', LISTS .. queue, -1, message_of(id, '1', queue, timeout, its_number))
   end
   call('ZADD', leases, unpack(leased))
   call('ZREM', state_key('queued', OPEN), unpack(ids))
   call('ZREM', queued_key(queue), unpack(ids))
   call('ZREM', batch_key({queue = queue, batch = batch}), unpack(ids))
-  if tonumber(v[24]) > tonumber(started or 0) then
-    call('HSET', counts, started_field, v[24], 'sent:' .. queue, v[10], 'waiting', waiting - #ids)
-  else
-    call('HSET', counts, 'waiting', waiting - #ids)
+  return table.concat(ids, ' '), claimed, #ids, table.concat(changes)
+end
+
+-- The claim of jobs as most are: the same as in `main`, straight on, for gathering what is written costs a third of a small
+-- job's time. nil, and nothing is written, where one is another.
+local function claim_usual(id, worker, lease, max_jobs, beside, limit)
+  local created, timeout, batch, came_first, number, first, queue, request, unchanging = usual_job(id)
+  if not created or (limit and tonumber(timeout) > limit) then
+    return nil
   end
-  call('PUBLISH', prefix .. 'changes', changes[2] and table.concat(changes, '\n') or changes[1])
+  local names = queue_names(queue)
+  local started, waiting, paused, is_queue_paused =
+    unpack(call('HMGET', counts, names.started, 'waiting', 'paused', names.paused))
+  waiting = tonumber(waiting or 0)
+  if paused == '1' or is_queue_paused == '1' or (batch == beside and waiting > 1) then
+    return nil
+  end
+  local at = now_in_full()
+  local ends, others, claimed, more, changes = at + lease, '', {false}, 0, ''
+  if waiting > 1 and tonumber(max_jobs) > 1 then
+    others, claimed, more, changes = claim_others(id, number, queue, batch, max_jobs - 1, worker, at, ends)
+    if not others then
+      return nil
+    end
+  end
+  claimed[1] = claimed_usual(id, queue, number, at, unchanging, request)
+  start_usual(id, worker, at, others)
+  call('ZADD', leases, ends, id)
+  call('ZREM', owner_names(OPEN).queued, id)
+  call('ZREM', names.queued, id)
+  if came_first == '-' or came_first ~= queue .. ' ' .. first then -- one that was moved is in a set
+    call('ZREM', batch_key({queue = queue, batch = batch}), id)
+  end
+  count_started(queue, first, created, started, waiting - 1 - more)
+  call('PUBLISH', changes_channel, id .. ' 2 running' .. changes)
   return claimed
 end
 
 local function main(ARGV)
   local id, attempt, worker, lease, max_jobs, max_beside, beside, max_light, light_side, taken, limit = unpack(ARGV, 2, 12)
-  local v
   if taken ~= '' then
-    id, v = taken_values(taken, limit)
-    if not v then
+    id, attempt, limit = job_of_message(taken), '1', tonumber(limit)
+    if not id then
       return false
     end
-    attempt = v[2]
   else
-    v = values_of(id)
+    limit = nil
   end
-  local usual = v and attempt == '1' and claim_usual(id, v, worker, lease, max_jobs, beside)
+  local usual = attempt == '1' and claim_usual(id, worker, lease, max_jobs, beside, limit)
   if usual then
     return usual
   end
-  local job = v and job_with(id, v)
+  gather()
+  local job = read(id)
+  if limit and not (job and job.attempt == '1' and job.state == 'queued' and tonumber(job.timeout) <= limit) then
+    return false
+  end
   if is_its_own(job, worker) and job.attempt == attempt then
     local claimed = {claimed_again(job)}
     for other_id in string.gmatch(redis.call('HGET', job_key(id), 'others'), '%S+') do
@@ -237,7 +265,7 @@ local function main(ARGV)
   local claimed = {start(job, worker, at, ends, table.concat(ids, ' '))}
   for _, other in ipairs(others) do
     if tonumber(other.number) > 0 then
-      redis.call('LREM', LISTS .. other.queue, -1, message_of(other))
+      redis.call('LREM', LISTS .. other.queue, -1, message_of(other.id, '1', other.queue, other.timeout, other.number))
     end
     claimed[#claimed + 1] = start(other, worker, at, ends, '')
   end

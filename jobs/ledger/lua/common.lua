@@ -9,7 +9,8 @@
 --   packed                zset    ended jobs with matrices in their record, by the time when these go
 --   queued:<queue>        zset    queued jobs by publication number: the order their messages were sent in; those that
 --                                 were not sent yet come last (common_fairness.lua)
---   batch:<queue>:<key>   zset    those of them that may be computed in one launch, by the same number
+--   batch:<queue>:<key>   zset    those of them that may be computed in one launch, by the same number, but for jobs as
+--                                 most are that came into an empty queue: these are started before all others there
 --   leases                zset    running jobs by the end of their lease
 --   jobs:all:<owner>, and jobs:<state>:<owner> for all states but running  zset  jobs in order of creation, for listings
 --   counts                hash    seq: the last number given to a job, its place in listings; waiting, failed, cancelled:
@@ -44,7 +45,8 @@ local COUNTED = {queued = 'waiting', failed = 'failed', cancelled = 'cancelled'}
 
 local FIELD = {a = 'a', b = 'b', c = 'addend'} -- of operands, in the hash of matrices
 
-local leases, counts = prefix .. 'leases', prefix .. 'counts'
+local leases, counts, changes_channel = prefix .. 'leases', prefix .. 'counts', prefix .. 'changes'
+local packed_key, finished_key = prefix .. 'packed', prefix .. 'finished'
 
 local cut_from, pieces, limit, soft_s, hard_s -- see `message_of`
 
@@ -78,6 +80,30 @@ end
 
 local function state_key(state, owner)
   return prefix .. 'jobs:' .. state .. ':' .. owner
+end
+
+-- Names that go with an owner and with a queue, as of the last call, most often: to put one together costs as much as to
+-- read a field.
+local of_owner, of_queue = {}, {}
+
+local function owner_names(owner)
+  if of_owner.owner ~= owner then
+    of_owner = {
+      owner = owner, all = state_key('all', owner), queued = state_key('queued', owner),
+      succeeded = state_key('succeeded', owner), finished = finished_key .. ':' .. owner, charged = 'of:' .. owner,
+    }
+  end
+  return of_owner
+end
+
+local function queue_names(queue)
+  if of_queue.queue ~= queue then
+    of_queue = {
+      queue = queue, queued = queued_key(queue), number = 'number:' .. queue, started = 'started:' .. queue,
+      sent = 'sent:' .. queue, paused = 'paused:' .. queue,
+    }
+  end
+  return of_queue
 end
 
 -- ---- what is to be written ----
@@ -183,7 +209,7 @@ local function carry_out()
     call('PUBLISH', prefix .. channel, messages[2] and table.concat(messages) or messages[1])
   end
   if changes then
-    call('PUBLISH', prefix .. 'changes', changes[2] and table.concat(changes, '\n') or changes[1])
+    call('PUBLISH', changes_channel, changes[2] and table.concat(changes, '\n') or changes[1])
   end
   writes, in_order, deltas, known, owed, news = {}, {}, {}, {}, {}, {}
 end
@@ -214,6 +240,16 @@ local function job_with(id, v)
     queue = v[20], runs = v[21], timeout = v[22], number = v[23], first = v[24], product_bytes = v[25], batch = v[26],
     kind = v[27], request = v[28], trace = v[29],
   }
+end
+
+-- What stays of a job as most are until its end, in one field, `unchanging`: a field that is read costs as much as a small
+-- command. Lines: created, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace; `first` is
+-- '<queue> <number>' where it came into an empty queue, so it is in no set of its batch, else '-'. Such a job has both
+-- operands in its record and a batch key, no third one, no quota but on waiting jobs, and nothing stored. In its first
+-- attempt it is queued under version 1 and runs under version 2. A later version may add lines.
+local function unchanging_of(created, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace)
+  return created .. '\n' .. timeout .. '\n' .. owner .. '\n' .. batch .. '\n' .. first .. '\n' .. seq .. '\n' .. held .. '\n'
+    .. ttl .. '\n' .. reply_to .. '\n' .. product_bytes .. '\n' .. kind .. '\n' .. trace
 end
 
 local function read(id, fields)
@@ -368,7 +404,7 @@ end
 
 -- The message of a queued job, as Celery reads it: what is in MESSAGE between its places, in its order. What was made of
 -- the last MESSAGE, and of the last time limit, does for most others.
-local function message_of(job)
+local function message_of(id, attempt, queue, timeout, number)
   if cut_from ~= MESSAGE then
     cut_from, pieces = MESSAGE, {}
     local text = string.gsub(string.gsub(MESSAGE, '%%%%', '\0'), '%%%.3f', '%%s')
@@ -376,15 +412,14 @@ local function message_of(job)
       pieces[#pieces + 1] = string.gsub(piece, '%z', '%%')
     end
   end
-  if limit ~= job.timeout then
-    limit = job.timeout
+  if limit ~= timeout then
+    limit = timeout
     soft_s = string.format('%.3f', limit / 1e6)
     hard_s = string.format('%.3f', limit / 1e6 + HARD_LIMIT_MARGIN_S)
   end
-  local p, id, attempt = pieces, job.id, job.attempt
-  local name = id .. '.' .. attempt
+  local p, name = pieces, id .. '.' .. attempt
   return p[1] .. id .. p[2] .. attempt .. p[3] .. name .. p[4] .. hard_s .. p[5] .. soft_s .. p[6] .. name .. p[7] .. id
-    .. p[8] .. name .. p[9] .. job.queue .. p[10] .. name .. p[11] .. job.number .. p[12]
+    .. p[8] .. name .. p[9] .. queue .. p[10] .. name .. p[11] .. number .. p[12]
 end
 
 local function next_number(queue)
@@ -399,13 +434,13 @@ end
 local function send(job)
   job.number = next_number(job.queue)
   write('ZADD', queued_key(job.queue), job.number, job.id)
-  write('LPUSH', LISTS .. job.queue, message_of(job))
+  write('LPUSH', LISTS .. job.queue, message_of(job.id, job.attempt, job.queue, job.timeout, job.number))
   return job.number
 end
 
 local function line_up(job)
   local place = wait_in_backlog(job) or send(job)
-  if job.batch and job.attempt == '1' then -- what failed once is tried again alone
+  if job.batch and job.attempt == '1' and not job.is_first then -- what failed once is tried again alone
     write('ZADD', batch_key(job), place, job.id)
   end
 end
@@ -430,16 +465,26 @@ end
 
 local function drop_matrices(job)
   redis.call('DEL', matrices_key(job.id))
-  redis.call('ZREM', prefix .. 'packed', job.id)
+  redis.call('ZREM', packed_key, job.id)
   hold(job, 0)
+end
+
+-- Lengths below this, packed once: most answers have few of them.
+local LENGTHS_KEPT, lengths = 8192, {}
+
+local function length_of(text)
+  local length = #text
+  local packed = lengths[length] or struct.pack('<I4', length)
+  if length < LENGTHS_KEPT then
+    lengths[length] = packed
+  end
+  return packed
 end
 
 -- What the end changed, and the product if that is in the record, for the service process whose caller waits: it knows the
 -- rest. Each string comes after its length. `struct` has only the lengths to pack: what it copies it copies byte by byte.
 local function answer_of(head, outcome, error, product)
-  local lengths = struct.pack('<I4I4I4I4', #head, #outcome, #error, #product)
-  return string.sub(lengths, 1, 4) .. head .. string.sub(lengths, 5, 8) .. outcome .. string.sub(lengths, 9, 12) .. error
-    .. string.sub(lengths, 13) .. product
+  return length_of(head) .. head .. length_of(outcome) .. outcome .. length_of(error) .. error .. length_of(product) .. product
 end
 
 local function answer(job, finished, end_of)
@@ -462,9 +507,9 @@ local function finish(job, state, at, more, end_of, ...)
   end
   end_of.operands_kept = release_operands(job, at, state == 'succeeded')
   if tonumber(job.held or 0) > 0 then
-    write('ZADD', prefix .. 'packed', at + job.ttl, job.id)
+    write('ZADD', packed_key, at + job.ttl, job.id)
   end
-  write('ZADD', prefix .. 'finished', at, job.id)
+  write('ZADD', finished_key, at, job.id)
   write('ZADD', prefix .. 'finished:' .. job.owner, at, job.id)
   leave_flight(job)
   count('ended:' .. state, 1)
@@ -517,7 +562,7 @@ local function forget(job)
   end
   if tonumber(job.held or 0) > 0 then
     owe(job.owner, -job.held)
-    write('ZREM', prefix .. 'packed', id)
+    write('ZREM', packed_key, id)
   end
   redis.call('DEL', job_key(id), events_key(id), findings_key(id), matrices_key(id))
   write('ZREM', state_key('all', job.owner), id)

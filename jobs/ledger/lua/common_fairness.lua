@@ -120,7 +120,7 @@ end
 -- Takes the message of a job that is called off out of the list, which is short: it would hold up those of others.
 local function take_out(job)
   if job.owner ~= OPEN and job.state == 'queued' and tonumber(job.number) > 0 then
-    redis.call('LREM', LISTS .. job.queue, -1, message_of(job))
+    redis.call('LREM', LISTS .. job.queue, -1, message_of(job.id, job.attempt, job.queue, job.timeout, job.number))
   end
 end
 

@@ -34,12 +34,19 @@ local function forget_beyond(most, index, ended, more)
   return going
 end
 
--- After jobs of one owner were recorded. An owner has no more ended jobs than there are.
+-- Whether so many ended jobs may be beyond a bound; how many they are. An owner has no more than there are.
+local function are_too_many(most, most_of_owner)
+  local ended = call('ZCARD', finished_key)
+  return ended >= math.min(most, most_of_owner) + FORGOTTEN_AT_ONCE, ended
+end
+
+-- After jobs of one owner were recorded.
 local function forget_oldest()
   if not recorded then
     return
   end
-  local ended, most, most_of_owner = redis.call('ZCARD', prefix .. 'finished'), tonumber(most_kept), tonumber(most_of_its)
+  local most, most_of_owner = tonumber(most_kept), tonumber(most_of_its)
+  local _, ended = are_too_many(most, most_of_owner)
   local gone = 0
   if ended >= most_of_owner + FORGOTTEN_AT_ONCE then
     local index = prefix .. 'finished:' .. recorded
@@ -54,10 +61,10 @@ local function forget_oldest()
   end
 end
 
-local function is_recorded(owner, most, most_of_owner)
+local function are_recorded(owner, most, most_of_owner, jobs)
   if recorded ~= owner then
     forget_oldest()
     recorded, most_kept, most_of_its, more = owner, most, most_of_owner, 0
   end
-  more = more + 1
+  more = more + jobs
 end

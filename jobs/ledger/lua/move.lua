@@ -8,7 +8,7 @@ if not job or job.state ~= 'queued' or job.attempt ~= attempt or job.queue ~= fr
 end
 local at = int(now())
 if tonumber(job.number) > 0 then -- should a worker come back there, it has nothing to pass over
-  redis.call('LREM', LISTS .. from, -1, message_of(job))
+  redis.call('LREM', LISTS .. from, -1, message_of(id, attempt, from, job.timeout, job.number))
 end
 write('ZREM', queued_key(from), id)
 if job.batch then

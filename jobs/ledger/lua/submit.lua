@@ -2,7 +2,8 @@
 -- Records jobs as queued, sends their messages, or will once their operands are there, and binds their Idempotency-Keys;
 -- a reply for each. Refused while Redis is out of memory. The arguments of each job come after their number.
 local STORED = 34 -- from here on id, element type, shape and bytes of each operand that is stored for the job
-local USUAL = '33' -- arguments of one for which none is
+local USUAL = 20 -- arguments of a job as most are: those that it leaves out are empty, or 0
+local IS_USUAL = '' .. USUAL
 
 -- Why it is not recorded, unless it is already.
 local function refused(id, why)
@@ -112,6 +113,8 @@ local function record(ARGV, from, last, alone)
     end
   end
   charge_quota(job, charge)
+  local is_usual = in_record == 'ab' and batch ~= '' and not charge and needs == '' and unmet == ''
+  job.is_first = is_usual and waiting == 0
   if bound then
     set(job, 'idem', digest)
     redis.call('HSET', bound, 'job', id, 'fingerprint', fingerprint)
@@ -123,7 +126,7 @@ local function record(ARGV, from, last, alone)
   end
   use_operands(needs, owner, at, tonumber(used_ttl), new)
   need_operands(job, needs, new)
-  is_recorded(owner, most_ended, most_ended_of_owner)
+  are_recorded(owner, most_ended, most_ended_of_owner, 1)
   if unmet ~= '' then
     if not wait_for_products(job, sources, at, unmet) then
       enqueue(job, at, '')
@@ -132,6 +135,10 @@ local function record(ARGV, from, last, alone)
     return reply('chained', id)
   end
   enqueue(job, at, '')
+  if is_usual then
+    set(job, 'unchanging', unchanging_of(int(at), timeout, owner, batch, job.is_first and queue .. ' ' .. job.number or '-',
+      int(seq), int(held), ttl, reply_to, product_bytes, kind, trace))
+  end
   return {'recorded', seq, at, job.number, queue, owner, id, waiting}
 end
 
@@ -154,22 +161,20 @@ local function tell_places(replies)
   end
 end
 
--- Id and bytes of the job whose arguments begin there, if it is of this owner, queue and batch, and needs nothing that is
--- not in the call, as most; else nil.
-local function usual(ARGV, from, its_owner, its_queue, its_batch)
-  local id, owner, _, queue, _, _, _, _, _, digest, _, _, a, b, c, product_bytes, _, _, _, batch, _, _, _, _, unmet, needs,
-    _, _, _, room = unpack(ARGV, from, from + STORED - 5)
-  if ARGV[from - 1] == USUAL and owner == its_owner and queue == its_queue and batch == its_batch and batch ~= ''
-    and digest == '' and unmet == '' and needs == '' and room == '0' and a ~= '' and b ~= '' and c == '' then
-    return id, #a + #b + product_bytes
-  end
-  return nil
+-- All arguments of such a job, as `record` takes them.
+local function in_full(ARGV, from)
+  local id, owner, kind, queue, timeout, request, asked, max_queued, limits, a, b, product_bytes, ttl, most, most_of_owner,
+    batch, reply_to, most_ended, most_ended_of_owner, trace = unpack(ARGV, from, from + USUAL - 1)
+  return {
+    id, owner, kind, queue, timeout, request, asked, max_queued, limits, '', '', '', a, b, '', product_bytes, ttl, most,
+    most_of_owner, batch, reply_to, '', '', '', '', '', most_ended, most_ended_of_owner, trace, '0', '0', '0', '0',
+  }
 end
 
 -- Writes such a job; its message then.
-local function write_usual(ARGV, from, at, seq, number, held)
-  local id, owner, kind, queue, timeout, request, asked, _, _, _, _, _, a, b, _, product_bytes, ttl, _, _, batch, reply_to,
-    _, _, _, _, _, _, _, trace = unpack(ARGV, from, from + STORED - 6)
+local function write_usual(ARGV, from, at, seq, number, held, first)
+  local id, owner, kind, queue, timeout, request, asked, _, _, a, b, product_bytes, ttl, _, _, batch, reply_to, _, _, trace =
+    unpack(ARGV, from, from + USUAL - 1)
   local more = {}
   if trace ~= '' and reply_to ~= '' then
     more = {'trace', trace, 'reply_to', reply_to}
@@ -179,87 +184,143 @@ local function write_usual(ARGV, from, at, seq, number, held)
   call('HSET', job_key(id), 'id', id, 'owner', owner, 'kind', kind, 'queue', queue, 'timeout', timeout, 'request', request,
     'asked', asked, 'seq', seq, 'created', at, 'ttl', ttl, 'product_bytes', product_bytes, 'held', held, 'in_record', 'ab',
     'batch', batch, 'state', 'queued', 'version', '1', 'attempt', '1', 'runs', '0', 'number', number, 'first', number,
-    'published', at, 'queued', at, unpack(more))
+    'published', at, 'queued', at, 'unchanging',
+    unchanging_of(at, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace), unpack(more))
   call('HSET', matrices_key(id), 'a', a, 'b', b)
-  return message_of({id = id, queue = queue, attempt = '1', timeout = timeout, number = int(number)})
+  return message_of(id, '1', queue, timeout, number)
 end
 
--- Jobs of one batch that need nothing that is not in the call: the same as `record` for each, straight on, for gathering
--- what is written costs a third of a small job's time. nil, and nothing is written, where one is another or is refused.
-local function record_usual(ARGV)
-  local owner, queue, batch, jobs = ARGV[4], ARGV[6], ARGV[22], (#ARGV - 3) / STORED
-  local max_queued, most_waiting, most, most_of_owner =
-    tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[20]), tonumber(ARGV[21])
-  local ids, held, bytes, seen = {false}, {false}, 0, jobs > 1 and {} -- a table that has its size at once is cheaper
-  for i = 1, jobs do
-    local id, its_bytes = usual(ARGV, 3 + (i - 1) * STORED, owner, queue, batch)
-    if not id or (seen and seen[id]) then
-      return nil
-    elseif seen then
-      seen[id] = true
-    end
-    ids[i], held[i], bytes = id, its_bytes, bytes + its_bytes
+-- Ended jobs beyond a bound go, after some were recorded.
+local function make_room(ARGV, owner, jobs)
+  if are_too_many(ARGV[20], ARGV[21]) then
+    gather()
+    are_recorded(owner, ARGV[20], ARGV[21], jobs)
+    forget_oldest()
   end
-  if jobs % 1 ~= 0 or not most_waiting then
-    return nil
-  end
-  local number_field, all = 'number:' .. queue, state_key('all', owner)
+end
+
+-- What is counted, if so many more may wait: the last numbers in listings and queue, and how many wait; nil, if not.
+local function counted(ARGV, number_field, jobs)
   local seq, waiting, number = unpack(call('HMGET', counts, 'seq', 'waiting', number_field))
   seq, waiting, number = tonumber(seq or 0), tonumber(waiting or 0), tonumber(number or 0)
-  if waiting + jobs > math.min(most_waiting, max_queued)
-    or (owner ~= OPEN and (jobs > 1 or call('HGET', window_key(queue), owner))) then
+  if waiting + jobs <= math.min(tonumber(ARGV[11]) or -1, ARGV[10]) then
+    return seq, number, waiting
+  end
+  return nil
+end
+
+-- A job as most are: the same as `record`, straight on, for gathering what is written costs a third of a small job's time.
+-- nil, and nothing is written, where it is refused.
+local function record_one(ARGV)
+  local id, owner, queue, batch = ARGV[3], ARGV[4], ARGV[6], ARGV[18]
+  local names, of_its_queue, window = owner_names(owner), queue_names(queue), owner ~= OPEN and window_key(queue)
+  local seq, number, waiting = counted(ARGV, of_its_queue.number, 1)
+  if not seq or (window and call('HGET', window, owner)) then
     return nil
   end
-  local at, scores = now(), jobs > 1 and call('ZMSCORE', all, unpack(ids)) or {}
-  for i = 1, #scores do
-    if scores[i] then -- one that was recorded before
+  local at, held = now_in_full(), #ARGV[12] + #ARGV[13] + ARGV[14]
+  if charge_within(owner, held, tonumber(ARGV[16]), tonumber(ARGV[17])) then
+    return nil
+  end
+  seq, number = seq + 1, number + 1
+  if call('ZADD', names.all, 'NX', seq, id) == 0 then
+    charge('all', -held)
+    charge(names.charged, -held)
+    return nil
+  end
+  local message = write_usual(ARGV, 3, at, seq, number, held, waiting == 0 and queue .. ' ' .. number or '-')
+  call('ZADD', names.queued, seq, id)
+  call('ZADD', of_its_queue.queued, number, id)
+  if waiting > 0 then
+    call('ZADD', batch_key({queue = queue, batch = batch}), number, id)
+  end
+  call('LPUSH', LISTS .. queue, message)
+  call('HSET', counts, of_its_queue.number, number, 'waiting', waiting + 1, 'seq', seq)
+  if window then
+    call('HSET', window, owner, 1)
+  end
+  known = {}
+  local place = waiting == 0 and 0 or place_of(queue, owner, number, id)
+  make_room(ARGV, owner, 1)
+  return {{'recorded', seq, at, number, place}}
+end
+
+-- Ids of such jobs, of an open server and of one queue and batch, what each is charged, and all together; nil where one is
+-- another, or not new.
+local function several(ARGV, jobs)
+  local owner, queue, batch = ARGV[4], ARGV[6], ARGV[18]
+  local ids, held, bytes, seen = {false}, {false}, 0, {} -- a table that has its size at once is cheaper
+  for i = 1, jobs do
+    local from = 3 + (i - 1) * (USUAL + 1)
+    local id = ARGV[from]
+    if ARGV[from - 1] ~= IS_USUAL or ARGV[from + 1] ~= OPEN or ARGV[from + 3] ~= queue or ARGV[from + 15] ~= batch
+      or seen[id] then
+      return nil
+    end
+    local its_bytes = #ARGV[from + 9] + #ARGV[from + 10] + ARGV[from + 11]
+    ids[i], held[i], bytes, seen[id] = id, its_bytes, bytes + its_bytes, true
+  end
+  local scores = call('ZMSCORE', state_key('all', owner), unpack(ids))
+  for i = 1, jobs do
+    if scores[i] then
       return nil
     end
   end
-  if charge_within(owner, bytes, most, most_of_owner) then
+  return ids, held, bytes
+end
+
+-- The same for several.
+local function record_several(ARGV)
+  local jobs, queue, batch = (#ARGV - 3) / (USUAL + 1), ARGV[6], ARGV[18]
+  if jobs % 1 ~= 0 then
     return nil
   end
-  if jobs == 1 and call('ZADD', all, 'NX', seq + 1, ids[1]) == 0 then
-    charge('all', -bytes)
-    charge('of:' .. owner, -bytes)
+  local ids, held, bytes = several(ARGV, jobs)
+  if not ids then
     return nil
   end
-  local listed, ordered, messages, replies = {false, false}, {false, false}, {false}, {false}
+  local number_field = 'number:' .. queue
+  local seq, number, waiting = counted(ARGV, number_field, jobs)
+  if not seq or charge_within(OPEN, bytes, tonumber(ARGV[16]), tonumber(ARGV[17])) then
+    return nil
+  end
+  local at, listed, ordered, messages, replies = now_in_full(), {false, false}, {false, false}, {false}, {false}
   for i = 1, jobs do
-    local id = ids[i]
-    messages[i] = write_usual(ARGV, 3 + (i - 1) * STORED, at, seq + i, number + i, held[i])
+    local id, first = ids[i], i == 1 and waiting == 0 and queue .. ' ' .. number + 1 or '-'
+    messages[i] = write_usual(ARGV, 3 + (i - 1) * (USUAL + 1), at, seq + i, number + i, held[i], first)
     listed[2 * i - 1], listed[2 * i], ordered[2 * i - 1], ordered[2 * i] = seq + i, id, number + i, id
     replies[i] = {'recorded', seq + i, at, number + i, false}
   end
-  if jobs > 1 then
-    call('ZADD', all, unpack(listed))
-  end
-  call('ZADD', state_key('queued', owner), unpack(listed))
+  call('ZADD', state_key('all', OPEN), unpack(listed))
+  call('ZADD', state_key('queued', OPEN), unpack(listed))
   call('ZADD', queued_key(queue), unpack(ordered))
-  call('ZADD', batch_key({queue = queue, batch = batch}), unpack(ordered))
+  call('ZADD', batch_key({queue = queue, batch = batch}), unpack(ordered, waiting == 0 and 3 or 1))
   call('LPUSH', LISTS .. queue, unpack(messages))
   call('HSET', counts, number_field, number + jobs, 'waiting', waiting + jobs, 'seq', seq + jobs)
-  if owner ~= OPEN then
-    call('HSET', window_key(queue), owner, 1)
-  end
-  local place = waiting == 0 and 0 or place_of(queue, owner, number + 1, ids[1])
+  known = {}
+  local place = waiting == 0 and 0 or place_of(queue, OPEN, number + 1, ids[1])
   for i = 1, jobs do
     replies[i][5] = place + i - 1
-    is_recorded(owner, ARGV[29], ARGV[30])
   end
-  forget_oldest()
+  make_room(ARGV, OPEN, jobs)
   return replies
 end
 
 local function main(ARGV)
-  local recorded_already = record_usual(ARGV)
+  local recorded_already = (#ARGV == USUAL + 4 and record_one or record_several)(ARGV)
   if recorded_already then
     return recorded_already
   end
+  gather()
   local replies, i = {}, 2
   while i < #ARGV - 2 do
     local last = i + tonumber(ARGV[i])
-    replies[#replies + 1] = record(ARGV, i + 1, last, #replies == 0 and last == #ARGV - 2)
+    local alone = #replies == 0 and last == #ARGV - 2
+    if last == i + USUAL then
+      replies[#replies + 1] = record(in_full(ARGV, i + 1), 1, STORED - 1, alone)
+    else
+      replies[#replies + 1] = record(ARGV, i + 1, last, alone)
+    end
     i = last + 1
   end
   forget_oldest()

@@ -7,6 +7,8 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ import pytest
 import redis
 
 from jobs.ledger import redis as ledger_module
+from jobs.ledger.claims.claimed import claimed_job
 from jobs.ledger.interface import IdempotencyKey, Success
 from jobs.ledger.limits import Limits
+from jobs.ledger.moves import Waiting
 from jobs.ledger.redis import LUA_DIR, RedisLedger
 from jobs.ledger.submission import measured_of
 from jobs.matrices.index import Bounds
@@ -26,9 +30,9 @@ from jobs.requests.job_matrices import JobMatrices
 from tests.support.ledger.ledgers import CLOCK_KEY, CLOCK_LUA, Clock, new_job, outcome, redis_ledger, settings_for
 
 CALLS = {
-    "submit": ("record_usual(ARGV)", "recorded_already"),
-    "claim": ("v and attempt == '1' and claim_usual(id, v, worker, lease, max_jobs, beside)", "usual"),
-    "succeed": ("succeed_usual(ARGV, at)", "ended"),
+    "submit": ("(#ARGV == USUAL + 4 and record_one or record_several)(ARGV)", "recorded_already"),
+    "claim": ("attempt == '1' and claim_usual(id, worker, lease, max_jobs, beside, limit)", "usual"),
+    "succeed": ("(#ARGV == 10 and succeed_one or succeed_usual)(ARGV, at)", "ended"),
 }
 COUNTED = "counted:"
 LIVES, STEPS = 4, 70
@@ -165,8 +169,12 @@ class Life:
         job, most = self.random.choice(waiting[:4] or self.jobs), self.random.choice([1, 4])
         beside = self.random.choice(["small", *["beside"] * 4])
         about = ("w", 6_000_000, most, 2, beside, 0, 0, "", 0)
-        claimed = self.sides.run(lambda ledger: ledger._run("claim", job.id, 1, *about, *ledger._messages))
-        self.running += [(each[0][18].decode(), int(each[0][1])) for each in claimed]
+
+        def claimed_by(ledger: RedisLedger) -> Any:
+            return [claimed_job(each, "w") for each in ledger._run("claim", job.id, 1, *about, *ledger._messages)]
+
+        claimed = self.sides.run(claimed_by)
+        self.running += [(each.job.id, each.attempt) for each in claimed]
         self.claimed |= {job.id, *(job_id for job_id, _ in self.running)}
 
     def succeed(self) -> None:
@@ -209,3 +217,72 @@ def test_all_is_the_same_as_without(sides: Sides, seed: int) -> None:
         step = life.random.choices([life.submit, life.claim, life.succeed, life.other], [5, 5, 4, 1])[0]
         step()
     assert all(count >= 1 for count in sides.went_straight_on().values()), sides.went_straight_on()
+
+
+def _moved(job: Waiting, source: str, target: str, ledger: RedisLedger) -> str:
+    return str(ledger.moves.move(job, source=source, target=target))
+
+
+@pytest.mark.parametrize("moves", [["gpu"], ["gpu", "cpu"]])
+def test_a_job_that_came_into_an_empty_queue_is_in_no_set_of_its_batch_unless_it_was_moved(
+    sides: Sides, moves: list[str]
+) -> None:
+    """Its record says where it came first, which no longer holds then. What stays in a set would be claimed again."""
+    matrices = JobMatrices(a=b"a" * 100, b=b"b" * 100, product_bytes=90, ttl_s=60)
+    job = new_job(matrices=matrices, batch="small")
+
+    def sets(ledger: RedisLedger) -> Any:
+        return [ledger._client.zrange(f"{ledger._prefix}batch:{queue}:small", 0, -1) for queue in ("cpu", "gpu")]
+
+    sides.run(lambda ledger: ledger._run("submit", *ledger._submission(job, Limits(9, 9), None)))
+    assert sides.run(sets) == [[], []]
+    for source, target in pairwise([job.queue, *moves]):
+        waiting = Waiting(job.id, 1, b"")
+        assert sides.run(partial(_moved, waiting, source, target)) == "True"
+        assert sides.run(sets) == [[job.id.encode()] if target == queue else [] for queue in ("cpu", "gpu")]
+    claim = "w", 6_000_000, 1, 2, "beside", 0, 0, "", 0
+    assert sides.run(lambda ledger: len(ledger._run("claim", job.id, 1, *claim, *ledger._messages))) == b"1"
+    assert sides.run(sets) == [[], []]
+    assert sides.went_straight_on() == {"submit": 1, "claim": 1, "succeed": 0}
+
+
+def test_sums_that_another_version_wrote_are_added_to(sides: Sides) -> None:
+    """A library keeps the last ones that it wrote, and need not be the only one that writes them."""
+    matrices = JobMatrices(a=b"a" * 100, b=b"b" * 100, product_bytes=90, ttl_s=60)
+    about = outcome()
+    field = f"products:{about.kernel}"
+
+    def lived(ledger: RedisLedger) -> int:
+        job = jobs[-1]
+        ledger._run("submit", *ledger._submission(job, Limits(9, 9), None))
+        assert ledger.claim(job.id, 1, worker="w", lease_s=60)
+        assert ledger.succeed_all([Success(job.id, 1, about, b"p" * 80)]) == [1]
+        sums: Any = ledger._client.hget(f"{ledger._prefix}counts", field)
+        return int(sums.split()[0])
+
+    def written(ledger: RedisLedger) -> int:
+        return int(ledger._client.hset(f"{ledger._prefix}counts", field, "40 40 0 0 0 0 0"))
+
+    jobs: list[NewJob] = []
+    for step, sum_then in ((lived, 1), (lived, 2), (written, 0), (lived, 41)):
+        jobs.append(new_job(matrices=matrices, batch="small"))
+        assert sides.run(step) == str(sum_then).encode()
+
+
+def test_a_job_of_whose_batch_no_other_waits_is_claimed_alone(sides: Sides) -> None:
+    matrices = JobMatrices(a=b"a" * 100, b=b"b" * 100, product_bytes=90, ttl_s=60)
+    jobs = [new_job(matrices=matrices, batch=batch) for batch in ("small", "other", "small")]
+
+    def submitted(job: NewJob, ledger: RedisLedger) -> Any:
+        return ledger._run("submit", *ledger._submission(job, Limits(9, 9), None))
+
+    def claimed(job: NewJob, ledger: RedisLedger) -> Any:
+        about = "w", 6_000_000, 4, 2, "beside", 0, 0, "", 0
+        return [claimed_job(each, "w") for each in ledger._run("claim", job.id, 1, *about, *ledger._messages)]
+
+    for job in jobs[:2]:
+        sides.run(partial(submitted, job))
+    assert [each.job.id for each in sides.run(partial(claimed, jobs[0]))] == [jobs[0].id]
+    sides.run(partial(submitted, jobs[2]))
+    assert [each.job.id for each in sides.run(partial(claimed, jobs[2]))] == [jobs[2].id]
+    assert sides.went_straight_on() == {"submit": 3, "claim": 2, "succeed": 0}

@@ -11,7 +11,7 @@ import pytest
 import redis
 from pydantic import SecretStr
 
-from jobs.ledger.claims.by_message import ClaimTerms
+from jobs.ledger.claims.by_message import ClaimTerms, NextMessage
 from jobs.ledger.limits import Beside
 from jobs.models import JobError
 from jobs.queue import broker_prefix, make_ledger
@@ -71,6 +71,15 @@ def test_the_job_of_a_message_is_claimed_with_it(bench: WorkerBench) -> None:
     assert bench.ledger.claimed_by(WORKER) == [(job_id, 1)]
     assert bench.ledger.renew(job_id, 1, lease_s=60.0)
     assert lists(bench) == set()
+
+
+def test_the_same_step_looks_into_other_queues(bench: WorkerBench) -> None:
+    about: dict[str, Any] = {"wait_s": 0.01, "max_timeout_s": LONG_S, "others": ["bench-x", "bench-y"]}
+    job_id = bench.submit(ONES, ONES)
+    took = bench.ledger.claim_next("cpu", terms(), **about)
+    assert [each.job.id for each in took.claimed or []] == [job_id] and not took.others_wait
+    bench.client.lpush(f"{broker_prefix(bench.settings)}bench-y", b"a message")
+    assert bench.ledger.claim_next("cpu", terms(), **about) == NextMessage(None, None, others_wait=True)
 
 
 def test_others_are_claimed_with_it(bench: WorkerBench) -> None:

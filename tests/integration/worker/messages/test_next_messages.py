@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,24 @@ def test_another_queue_ends_it(bench: WorkerBench) -> None:
     bench.client.lpush(broker_prefix(bench.settings) + "bench-x", b"a message")
     assert taken(bench, others=["bench-x"]) == []
     assert len(waiting(bench, "bench-x")) == 1
+
+
+@pytest.mark.usefixtures("no_end")
+@pytest.mark.parametrize(("job_s", "taken_before_the_end"), [(0.11, 3), (0.3, 1)])
+def test_after_short_jobs_it_looks_as_it_takes_another_and_after_a_long_one_before_that(
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch, job_s: float, taken_before_the_end: int
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(next_messages, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(next_messages, "IDLE_S", 1e9)
+    jobs = [bench.submit(ONES, ONES) for _ in range(5)]
+    bench.client.lpush(broker_prefix(bench.settings) + "bench-x", b"a message")
+    done = []
+    for job in NextMessages(bench.settings).after(LONG_S, "cpu", ["bench-x", "bench-y"]):
+        done.append(job.job_id)
+        clock[0] += job_s
+    assert done == jobs[:taken_before_the_end]
+    assert len(waiting(bench)) == len(jobs) - taken_before_the_end
 
 
 @pytest.mark.usefixtures("no_end")
