@@ -269,12 +269,12 @@ class IndexedWriter(MatrixWriter):
     def commit(self) -> MatrixInfo:
         if self._missing_bytes:
             raise InvalidMatrix(f"{self._missing_bytes} bytes of the matrix are missing.")
-        claim = replace(self._claim, charged=None)
+        claim = self._claim if self._claim.charged is None else replace(self._claim, charged=None)
         if self._hasher is not None:
             claim = self._addressed(claim, self._hasher.hexdigest())
         self._data = self._settle(claim.id, self._parts())
-        claim = replace(claim, data=self._data)
         if self._is_leased:
+            claim = replace(claim, data=self._data)
             self._info, kept_data = self._store.index.claim(claim)
             if kept_data != claim.data:
                 self._merge(claim.data, kept_data)
