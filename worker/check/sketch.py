@@ -49,7 +49,7 @@ def signed_weights(rng: np.random.Generator, shape: tuple[int, ...], dtype: type
 
 
 def in_runs(values: Array, vectors: Array, run: int) -> Array:
-    """values (…, rows, columns) times vectors (…, columns, V), by runs of columns: (…, runs, rows, V), in their type."""
+    """values (…, rows, columns) times vectors (…, columns, V), by runs of columns: (…, runs, rows, V) of their type."""
     columns = values.shape[-1]
     cut = columns // run * run
     heads = values[..., :cut].reshape(*values.shape[:-1], cut // run, run).swapaxes(-2, -3)
@@ -65,9 +65,10 @@ def _by_rows(values: Array, vectors: Array) -> Array:
     """values (…, rows, columns) times vectors (…, columns, V)."""
     rows = values.shape[-2]
     if rows % ROWS or not rows:
-        return np.matmul(values, vectors)
+        whole: Array = np.matmul(values, vectors)
+        return whole
     blocks = values.reshape(*values.shape[:-2], rows // ROWS, ROWS, values.shape[-1])  # a view, whatever its strides
-    done = np.matmul(blocks, vectors[..., np.newaxis, :, :])
+    done: Array = np.matmul(blocks, vectors[..., np.newaxis, :, :])
     return done.reshape(*done.shape[:-3], rows, done.shape[-1])
 
 
