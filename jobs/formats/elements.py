@@ -6,6 +6,7 @@ is its real part and then its imaginary part.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -29,6 +30,7 @@ STORAGE_DTYPES: dict[DTypeName, np.dtype[Any]] = {
 }
 
 
+@lru_cache(maxsize=1024)  # a request asks some twenty times
 def matrix_bytes(dtype: DTypeName, shape: tuple[int, ...]) -> int:
     """Size of the elements, in Python's unbounded integers."""
     return prod(shape) * DTYPES[dtype].itemsize

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import weakref
+from contextlib import suppress
 
 SHARED, EXCLUSIVE = fcntl.LOCK_SH, fcntl.LOCK_EX
 
@@ -18,8 +18,17 @@ class LockedFile:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.close = weakref.finalize(self, _release, fd)
-        self.close.atexit = False
+        self._open = [fd]  # what is to be closed: it is taken out in one step, whatever thread is first
+
+    def close(self) -> None:
+        """May be called again."""
+        with suppress(IndexError):
+            fd = self._open.pop()
+            fcntl.flock(fd, fcntl.LOCK_UN)
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
 
     def lock(self, kind: int) -> bool:
         """Acquires or converts the lock without waiting. If it returns False, the file holds no lock."""
@@ -36,11 +45,6 @@ class LockedFile:
         except FileNotFoundError:
             return False
         return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
-
-
-def _release(fd: int) -> None:
-    fcntl.flock(fd, fcntl.LOCK_UN)
-    os.close(fd)
 
 
 def open_file(path: str, flags: int) -> LockedFile | None:

@@ -17,6 +17,13 @@ MEMORY_BYTES = 1 << 20  # a matrix up to this size is kept in memory until its r
 UNCLAIMED_BYTES = 16 << 20  # a matrix up to this size is claimed in the step that records its job
 
 
+def kept(data: bytes | bytearray | memoryview) -> bytes | memoryview:
+    """The same bytes, which stay as they are: a view of the larger part of a `bytes` object, or else a copy."""
+    if isinstance(data, memoryview) and isinstance(data.obj, bytes) and 2 * data.nbytes >= len(data.obj):
+        return data
+    return bytes(data)
+
+
 @dataclass(frozen=True, slots=True)
 class UploadOwner:
     """The owner of the future matrix, its time to live, and its id: `name`, or the hash of its contents (which may be
@@ -50,7 +57,7 @@ class Upload:
         self.bytes = header.bytes
         self._store = store
         self._owner = owner
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes | memoryview] = []
         self._writer: MatrixWriter | None = None
         self._hasher = content_hasher(header.dtype, header.shape) if fingerprinted else None
         if header.bytes > max_bytes:
@@ -85,7 +92,7 @@ class Upload:
         if self._writer is not None:
             self._writer.write(data)
         else:
-            self._pieces.append(bytes(data))
+            self._pieces.append(kept(data))
 
     def pack(self) -> bytes:
         """The packed matrix, for a job's record. Only for a matrix that is kept in memory."""

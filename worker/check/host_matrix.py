@@ -12,6 +12,7 @@ from kernels.model.numerics import DTypeName
 from worker.check.elements import as_float64, widen
 
 BLOCK_ELEMENTS = 1 << 18  # of one block, which stays in a core's cache while it is read several times
+AS_STORED = 4  # times as many are taken of elements that BLAS reads where they lie, once
 
 At = tuple[slice, slice]  # items and rows of a block
 
@@ -73,19 +74,20 @@ class HostMatrix:
     def largest(self) -> float:
         return max((float(np.abs(values).max(initial=0.0)) for _, values, _ in finite_blocks(self)), default=0.0)
 
-    def blocks(self) -> Iterator[At]:
-        """The slices of items and rows that give blocks of whole rows with at most about BLOCK_ELEMENTS."""
+    def blocks(self, times: int = 1) -> Iterator[At]:
+        """The slices of items and rows that give blocks of whole rows with at most about that many BLOCK_ELEMENTS."""
         batch, rows, columns = self.shape
-        height = max(1, min(rows, BLOCK_ELEMENTS // max(1, columns)))
-        count = max(1, min(batch, BLOCK_ELEMENTS // max(1, columns * rows)))
+        height = max(1, min(rows, times * BLOCK_ELEMENTS // max(1, columns)))
+        count = max(1, min(batch, times * BLOCK_ELEMENTS // max(1, columns * rows)))
         for item in range(0, batch, count):
             for row in range(0, rows, height):
                 yield slice(item, item + count), slice(row, row + height)
 
 
-def widened_blocks(matrix: HostMatrix) -> Iterator[tuple[At, Array]]:
-    """The blocks in a type that BLAS supports."""
-    for at in matrix.blocks():
+def widened_blocks(matrix: HostMatrix, arithmetic: type[np.floating]) -> Iterator[tuple[At, Array]]:
+    """The blocks in a type that BLAS supports, to be read once in the type `arithmetic`."""
+    lies_there = type(matrix) is HostMatrix and matrix.array.dtype == arithmetic  # others are not simply an array
+    for at in matrix.blocks(AS_STORED if lies_there else 1):
         yield at, widen(matrix.part(at), matrix.dtype)
 
 

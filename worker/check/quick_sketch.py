@@ -50,7 +50,7 @@ class QuickSketch:
                 return None
             n = self._c.shape[2]
             vectors = signed_weights(self._rng, (*exponents.shape, VECTORS), self._arithmetic)
-            vectors = np.ldexp(vectors, -exponents[..., np.newaxis])
+            vectors *= np.ldexp(self._arithmetic(1), -exponents)[..., np.newaxis]
             squares = MEAN_SQUARE * np.ldexp(1.0, -2 * exponents)
             of_groups = np.add.reduceat(squares, group_starts(n, self._width), axis=-1)
             y = self._projected(self._b, vectors)
@@ -94,7 +94,7 @@ class QuickSketch:
         items, rows, columns = matrix.shape
         groups = -(-columns // self._width)
         total = np.empty((max(items, len(vectors)), rows, groups, VECTORS))
-        for at, values in widened_blocks(matrix):
+        for at, values in widened_blocks(matrix, self._arithmetic):
             items_at, part = aligned(at, items, vectors)
             total[items_at, at[1]] = grouped(values, part, self._width)
         return total
@@ -104,7 +104,7 @@ class QuickSketch:
         items, rows, n = self._c.shape
         roots = np.ldexp(np.float32(MEAN_SQUARE**0.5), -exponents)[:, np.newaxis, :]
         total = np.empty((items, rows, -(-n // self._width)))
-        for at, values in widened_blocks(self._c):
+        for at, values in widened_blocks(self._c, self._arithmetic):
             part = roots if len(roots) == 1 else roots[at[0]]
             total[at] = squares_of_groups(values, part, self._width)
         return total
@@ -113,11 +113,13 @@ class QuickSketch:
         """P (batch or 1, m, groups, V) and Q (batch or 1, m, groups)."""
         items, rows, _ = self._a.shape
         batch, depth, groups, _ = y.shape
-        signs = np.copysign(1.0, signed_weights(self._rng, (batch, depth, 1, VECTORS), np.float64))
-        both = np.concatenate([y, signs * np.sqrt(z)[..., np.newaxis]], axis=-1).astype(self._arithmetic)
+        signs = self._rng.random((batch, depth, 1, VECTORS), dtype=np.float32) - np.float32(0.5)
+        both = np.empty((batch, depth, groups, 2 * VECTORS), self._arithmetic)
+        both[..., :VECTORS] = y
+        np.copysign(np.sqrt(z)[..., np.newaxis], signs, out=both[..., VECTORS:], casting="same_kind")
         both = both.reshape(batch, depth, groups * 2 * VECTORS)
         total = np.empty((max(items, batch), rows, groups, 2 * VECTORS))
-        for at, values in widened_blocks(self._a):
+        for at, values in widened_blocks(self._a, self._arithmetic):
             items_at, part = aligned(at, items, both)
             done = in_whole(values, part)
             total[items_at, at[1]] = done.reshape(*done.shape[:-1], groups, 2 * VECTORS)
@@ -127,7 +129,7 @@ class QuickSketch:
 def _column_squares(matrix: HostMatrix, arithmetic: type[np.floating]) -> Array:
     """(batch or 1, columns), float64."""
     squares = np.zeros((matrix.shape[0], matrix.shape[2]))
-    for at, values in widened_blocks(matrix):
+    for at, values in widened_blocks(matrix, arithmetic):
         wide = values.astype(arithmetic, copy=False)
         squares[at[0]] += np.einsum("bij,bij->bj", wide, wide)
     return squares

@@ -15,6 +15,7 @@ from jobs.formats.elements import Array
 VECTORS = 8
 MEAN_SQUARE = 7 / 3  # mean of (1 + r)², with r uniform in [0, 1)
 RUN = 256  # columns summed in the element type before the sum continues in float64
+ROWS = 128  # multiplied at a time: BLAS has faster ways for products as small as these
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,35 +41,47 @@ def group_starts(n: int, width: int) -> Array:
 
 def signed_weights(rng: np.random.Generator, shape: tuple[int, ...], dtype: type[np.floating]) -> Array:
     """±(1 + r)."""
-    drawn = rng.random(shape, dtype=np.float32) * np.float32(2) - np.float32(1)
-    weights: Array = (drawn + np.copysign(np.float32(1), drawn)).astype(dtype)
-    return weights
+    drawn = rng.random(shape, dtype=np.float32)
+    drawn *= np.float32(2)
+    drawn -= np.float32(1)
+    drawn += np.copysign(np.float32(1), drawn)
+    return drawn.astype(dtype, copy=False)
 
 
 def in_runs(values: Array, vectors: Array, run: int) -> Array:
-    """values (…, rows, columns) times vectors (…, columns, V), by runs of columns: float64 (…, runs, rows, V)."""
+    """values (…, rows, columns) times vectors (…, columns, V), by runs of columns: (…, runs, rows, V) of their type."""
     columns = values.shape[-1]
     cut = columns // run * run
     heads = values[..., :cut].reshape(*values.shape[:-1], cut // run, run).swapaxes(-2, -3)
     of_runs = vectors[..., :cut, :].reshape(*vectors.shape[:-2], cut // run, run, vectors.shape[-1])
-    parts = np.matmul(heads, of_runs)
+    parts = _by_rows(heads, of_runs)
     if cut < columns:
-        rest = np.matmul(values[..., cut:], vectors[..., cut:, :])[..., np.newaxis, :, :]
+        rest = _by_rows(values[..., cut:], vectors[..., cut:, :])[..., np.newaxis, :, :]
         parts = np.concatenate([parts, rest], axis=-3) if cut else rest
-    total: Array = parts.astype(np.float64)
-    return total
+    return parts
+
+
+def _by_rows(values: Array, vectors: Array) -> Array:
+    """values (…, rows, columns) times vectors (…, columns, V)."""
+    rows = values.shape[-2]
+    if rows % ROWS or not rows:
+        whole: Array = np.matmul(values, vectors)
+        return whole
+    blocks = values.reshape(*values.shape[:-2], rows // ROWS, ROWS, values.shape[-1])  # a view, whatever its strides
+    done: Array = np.matmul(blocks, vectors[..., np.newaxis, :, :])
+    return done.reshape(*done.shape[:-3], rows, done.shape[-1])
 
 
 def grouped(values: Array, vectors: Array, width: int) -> Array:
-    """The same by groups of columns: (…, rows, groups, V)."""
+    """The same by groups of columns: float64 (…, rows, groups, V)."""
     columns = values.shape[-1]
     run = min(width, RUN)
     parts = in_runs(values, vectors, run)
     if columns <= width:
-        parts = parts.sum(axis=-3, keepdims=True)
+        parts = np.add.reduce(parts, axis=-3, dtype=np.float64, keepdims=True)
     elif run < width:
-        parts = np.add.reduceat(parts, group_starts(parts.shape[-3], width // run), axis=-3)
-    return parts.swapaxes(-2, -3)
+        parts = np.add.reduceat(parts, group_starts(parts.shape[-3], width // run), axis=-3, dtype=np.float64)
+    return parts.swapaxes(-2, -3).astype(np.float64, copy=False)
 
 
 def squares_of_groups(values: Array, roots: Array, width: int) -> Array:
@@ -83,7 +96,7 @@ def squares_of_groups(values: Array, roots: Array, width: int) -> Array:
 
 def in_whole(values: Array, vectors: Array) -> Array:
     """values (…, rows, depth) times vectors (…, depth, anything): float64."""
-    total: Array = in_runs(values, vectors, RUN).sum(axis=-3)
+    total: Array = np.add.reduce(in_runs(values, vectors, RUN), axis=-3, dtype=np.float64)
     return total
 
 

@@ -56,6 +56,7 @@ def test_the_same_number_or_none(
     rng = np.random.default_rng(seed)
     problem = Problem(*sizes, dtype, 3 if any(batched) else 1, *transposes, *batched)
     a, b = operands(problem, rng, data)
+    a = a.copy()  # some data are a view that cannot be written to
     if infinite and a.size and dtype != "bfloat16":
         a.flat[rng.integers(a.size)] = rng.choice([np.inf, -np.inf, np.nan])
     with np.errstate(all="ignore"):
