@@ -19,8 +19,8 @@ _STARTED_S = time.time() - time.monotonic()
 
 
 class _TranslatedDisk:
-    """Holds nothing, so one serves all. A class, for products enter it five or ten times, and a generator takes ten times
-    as long."""
+    """Holds nothing, so one serves all. A class: a product enters it up to ten times, and a generator would take ten
+    times as long."""
 
     def __enter__(self) -> None:
         pass
