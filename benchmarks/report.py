@@ -16,7 +16,7 @@ from benchmarks.publish import truly_titled
 from benchmarks.recorded import read
 
 ROOT = Path(__file__).resolve().parent.parent
-RECORD = ROOT / "benchmarks" / "results" / "h200" / "grade.jsonl"
+RECORD = ROOT / "benchmarks" / "results" / "h200" / "grade.jsonl.gz"
 OUT = ROOT / "docs" / "report_grade_h200.pdf"
 OPTIONS = ReportOptions(
     title="The ladder of float32 kernels beside cuBLAS on an NVIDIA H200",

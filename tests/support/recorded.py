@@ -82,4 +82,4 @@ def timed(fastest_ms: float, kernel_ms: float, q3_ms: float | None, **fields: An
 
 def recorded_results(name: str) -> Results:
     """A benchmark's results as they were recorded on an H200."""
-    return Results.model_validate(read(RESULTS / "h200" / f"{name}.jsonl"))
+    return Results.model_validate(read(RESULTS / "h200" / f"{name}.jsonl.gz"))

@@ -49,7 +49,7 @@ DISTURBANCES: Mapping[str, dict[str, Any]] = {
 
 @cache
 def grade() -> Results:
-    return Results.model_validate(read(RESULTS / "h200" / "grade.jsonl"))
+    return Results.model_validate(read(RESULTS / "h200" / "grade.jsonl.gz"))
 
 
 def slowed(case: CaseResult, factor: float, **planted: Any) -> CaseResult:
@@ -168,7 +168,7 @@ def test_a_headline_skips_and_counts_disturbed_cases_and_names_the_library(kind:
 
 
 def test_a_library_of_another_accuracy_is_no_rival() -> None:
-    ladder = Results.model_validate(read(RESULTS / "h200" / "ladder.jsonl"))
+    ladder = Results.model_validate(read(RESULTS / "h200" / "ladder.jsonl.gz"))
     told = tables.headline(pairs(ladder)) or ""
     assert "cublas at 8192" in told and "cublas_bf16" not in told
 
