@@ -11,12 +11,13 @@ import httpx
 import pytest
 
 from jobs.models import new_id
+from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from tests.support.interned import noted, noted_in
 from tests.support.ledger.ledgers import Bench, memory_bench, redis_bench
 from tests.support.objects import ObjectServer, start_moto
 from tests.support.servers import DURABLE
-from tests.support.stores import MakeStores, StoreBench, StoreKind, make_bench
+from tests.support.stores import MakeStores, StoreBench, StoreKind, make_bench, store_settings
 from tools.played.api import Api, http_client, running_api
 from tools.stack import Stack
 
@@ -54,6 +55,18 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
     server = start_moto(tmp_path_factory.mktemp("objects"))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="module", params=["file", "slots", "redis"])
+def served(
+    request: pytest.FixtureRequest, valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Api, StoreBench]]:
+    """An API on each kind of store, and a look behind it."""
+    kind: StoreKind = request.param
+    with running_api(valkey, f"{new_id('api')}:", tmp_path_factory.mktemp("api"), **store_settings(kind)) as api:
+        client = connect(api.settings)
+        yield api, StoreBench(kind, api.settings, client, api.store)
+        client.close()
 
 
 @pytest.fixture(params=["file", "slots", "redis", "objects"])

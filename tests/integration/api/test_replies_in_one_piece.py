@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -13,26 +12,12 @@ from jobs.formats.elements import Array
 from jobs.formats.npy import npy_header
 from jobs.matrices.indexed_store import READ_BUFFERS, IndexedMatrixStore
 from jobs.matrices.interface import READ_CHUNK_BYTES
-from jobs.models import new_id
-from jobs.redis.client import connect
-from jobs.redis.embedded import EmbeddedServer
-from tests.support.stores import StoreBench, StoreKind, store_settings
-from tools.played.api import Api, npy, running_api, until
+from tests.support.stores import StoreBench
+from tools.played.api import Api, npy, until
 
 NPY, OCTETS, TENSORS = "application/x-npy", "application/octet-stream", "application/x-safetensors"
 MIDDLING = np.random.default_rng(3).standard_normal((1024, 1024), dtype=np.float32)
 assert MIDDLING.nbytes == READ_CHUNK_BYTES
-
-
-@pytest.fixture(scope="module", params=["file", "slots", "redis"])
-def served(
-    request: pytest.FixtureRequest, valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Api, StoreBench]]:
-    kind: StoreKind = request.param
-    with running_api(valkey, f"{new_id('one')}:", tmp_path_factory.mktemp("one"), **store_settings(kind)) as api:
-        client = connect(api.settings)
-        yield api, StoreBench(kind, api.settings, client, api.store)
-        client.close()
 
 
 def uploaded(client: httpx.Client, matrix: Array) -> str:

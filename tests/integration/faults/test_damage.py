@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import httpx
 import numpy as np
@@ -12,26 +11,12 @@ import pytest
 from jobs.formats.elements import Array
 from jobs.matrices.interface import READ_CHUNK_BYTES
 from jobs.models import new_id, product_id
-from jobs.redis.client import connect
-from jobs.redis.embedded import EmbeddedServer
-from tests.support.stores import StoreBench, StoreKind, store_settings
-from tools.played.api import JSON, Api, npy, running_api
+from tests.support.stores import StoreBench
+from tools.played.api import JSON, Api, npy
 
 NPY, OCTETS, TENSORS = "application/x-npy", "application/octet-stream", "application/x-safetensors"
 PRODUCT = np.arange(60 * 70, dtype=np.float32).reshape(60, 70)
 LARGE = np.arange(3 * READ_CHUNK_BYTES // 4, dtype=np.float32).reshape(3, -1)
-
-
-@pytest.fixture(scope="module", params=["file", "slots", "redis"])
-def served(
-    request: pytest.FixtureRequest, valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Api, StoreBench]]:
-    """An API on each kind of store, and a look behind it."""
-    kind: StoreKind = request.param
-    with running_api(valkey, f"{new_id('api')}:", tmp_path_factory.mktemp("api"), **store_settings(kind)) as api:
-        client = connect(api.settings)
-        yield api, StoreBench(kind, api.settings, client, api.store)
-        client.close()
 
 
 def finished(api: Api, client: httpx.Client, product: Array) -> str:
