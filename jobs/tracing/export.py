@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
 
 SERVICE = "matmul-service"
+NEEDED = (
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry.sdk.trace.export",
+    "concurrent.futures.thread",
+    "requests",  # by the exporter, when it is made
+    "netrc",  # by requests, at its first request
+)
 DELAY_MS = 1000  # until spans are sent; a process that is killed loses those not yet sent
 
 log = structlog.get_logger(__name__)
@@ -34,11 +42,13 @@ def is_wanted() -> bool:
 
 
 def preload() -> None:
-    """Imports in a forking process what its children will need."""
+    """Imports in a forking process all that it and its children need to send spans. A module that its thread of spans
+    imports later may be half imported at a fork, and the child's own thread would wait for that import for ever.
+    """
     if is_wanted():
         with suppress(ImportError):
-            import opentelemetry.exporter.otlp.proto.http.trace_exporter
-            import opentelemetry.sdk.trace.export  # noqa: F401
+            for name in NEEDED:
+                import_module(name)
 
 
 def make_tracing(part: str) -> OtlpTracing | None:

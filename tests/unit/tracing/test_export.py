@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -12,11 +15,23 @@ from opentelemetry.trace import SpanKind, StatusCode
 from jobs.tracing.export import OtlpTracing, is_wanted, make_tracing
 from jobs.tracing.request_trace import RequestTrace
 from jobs.tracing.spans import Link, LostAttempt, Span, attempt_span, span_id
-from tests.support.otlp import TRACE, Told
+from tests.support.otlp import TRACE, Told, collecting
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 NOWHERE = "http://127.0.0.1:9"
 JOB = "job_1"
+SENDS_A_SPAN = """
+import sys
+from jobs.tracing.export import make_tracing, preload
+from jobs.tracing.spans import Span
+from tests.support.otlp import TRACE
+preload()
+before = set(sys.modules)
+tracing = make_tracing("worker")
+tracing.tell(TRACE, Span("kernel", 1, 2))
+tracing.provider.force_flush()
+print(*sorted(set(sys.modules) - before))
+"""
 
 
 @pytest.fixture
@@ -89,3 +104,14 @@ def test_spans_are_exported_where_the_environment_asks_for_them(
     assert is_wanted() is wanted
     if not wanted:
         assert make_tracing("api") is None
+
+
+def test_nothing_is_imported_when_spans_are_sent_after_preload() -> None:
+    """A fork in the middle of such an import would leave the child without spans."""
+    with collecting() as collector:
+        environment = {**os.environ, ENDPOINT: collector.url}
+        ran = subprocess.run(
+            [sys.executable, "-c", SENDS_A_SPAN], env=environment, capture_output=True, text=True, check=True
+        )
+        assert [span.name for span in collector.spans] == ["kernel"]
+    assert ran.stdout.split() == []
