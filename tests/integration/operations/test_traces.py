@@ -46,8 +46,8 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         settings = {"cpu_threads": "1", "lease_s": "60", "log_format": "json", "log_level": "debug"}
         with Stack(directory, settings=settings) as stack, http_client(stack.url) as client:
             story = lived(stack, client, collector)
-            ends = [*story.traces.values()]
-            until(lambda: all(collector.of(trace, "end") for trace in ends) and len(story.attempts(story.killed)) == 2)
+            until(lambda: all(collector.of(trace, "end") for trace in story.traces.values()))
+            until(lambda: all(len(story.attempts(job)) == 1 + (job == story.killed) for job in story.traces))
         story.lines += [line for path in sorted(directory.glob("*.log")) for line in lines_of(path)]
         yield story
 
