@@ -30,15 +30,22 @@ from kernels.model.triangle import TriangleName, TriangleOf, triangle_tiles
 
 HOPPER = (9, 0)
 WARPGROUP = 128  # threads
-CONSUMERS = 2  # warp groups of a block that multiply, 64 rows each
+CONSUMERS = 2  # warp groups of a block that multiply, of 64 rows each, where it has 128 rows
 BOX = 64  # rows of a box, of ROW_BYTES each
 BOX_BYTES = BOX * ROW_BYTES
 OUT_ROWS, OUT_BYTES = 16, 16 * ROW_BYTES  # of C: what a warp writes at once
 OUT_BOXES, BARRIER_BYTES = 2, 8  # boxes of each warp
 WIDTHS = ((256, 4, 2), (192, 4, 2), (128, 6, 2), (64, 6, 1))  # columns, stages and blocks of a cluster
+# And rows, of 16-bit operands: the more sizes of tiles, the better one of them fills its last wave.
+TILES_OF_HALVES = (
+    *((BLOCK_M, *width) for width in ((256, 4, 2), (224, 4, 2), (192, 5, 2), (160, 5, 2), (128, 6, 2), (64, 6, 1))),
+    *((192, *width) for width in ((192, 4, 2), (176, 4, 2), (144, 4, 2), (128, 5, 2))),
+)
 # Of products with groups: blocks of a cluster have rows of one group, so where groups are small, each is alone.
 GROUP_CONFIGS: tuple[Mapping[str, int], ...] = tuple(
-    {"block_n": n, "stages": stages, "cluster": blocks} for n, stages, _ in WIDTHS for blocks in (1, 2)
+    {"block_m": BLOCK_M, "block_n": n, "stages": stages, "cluster": blocks}
+    for n, stages, _ in WIDTHS
+    for blocks in (1, 2)
 )
 # Of sums that are float32: of operands of 16 bits, in their own type or as they are; of 8-bit floats, in any.
 FUSED_OUTPUTS: dict[DTypeName, dict[DTypeName, tuple[DTypeName, ...]]] = {
@@ -49,11 +56,14 @@ FUSED_OUTPUTS: dict[DTypeName, dict[DTypeName, tuple[DTypeName, ...]]] = {
 }
 
 
-def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
-    """Stages, boxes of C on their way out, and two barriers for each stage."""
-    stage = (CONSUMERS + config["block_n"] // BOX) * BOX_BYTES
-    out = CONSUMERS * 4 * OUT_BOXES * OUT_BYTES
-    return config["stages"] * (stage + 2 * BARRIER_BYTES) + out
+def _shared_bytes(config: TileConfig, dtype: DTypeName) -> int:
+    """Stages with two barriers each, and boxes of C on their way out. A warp of 16-bit operands may do with one."""
+    rows, columns = config["block_m"], config["block_n"]
+    ring = config["stages"] * (tiles(rows, BOX) + tiles(columns, BOX)) * BOX_BYTES
+    ring += config["stages"] * 2 * BARRIER_BYTES
+    out = rows // OUT_ROWS * OUT_BYTES
+    fits = ring + OUT_BOXES * out <= LARGEST_SHARED_BYTES
+    return ring + (OUT_BOXES if fits or DTYPES[dtype].itemsize != 2 else 1) * out
 
 
 def _triangle(problem: Problem, config: TileConfig) -> TriangleName | None:
@@ -63,13 +73,13 @@ def _triangle(problem: Problem, config: TileConfig) -> TriangleName | None:
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     """All tiles of the batch, which resident blocks share."""
     m, n = sides(problem, config)
-    count = tiles(m, BLOCK_M) * tiles(n, config["block_n"]) * problem.batch
+    count = tiles(m, config["block_m"]) * tiles(n, config["block_n"]) * problem.batch
     if problem.symmetric:
-        count = triangle_tiles(problem, BLOCK_M * config["cluster"], config["block_n"])
+        count = triangle_tiles(problem, config["block_m"] * config["cluster"], config["block_n"])
     if problem.group_sizes:
         count = tile_count(problem, partial(group_tiles, config=config))
     shared_bytes = LARGEST_SHARED_BYTES if problem.scale_columns else _shared_bytes(config, problem.dtype)
-    block = ((CONSUMERS + 1) * WARPGROUP, 1, 1)
+    block = ((config["block_m"] // BOX + 1) * WARPGROUP, 1, 1)
     whole = Launch((count, 1, 1), block, shared_bytes, resident=True, cluster=config["cluster"])
     return in_parts(whole, stages_of(problem)) if is_cut(problem, config) else whole
 
@@ -97,8 +107,9 @@ def _stores(problem: Problem, config: TileConfig, output: DTypeName) -> bool:
 def _sums(config: TileConfig) -> int:
     """Of a thread: its own of the tile, and two sets of partial ones if these are promoted."""
     columns = config["block_n"]
-    partial = {64: 64, 128: 128, 192: 96, 256: 64}[columns]
-    return (columns + 2 * partial * config.get("promote", 0)) // 2
+    if not config.get("promote"):
+        return columns // 2
+    return columns // 2 + {64: 64, 128: 128, 192: 96, 256: 64}[columns]
 
 
 def _scales(problem: Problem, config: TileConfig) -> str | None:
@@ -110,14 +121,34 @@ def _scales(problem: Problem, config: TileConfig) -> str | None:
     return None
 
 
-def _defaults(own: tuple[Parameter, ...], triangle: TriangleOf | None) -> tuple[Default, ...]:
-    """Every width, with and without an edge if the kernel has that parameter; of triangles one more, whose tiles are
+def _tile_sizes(dtype: DTypeName) -> tuple[Mapping[str, int], ...]:
+    """A config for each size of a tile, as many stages as there is room for."""
+    sizes = TILES_OF_HALVES if DTYPES[dtype].itemsize == 2 else tuple((BLOCK_M, *width) for width in WIDTHS)
+    return tuple({"block_m": m, "block_n": n, "stages": stages, "cluster": blocks} for m, n, stages, blocks in sizes)
+
+
+def _defaults(dtype: DTypeName, own: tuple[Parameter, ...], triangle: TriangleOf | None) -> tuple[Default, ...]:
+    """Every size, with and without an edge if the kernel has that parameter; of triangles one more, whose tiles are
     finer, for fuller waves."""
     edges: list[TileConfig] = [{"edge": value} for value in EDGE.values] if EDGE in own else [{}]
-    widths = [{"block_m": BLOCK_M, "block_n": n, "stages": stages, "cluster": blocks} for n, stages, blocks in WIDTHS]
-    usual = tuple(Default(config={**width, **edge}) for width in widths for edge in edges)
-    finer = Default(config={**widths[2], **edges[0], "cluster": 1}, symmetric=True)
-    return usual if triangle is None else (*usual, finer)
+    usual = tuple(Default(config={**size, **edge}) for size in _tile_sizes(dtype) for edge in edges)
+    finer: TileConfig = {"block_m": BLOCK_M, "block_n": 128, "stages": 6, "cluster": 1, **edges[0]}
+    return usual if triangle is None else (*usual, Default(config=finer, symmetric=True))
+
+
+def _has_size(config: TileConfig, dtype: DTypeName) -> bool:
+    asked = config["block_m"], config["block_n"]
+    return any(asked == (size["block_m"], size["block_n"]) for size in _tile_sizes(dtype))
+
+
+def _sizes_as_text(dtype: DTypeName) -> str:
+    sizes = sorted((size["block_m"], size["block_n"]) for size in _tile_sizes(dtype))
+    return ", ".join(f"{rows} × {columns}" for rows, columns in sizes)
+
+
+def _values(dtype: DTypeName, name: str) -> tuple[int, ...]:
+    """Of a parameter, in some size of a tile."""
+    return tuple(sorted({size[name] for size in _tile_sizes(dtype)}))
 
 
 def _warp_specialised(
@@ -142,19 +173,23 @@ def _warp_specialised(
         min_compute_capability=HOPPER,
         architecture_specific=True,
         parameters=(
-            Parameter("block_m", (BLOCK_M,), BLOCK_M, "rows of the product per thread block"),
-            Parameter("block_n", (64, 128, 192, 256), 256, "columns of the product per thread block"),
+            Parameter("block_m", _values(dtype, "block_m"), BLOCK_M, "rows of the product per thread block"),
+            Parameter("block_n", _values(dtype, "block_n"), 256, "columns of the product per thread block"),
             Parameter("stages", (3, 4, 5, 6), 4, "tiles in shared memory: one multiplied, the others in flight"),
             Parameter("cluster", (1, 2), 2, "vertically adjacent thread blocks that share tiles of B"),
             *own,
         ),
         constraints=(
             Constraint(
+                lambda c: _has_size(c, dtype),
+                f"block_m × block_n = {{block_m}} × {{block_n}} is none of: {_sizes_as_text(dtype)}.",
+            ),
+            Constraint(
                 lambda c: _shared_bytes(c, dtype) <= LARGEST_SHARED_BYTES,
                 "stages × block_n = {stages} × {block_n} must fit in shared memory.",
             ),
         ),
-        defaults=_defaults(own, triangle),
+        defaults=_defaults(dtype, own, triangle),
         arrange=_resident_blocks,
         workspace=workspace,
         shared_bytes=_shared_bytes,
