@@ -22,8 +22,9 @@ from jobs.matrices.file_store import LOOK_ROUND_S, PART, FileMatrixStore, FileWr
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.indexed_store import UPLOAD_LEASE_S, check_id
 from jobs.matrices.interface import ElementSource, MatrixWriter, Place, parts_bytes
-from jobs.matrices.objects.copies import Copies
-from jobs.matrices.objects.transfer import (
+from jobs.matrices.plain_file import PlainFile
+from jobs.matrices.s3_store.copies import Copies
+from jobs.matrices.s3_store.transfer import (
     BucketSource,
     StreamedUpload,
     digests_key,
@@ -32,10 +33,9 @@ from jobs.matrices.objects.transfer import (
     read_all,
     staged_key,
 )
-from jobs.matrices.plain_file import PlainFile
 from jobs.matrices.slots import Slot
 from jobs.models import new_id
-from jobs.objects.bucket import PART_BYTES, Bucket, Stored
+from jobs.object_store.bucket import PART_BYTES, Bucket, Stored
 
 OBJECT_LEFTOVER_AGE_S = UPLOAD_LEASE_S + 600.0
 BUCKET_ROUND_S = 3600.0  # how often the bucket is listed for objects that no one knows

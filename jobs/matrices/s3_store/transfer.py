@@ -20,7 +20,7 @@ from jobs.errors import StoreUnavailable
 from jobs.formats.elements import Array
 from jobs.matrices.digest import PART, part_begin, part_count, spans
 from jobs.matrices.interface import ElementSource, check_parts, parts_bytes
-from jobs.objects.bucket import PART_BYTES, Bucket
+from jobs.object_store.bucket import PART_BYTES, Bucket
 
 RANGE_BYTES = 8 << 20
 RANGES_AT_ONCE = 8

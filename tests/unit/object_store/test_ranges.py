@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import MatrixNotFound, StoreUnavailable
-from jobs.objects.bucket import Bucket
-from jobs.objects.ranges import PIECE_BYTES, NotServed, OtherSize, RangeReader
+from jobs.object_store.bucket import Bucket
+from jobs.object_store.ranges import PIECE_BYTES, NotServed, OtherSize, RangeReader
 from jobs.settings import Settings
 from tests.support.objects import write_credentials
 from tests.support.ranges import RangeServer, serving

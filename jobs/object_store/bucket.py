@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from jobs.errors import InvalidSettings, MatrixNotFound, StoreUnavailable
-from jobs.objects.ranges import NotServed, OtherSize, RangeReader
+from jobs.object_store.ranges import NotServed, OtherSize, RangeReader
 from jobs.settings import Settings
 
 if TYPE_CHECKING:
