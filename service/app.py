@@ -23,16 +23,16 @@ from jobs.stranded import StrandedJobs
 from jobs.sweeper import Sweeper
 from jobs.tracing.export import OtlpTracing, make_tracing
 from service import handlers
+from service.api_process.share import ALONE, Share
 from service.context import Context, make_context
 from service.dashboard.routers import ROUTERS
-from service.envelope import Envelope
 from service.http.security import Gate, key_ring
 from service.http.straight import StraightOn
 from service.http.tracing import telemetry
 from service.keys import KeyRing
 from service.metrics import HttpMetrics
+from service.middleware import OutermostMiddleware
 from service.openapi.document import make_document
-from service.process.share import ALONE, Share
 from service.routes import (
     benchmarks,
     catalogue,
@@ -92,7 +92,7 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
         redirect_slashes=False,
         telemetry=telemetry(tracing),
         middleware=[
-            Middleware(Envelope, metrics=metrics, behind_tls=settings.behind_tls),
+            Middleware(OutermostMiddleware, metrics=metrics, behind_tls=settings.behind_tls),
             Middleware(Gate, settings=settings, keys=keys),
             *([] if tracing else [_straight_on()]),  # the spans of requests are FastAPI's
         ],

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from jobs.settings import Settings
+from service.api_process.share import ALONE, Share
 from service.local.api import process_count
-from service.process.share import ALONE, Share
 from service.server.deadlines import MAX_CONNECTIONS, LimitedProtocol, protocol_class
 
 

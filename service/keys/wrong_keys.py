@@ -31,7 +31,7 @@ def address_of(scope: Scope) -> str:
     return str(ipaddress.ip_network((address, IPV6_PREFIX), strict=False))
 
 
-class FailedAttempts:
+class WrongKeys:
     """A token bucket for each address: `per_minute` failures, refilled evenly."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:

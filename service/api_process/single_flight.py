@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 R = TypeVar("R")
 
 
-class Shared(Generic[R]):
+class SingleFlight(Generic[R]):
     """Questions in progress, with their pending answers."""
 
     def __init__(self) -> None:

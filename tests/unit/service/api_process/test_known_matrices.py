@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from jobs.matrices.interface import MatrixInfo
-from service.process import known_matrices
-from service.process.known_matrices import KnownMatrices
+from service.api_process import known_matrices
+from service.api_process.known_matrices import KnownMatrices
 from service.submit.matrices import delete_matrix
 
 

@@ -14,7 +14,7 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 
 from analysis.results import Results
-from service.process.share import Share
+from service.api_process.share import Share
 
 T = TypeVar("T")
 KEPT_RESULTS = 4  # over all API processes, like the rendered bodies

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from jobs.errors import StoreUnavailable
-from service import live_workers
-from service.live_workers import LiveWorkers
+from service.api_process import live_workers
+from service.api_process.live_workers import LiveWorkers
 
 
 async def in_this_thread(work: Callable[[], None]) -> None:

@@ -36,7 +36,7 @@ HTTPS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 log = structlog.get_logger()
 
 
-class Envelope:
+class OutermostMiddleware:
     """The service's outermost ASGI middleware."""
 
     def __init__(self, app: ASGIApp, metrics: HttpMetrics, *, behind_tls: bool) -> None:
