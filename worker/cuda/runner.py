@@ -22,7 +22,7 @@ from kernels.selection.candidates import Choice
 from worker.cuda.bench.benching import Benching
 from worker.cuda.bench.trial import try_ahead
 from worker.cuda.compile import Compiler
-from worker.cuda.composed import ComplexProducts
+from worker.cuda.complex_products import ComplexProducts
 from worker.cuda.epilogue.fusable import Fusable
 from worker.cuda.epilogue.fused import FusedKernels
 from worker.cuda.epilogue.on_device import EpilogueOnDevice, epilogue_on_device

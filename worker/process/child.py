@@ -36,8 +36,8 @@ from jobs.settings import Settings
 from jobs.tracing.spans import Tracing
 from kernels.selection.ahead import warm_up
 from worker.benchmark.job import benchmark
-from worker.device.host_turns import TakingTurns
-from worker.device.model import measured_model
+from worker.device.host_lock import HostLock
+from worker.device.measured_model import measured_model
 from worker.device.retry import pause, retry_until
 from worker.device.runner import Runner
 from worker.process.device_loans import DeviceLoans
@@ -171,7 +171,7 @@ class Child:
         self._threads.wait_for_all()
 
     def _work_in_thread(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
-        with self._loans.job(), TakingTurns():
+        with self._loans.job(), HostLock():
             self._work(claimed, claim)
 
     def _work(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:

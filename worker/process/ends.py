@@ -19,7 +19,7 @@ from jobs.models import BenchmarkOutcome, JobError, Outcome, product_id
 from jobs.redis.replicas import Mark
 from jobs.requests.job_matrices import StoredOperand
 from jobs.settings import Settings
-from worker.device.host_turns import LongWait
+from worker.device.host_lock import LongWait
 from worker.device.retry import pause, retry_until
 from worker.device.runner import Runner
 from worker.process.heartbeat import Heartbeat

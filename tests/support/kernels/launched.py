@@ -141,7 +141,7 @@ def main() -> None:
     from kernels.selection.candidates import Choice
     from worker.cuda import launch
     from worker.cuda.bound import Matrices
-    from worker.cuda.composed import ComplexProducts
+    from worker.cuda.complex_products import ComplexProducts
     from worker.cuda.memory import allocate
     from worker.cuda.pitch import operand_layout, product_layout
 

@@ -121,7 +121,7 @@ def plan_of(case: dict[str, Any], problem: Problem) -> TilePlan:
 def outcome(case: dict[str, Any]) -> str:
     import cupy
 
-    from worker.cuda.composed import ComplexProducts
+    from worker.cuda.complex_products import ComplexProducts
     from worker.cuda.pitch import stored_shapes
     from worker.cuda.tiles.gpus import Gpu
     from worker.cuda.tiles.product import CudaTiledProduct

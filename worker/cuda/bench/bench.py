@@ -29,7 +29,7 @@ from worker.cuda.bench.sampler import Sampler
 from worker.cuda.bench.watch import watched
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands, as_real
-from worker.cuda.composed import ComplexProducts
+from worker.cuda.complex_products import ComplexProducts
 from worker.cuda.gpu.faults import device_faults
 from worker.cuda.launch import PreparedKernels, prepare
 from worker.cuda.library.cublas import Cublas

@@ -9,7 +9,7 @@ from collections.abc import Callable
 KNOWN_S, PARTS = 0.02, 16
 
 
-class KnownRoom:
+class FreeMemory:
     """`ask` says how many bytes are free. For any threads."""
 
     def __init__(self, ask: Callable[[], int]) -> None:

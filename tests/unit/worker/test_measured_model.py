@@ -8,7 +8,7 @@ import pytest
 
 from jobs.fleet.workers import DeviceInfo
 from kernels.digest import files_digest
-from worker.device.model import measured_model
+from worker.device.measured_model import measured_model
 
 H200 = DeviceInfo(
     name="NVIDIA H200",

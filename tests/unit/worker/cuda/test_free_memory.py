@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from worker.device import known_room
-from worker.device.known_room import PARTS, KnownRoom
+from worker.device import free_memory
+from worker.device.free_memory import PARTS, FreeMemory
 
 FREE = 1 << 20
 
@@ -21,26 +21,26 @@ class Device:
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
-    monkeypatch.setattr(known_room, "KNOWN_S", 600.0)
+    monkeypatch.setattr(free_memory, "KNOWN_S", 600.0)
     return Device()
 
 
 def test_it_is_asked_once_for_small_products(device: Device) -> None:
-    room = KnownRoom(device.ask)
-    assert all(room.has(FREE // PARTS) for _ in range(9)) and device.asked == 1
+    memory = FreeMemory(device.ask)
+    assert all(memory.has(FREE // PARTS) for _ in range(9)) and device.asked == 1
 
 
 def test_it_is_asked_for_each_that_needs_a_larger_part(device: Device) -> None:
-    room = KnownRoom(device.ask)
-    assert room.has(1) and room.has(FREE // PARTS + 1)
+    memory = FreeMemory(device.ask)
+    assert memory.has(1) and memory.has(FREE // PARTS + 1)
     device.free = FREE // 2
-    assert not room.has(FREE // 2 + 1), "what was known is not enough"
+    assert not memory.has(FREE // 2 + 1), "what was known is not enough"
     assert device.asked == 3
 
 
 def test_what_was_known_ages(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_room, "KNOWN_S", -1.0)
-    room = KnownRoom(device.ask)
-    assert room.has(1)
+    monkeypatch.setattr(free_memory, "KNOWN_S", -1.0)
+    memory = FreeMemory(device.ask)
+    assert memory.has(1)
     device.free = 0
-    assert not room.has(1)
+    assert not memory.has(1)

@@ -11,7 +11,7 @@ LOOKED_AT_BYTES = 16 << 20  # smaller allocations are not checked
 SPARE_BYTES = 256 << 20  # left free beside: blocks in other types, the check, the process itself
 
 
-def check_room(need_bytes: int, what: str) -> None:
+def check_free_memory(need_bytes: int, what: str) -> None:
     """`what` begins the sentence. Raises DoesNotFit."""
     if need_bytes < LOOKED_AT_BYTES:
         return
