@@ -52,7 +52,7 @@ class CpuRunner(TilingRunner):
     """The CPU's kernels in this process."""
 
     jobs_under_way = 1  # a product uses all cores
-    light_side = 256  # some milliseconds
+    light_extent = 256  # some milliseconds
 
     def __init__(self, settings: Settings) -> None:
         self._threads = settings.cpu_threads or usable_cores()

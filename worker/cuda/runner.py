@@ -60,7 +60,7 @@ class CudaRunner(Benching):
     """The GPU that CUDA_VISIBLE_DEVICES leaves to this process."""
 
     jobs_under_way = 4  # one being copied to the device, one computed, two copied back
-    light_side = 1024  # above, copying the product back takes as long as all else, and others can be computed meanwhile
+    light_extent = 1024  # above, the copy back takes as long as all else, and others can be computed meanwhile
 
     def __init__(self, settings: Settings) -> None:
         with device_faults():
