@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from jobs.errors import MatmulError, StoreFull, StoreUnavailable
 from jobs.fleet.history import HistoryKeeper
-from jobs.process import settle_memory
+from jobs.memory_tuning import tune_memory
 from jobs.settings import Settings, get_settings
 from jobs.stranded import StrandedJobs
 from jobs.sweeper import Sweeper
@@ -166,7 +166,7 @@ def _lifespan(
             await asyncio.to_thread(context.ledger.scripts.load_functions)
         try:
             with sweeping(context, tracing):
-                settle_memory(ending)
+                tune_memory(ending)
                 yield
         finally:
             ending.set()

@@ -14,7 +14,7 @@ KEPT_BYTES = 32 << 20  # most free memory at the heap's end that is kept; larger
 TIDY_EVERY_S = 10.0  # what accumulates in this time is the most memory wasted
 
 
-def settle_memory(stop: Event) -> None:
+def tune_memory(stop: Event) -> None:
     """Call it once, after the objects that live as long as the process have been created. Tidies memory regularly until
     `stop`. Also stops malloc from returning freed buffers of some MiB to the system, because each new one would be
     zeroed page by page again: a 16 MiB download took twice as long. That part does nothing if the C library is not
