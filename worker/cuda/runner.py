@@ -19,7 +19,7 @@ from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice
-from worker.cuda.bench.benching import Benching
+from worker.cuda.bench.bench_runner import BenchRunner
 from worker.cuda.bench.trial import try_ahead
 from worker.cuda.compile import Compiler
 from worker.cuda.complex_products import ComplexProducts
@@ -56,7 +56,7 @@ from worker.device.tiles import TiledProduct, TiledTask, Tiling
 HOST_CHECK_ELEMENTS = 3 << 14
 
 
-class CudaRunner(Benching):
+class CudaRunner(BenchRunner):
     """The GPU that CUDA_VISIBLE_DEVICES leaves to this process."""
 
     jobs_under_way = 4  # one being copied to the device, one computed, two copied back

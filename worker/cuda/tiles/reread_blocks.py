@@ -30,7 +30,7 @@ class _Place:
     is_read: Any  # an event
 
 
-class Rereading:
+class RereadBlocks:
     """For one thread. `copying` is the stream of the copies. Digests are taken on a stream of their own: of blocks that
     come while a kernel has all cores, once it ends. So there are places for as many blocks as come meanwhile."""
 

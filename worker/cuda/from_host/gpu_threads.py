@@ -12,7 +12,7 @@ from jobs.errors import DeviceFault
 LOOK_EVERY_S = 0.05
 
 
-def together(calls: Sequence[Callable[[], None]], wanted: Callable[[], None], limit_s: float) -> None:
+def run_together(calls: Sequence[Callable[[], None]], wanted: Callable[[], None], limit_s: float) -> None:
     """Returns when all have. Nothing that a library does can be called off, so what `wanted` raises meanwhile is raised
     at the end; so is what a call raises, but for DeviceFault: then the others may wait forever, and are not waited for.
     A call that waits for another that failed raises BrokenBarrierError. Raises DeviceFault after `limit_s`, too."""

@@ -7,7 +7,7 @@ from threading import Barrier, Event
 import pytest
 
 from jobs.errors import DeviceFault, OutOfDeviceMemory, WrongState
-from worker.cuda.from_host.together import together
+from worker.cuda.from_host.gpu_threads import run_together
 from worker.device.cancellable_lock import go_on
 
 LIMIT_S = 60.0
@@ -15,7 +15,7 @@ LIMIT_S = 60.0
 
 def test_all_are_done() -> None:
     done = [Event(), Event()]
-    together([each.set for each in done], go_on, LIMIT_S)
+    run_together([each.set for each in done], go_on, LIMIT_S)
     assert all(each.is_set() for each in done)
 
 
@@ -30,7 +30,7 @@ def test_one_that_fails_before_the_others_begin_stops_them() -> None:
         barrier.wait()
 
     with pytest.raises(OutOfDeviceMemory):
-        together([waits, fails], go_on, LIMIT_S)
+        run_together([waits, fails], go_on, LIMIT_S)
 
 
 def test_one_that_fails_in_the_middle_is_not_waited_for() -> None:
@@ -44,14 +44,14 @@ def test_one_that_fails_in_the_middle_is_not_waited_for() -> None:
         never.wait()
 
     with pytest.raises(DeviceFault, match="gone"):
-        together([stuck, fails], go_on, LIMIT_S)
+        run_together([stuck, fails], go_on, LIMIT_S)
     never.set()
 
 
 def test_one_that_is_stuck_is_given_up() -> None:
     never = Event()
     with pytest.raises(DeviceFault, match="was not there after 0 s"):
-        together([lambda: (never.wait(), None)[1]], go_on, 0.0)
+        run_together([lambda: (never.wait(), None)[1]], go_on, 0.0)
     never.set()
 
 
@@ -68,5 +68,5 @@ def test_a_job_that_is_called_off_ends_after_the_call() -> None:
         ended.set()
 
     with pytest.raises(WrongState):
-        together([call], wanted, LIMIT_S)
+        run_together([call], wanted, LIMIT_S)
     assert ended.is_set()

@@ -25,7 +25,7 @@ from worker.device.bench import Bench
 from worker.device.tiles import TilingRunner
 
 
-class Benching(TilingRunner):
+class BenchRunner(TilingRunner):
     """Benchmarks have the device's memory to themselves: what is kept for products is dropped before and after."""
 
     compiler: Compiler

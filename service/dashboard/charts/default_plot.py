@@ -14,7 +14,7 @@ MANY_TYPES = 4
 MANY_CONFIGS = 2  # configs per kernel from which configs are the question
 
 
-def first_plot(available: Collection[str], found: Sequence[Measurement]) -> str:
+def default_plot(available: Collection[str], found: Sequence[Measurement]) -> str:
     """The plot's name: the roofline for shapes of many forms, a heat map for configs, bars for few sizes, shares of the
     library's speed for many element types, otherwise speed by size; empty if there is no plot.
     """
