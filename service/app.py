@@ -19,10 +19,10 @@ from jobs.errors import MatmulError, StoreFull, StoreUnavailable
 from jobs.fleet.history import HistoryKeeper
 from jobs.memory_tuning import tune_memory
 from jobs.settings import Settings, get_settings
-from jobs.stranded import StrandedJobs
-from jobs.sweeper import Sweeper
+from jobs.sweeper.stranded import StrandedJobs
+from jobs.sweeper.sweeper import Sweeper
 from jobs.tracing.export import OtlpTracing, make_tracing
-from service import handlers
+from service import error_handlers
 from service.api_process.share import ALONE, Share
 from service.context import Context, make_context
 from service.dashboard.routers import ROUTERS
@@ -97,9 +97,9 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
             *([] if tracing else [_straight_on()]),  # the spans of requests are FastAPI's
         ],
         exception_handlers={
-            MatmulError: handlers.ours,
-            RequestValidationError: handlers.validation,
-            HTTPException: handlers.http,
+            MatmulError: error_handlers.ours,
+            RequestValidationError: error_handlers.validation,
+            HTTPException: error_handlers.http,
         },
     )
     for module in ROUTES:
@@ -110,7 +110,7 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
 
 
 def _straight_on() -> Middleware:
-    return Middleware(StraightOn, routes=matmul.router.routes, on_error=handlers.ours)
+    return Middleware(StraightOn, routes=matmul.router.routes, on_error=error_handlers.ours)
 
 
 @contextmanager

@@ -16,11 +16,11 @@ import structlog
 from jobs.errors import MatmulError, StoreUnavailable
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.interface import JobMessage, Ledger
-from jobs.live_queues import LiveQueues
 from jobs.models import new_id
 from jobs.queue import waiting_messages
 from jobs.redis.scripts import LOCK_SCRIPTS, SERVER_CLOCK, RedisScripts
 from jobs.settings import Settings
+from jobs.sweeper.live_queues import LiveQueues
 from jobs.tracing.request_trace import log_fields
 from jobs.tracing.spans import Tracing
 
