@@ -19,7 +19,7 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import DTYPES, Problem
-from worker.check.checked import HostProduct
+from worker.check.checkable import HostProduct
 from worker.check.elements import as_exact, as_float64, core
 from worker.check.host_matrix import HostMatrix
 from worker.check.rounding import rounding_of

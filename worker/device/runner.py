@@ -25,7 +25,7 @@ from kernels.model.activations import ActivationName
 from kernels.model.groups import groups_of
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.candidates import Choice
-from worker.check.checked import Checkable, HostProduct
+from worker.check.checkable import Checkable, HostProduct
 from worker.check.elements import core
 from worker.check.epilogue import After, wrong_elements
 from worker.check.grouped import GroupedProduct

@@ -219,7 +219,7 @@ def _earlier(case: dict[str, Any], a: Array, b: Array, out: Array, plan: TilePla
 
 def checked(computing: Any, launched: Any, sketched: Any) -> Verification:
     """Passed. What the check of a complex tile would read on the device is what it would read on the host."""
-    from worker.cuda.tiles.checked import checkable
+    from worker.cuda.tiles.checkable_tile import checkable
 
     if sketched is not None:
         sketched()

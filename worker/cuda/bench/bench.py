@@ -17,7 +17,7 @@ from kernels.model.kernel import CudaKernel
 from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.numerics import DTYPES, Problem
 from kernels.selection.candidates import Choice
-from worker.check.checked import Checkable
+from worker.check.checkable import Checkable
 from worker.cuda.bench.copies import timed_copies
 from worker.cuda.bench.energy import energy_mj
 from worker.cuda.bench.figures import launch_figures

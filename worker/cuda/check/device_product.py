@@ -1,5 +1,5 @@
 """A product on the device with its operands, for its check. The twin of
-`worker.check.checked.HostProduct`."""
+`worker.check.checkable.HostProduct`."""
 
 from __future__ import annotations
 

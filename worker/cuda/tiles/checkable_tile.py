@@ -8,7 +8,7 @@ from kernels.model.numerics import DTYPES, Problem
 from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
 from worker.check.views.as_real import InBlocks, RealView, signs_of
-from worker.cuda.check.checked import DeviceProduct
+from worker.cuda.check.device_product import DeviceProduct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands

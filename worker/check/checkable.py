@@ -1,5 +1,5 @@
 """The interface between a product and its check: one class for matrices in this process's memory, and one for matrices
-on a GPU (`worker/cuda/check/checked.py`).
+on a GPU (`worker/cuda/check/device_product.py`).
 """
 
 from __future__ import annotations
