@@ -17,22 +17,22 @@ from starlette.responses import Response
 
 from jobs.errors import MatmulError, StoreFull, StoreUnavailable
 from jobs.fleet.history import HistoryKeeper
-from jobs.process import settle_memory
+from jobs.memory_tuning import tune_memory
 from jobs.settings import Settings, get_settings
-from jobs.stranded import StrandedJobs
-from jobs.sweeper import Sweeper
+from jobs.sweeper.stranded import StrandedJobs
+from jobs.sweeper.sweeper import Sweeper
 from jobs.tracing.export import OtlpTracing, make_tracing
-from service import handlers
+from service import error_handlers
+from service.api_process.share import ALONE, Share
 from service.context import Context, make_context
 from service.dashboard.routers import ROUTERS
-from service.envelope import Envelope
 from service.http.security import Gate, key_ring
 from service.http.straight import StraightOn
 from service.http.tracing import telemetry
 from service.keys import KeyRing
 from service.metrics import HttpMetrics
+from service.middleware import OutermostMiddleware
 from service.openapi.document import make_document
-from service.process.share import ALONE, Share
 from service.routes import (
     benchmarks,
     catalogue,
@@ -92,14 +92,14 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
         redirect_slashes=False,
         telemetry=telemetry(tracing),
         middleware=[
-            Middleware(Envelope, metrics=metrics, behind_tls=settings.behind_tls),
+            Middleware(OutermostMiddleware, metrics=metrics, behind_tls=settings.behind_tls),
             Middleware(Gate, settings=settings, keys=keys),
             *([] if tracing else [_straight_on()]),  # the spans of requests are FastAPI's
         ],
         exception_handlers={
-            MatmulError: handlers.ours,
-            RequestValidationError: handlers.validation,
-            HTTPException: handlers.http,
+            MatmulError: error_handlers.ours,
+            RequestValidationError: error_handlers.validation,
+            HTTPException: error_handlers.http,
         },
     )
     for module in ROUTES:
@@ -110,7 +110,7 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
 
 
 def _straight_on() -> Middleware:
-    return Middleware(StraightOn, routes=matmul.router.routes, on_error=handlers.ours)
+    return Middleware(StraightOn, routes=matmul.router.routes, on_error=error_handlers.ours)
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def _lifespan(
             await asyncio.to_thread(context.ledger.scripts.load_functions)
         try:
             with sweeping(context, tracing):
-                settle_memory(ending)
+                tune_memory(ending)
                 yield
         finally:
             ending.set()

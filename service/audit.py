@@ -22,7 +22,7 @@ from starlette.types import Message, Scope, Send
 
 from jobs.errors import MatmulError
 from jobs.settings import Settings
-from service.attempts import address_of
+from service.keys.wrong_keys import address_of
 
 LOGGER = "matmul.audit"
 FIRST = "0" * 32

@@ -29,23 +29,23 @@ from jobs.redis.line import ScriptLine
 from jobs.redis.persistence import SyncPolicy
 from jobs.redis.replicas import Mark, ReplicaLine
 from jobs.settings import Settings
-from service.attempts import FailedAttempts
+from service.api_process.body_memory import BodyMemory
+from service.api_process.fleet import Fleet
+from service.api_process.in_thread import in_thread
+from service.api_process.known_matrices import KnownMatrices
+from service.api_process.live_workers import LiveWorkers
+from service.api_process.render_cache import Renders
+from service.api_process.share import Share
+from service.api_process.single_flight import SingleFlight
+from service.api_process.unclaimed import UnclaimedBytes
 from service.audit import Audit
 from service.changes import ChangeHub
 from service.keys import KeyRing
 from service.keys.limits import KeyLimits
-from service.live_workers import LiveWorkers
+from service.keys.sessions import Sessions
+from service.keys.wrong_keys import WrongKeys
 from service.metrics import HttpMetrics
 from service.pause import Pause
-from service.process.body_memory import BodyMemory
-from service.process.fleet import Fleet
-from service.process.in_thread import in_thread
-from service.process.known_matrices import KnownMatrices
-from service.process.render_cache import Renders
-from service.process.share import Share
-from service.process.unclaimed import UnclaimedBytes
-from service.sessions import Sessions
-from service.shared import Shared
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -104,13 +104,13 @@ class Context:
     sessions: Sessions
     keys: KeyRing | None  # None if keys are off
     limits: KeyLimits
-    failed_keys: FailedAttempts
+    failed_keys: WrongKeys
     audit: Audit | None
     threads: CapacityLimiter
     renders: Renders
     breaker: Breaker = field(default_factory=Breaker)
     tasks: set[asyncio.Future[None]] = field(default_factory=set)  # work that continues after its reply
-    events: Shared[Sequence[JobEvent]] = field(default_factory=Shared)  # pending reads of jobs' events
+    events: SingleFlight[Sequence[JobEvent]] = field(default_factory=SingleFlight)  # pending reads of jobs' events
     known_matrices: KnownMatrices = field(default_factory=KnownMatrices)
     bodies: BodyMemory = field(default_factory=BodyMemory)
     unclaimed: UnclaimedBytes = field(default_factory=UnclaimedBytes)
@@ -184,7 +184,7 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: K
         sessions=Sessions(client, settings),
         keys=keys,
         limits=limits,
-        failed_keys=FailedAttempts(settings.max_failed_keys_per_minute),
+        failed_keys=WrongKeys(settings.max_failed_keys_per_minute),
         audit=Audit(settings) if keys is not None or settings.audit_file is not None else None,
         threads=CapacityLimiter(share.of(MAX_THREADS, minimum=MIN_THREADS)),
         renders=Renders(share),

@@ -11,7 +11,7 @@ from starlette.types import Scope
 
 from jobs import errors
 from jobs.errors import MatmulError
-from jobs.matrices.objects.staged import NoObjectStore, UploadNotSent
+from jobs.matrices.s3_store.staged import NoObjectStore, UploadNotSent
 from jobs.redis.layout import WrongLayout
 from jobs.stored import NotUnderstood, RecordUnreadable
 

@@ -18,7 +18,7 @@ import redis
 
 from jobs.disk import translated_disk
 from jobs.errors import StoreUnavailable
-from jobs.objects.bucket import Bucket
+from jobs.object_store.bucket import Bucket
 from jobs.redis.client import translated
 from jobs.settings import Settings
 

@@ -14,7 +14,7 @@ from jobs.errors import TimeLimitExceeded, WorkerLost
 from jobs.ledger.codec import job_error
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.redis import LUA_DIR
-from jobs.ledger.unread import lost_attempt
+from jobs.ledger.unreadable import lost_attempt
 from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
 from jobs.redis.scripts import SERVER_CLOCK, RedisScripts
 from jobs.states import JobState

@@ -96,12 +96,12 @@ def _number(text: bytes | int) -> str:
 
 class Beside(NamedTuple):
     """How many jobs a worker may have in progress at the same time after a claim. Light jobs, whose matrices have at
-    most `side` rows and columns, are counted separately, if allowed.
+    most `light_extent` rows and columns, are counted separately, if allowed.
     """
 
     heavy: int
     light: int = 0
-    side: int = 0
+    light_extent: int = 0
 
 
 ALONE = Beside(1)

@@ -37,7 +37,7 @@ from jobs.ledger.moves import Moves
 from jobs.ledger.replies import RecordedJob, counts_of, event_of, job_of, recorded, redriven, refuse, submitted
 from jobs.ledger.submission import key_digest, submission
 from jobs.ledger.successes import RedisSuccesses
-from jobs.ledger.unread import readable, requeued
+from jobs.ledger.unreadable import readable, requeued
 from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
 from jobs.matrices.index import Bounds
 from jobs.models import Job, JobError, JobEvent, NewJob, Progress

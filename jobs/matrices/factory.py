@@ -7,9 +7,9 @@ import redis
 from jobs.matrices.file_store import FileMatrixStore
 from jobs.matrices.index import Bounds, MatrixIndex
 from jobs.matrices.interface import MatrixStore
-from jobs.matrices.objects.store import ObjectMatrixStore
 from jobs.matrices.redis_store import CHUNK_BYTES, RedisMatrixStore
-from jobs.objects.bucket import Bucket
+from jobs.matrices.s3_store.store import ObjectMatrixStore
+from jobs.object_store.bucket import Bucket
 from jobs.redis.client import connect
 from jobs.settings import GIB, Settings
 

@@ -9,11 +9,11 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from jobs.errors import MalformedBody
+from service.api_process.body_memory import BodyMemory
 from service.bodies.inflate import WINDOW_BITS, Inflater
 from service.bodies.piece import Piece
 from service.bodies.sizes import in_units
 from service.problems import PayloadTooLarge, UnsupportedMediaType
-from service.process.body_memory import BodyMemory
 
 BATCH_BYTES = 8 << 20  # bytes of a large body passed to a worker thread at a time
 FIRST_BYTES = 64 << 10  # bytes of the first batch

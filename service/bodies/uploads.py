@@ -10,8 +10,8 @@ from jobs.formats.parser import MatrixHeader
 from jobs.matrices.interface import MatrixInfo, MatrixStore, MatrixWriter, content_hasher
 from jobs.matrices.packed import pack
 from kernels.model.numerics import DTypeName
+from service.api_process.unclaimed import UnclaimedBytes
 from service.bodies.sizes import in_units
-from service.process.unclaimed import UnclaimedBytes
 
 MEMORY_BYTES = 1 << 20  # a matrix up to this size is kept in memory until its request has been validated
 UNCLAIMED_BYTES = 16 << 20  # a matrix up to this size is claimed in the step that records its job

@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse, Response
 
 from jobs.settings import Settings
 from service.http.security import SIGN_IN
-from service.sessions import cookie_name
+from service.keys.sessions import cookie_name
 
 
 def own_path(wanted: str) -> str:

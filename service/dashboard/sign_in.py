@@ -15,7 +15,7 @@ from service.dashboard.session import own_path, signed_in, signed_out
 from service.http.access import SIGN_OUT
 from service.http.origins import check_origin
 from service.http.security import FRONT, SIGN_IN, note_failure
-from service.sessions import cookie_name
+from service.keys.sessions import cookie_name
 
 FORM_BYTES = 4 << 10  # of the sign-in, which anyone may send
 

@@ -22,13 +22,13 @@ from jobs.formats.npy import npy_header
 from jobs.formats.safetensors import safetensors_header
 from jobs.matrices.packed import PackedMatrix
 from kernels.model.numerics import DTypeName
+from service.api_process.in_thread import in_thread
 from service.context import Context
 from service.http.conditions import check_match, none_match, range_applies
 from service.http.damage import damage_reported
 from service.http.listed import listed
 from service.http.negotiation import NPY, OCTETS, SAFETENSORS
 from service.http.ranges import parse_range
-from service.process.in_thread import in_thread
 
 WHOLE_BYTES = 1 << 20  # a representation up to this size is sent in one piece
 CHECKED_BYTES = 4 << 20  # bytes of a larger one that are compared with their digests before the answer begins

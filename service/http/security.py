@@ -16,13 +16,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from jobs.errors import Forbidden, InvalidSettings, MatmulError, Unauthenticated
 from jobs.models import ANONYMOUS
 from jobs.settings import Settings
-from service.attempts import address_of
 from service.context import Context
 from service.http.access import check_method, check_write_token
 from service.http.origins import LOOPBACK_NAMES, HostWall, check_origin, origin_of
 from service.keys import KeyRing, KnownKey, Role
+from service.keys.sessions import cookie_name
+from service.keys.wrong_keys import address_of
 from service.problems import InvalidHeader, TooManyAttempts, problem_response
-from service.sessions import cookie_name
 
 SIGN_IN = "/ui/sign-in"
 PROBES = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready")

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from jobs.errors import InvalidMatrix, InvalidRequest, MalformedBody, MatmulError
 from jobs.formats.parser import MatrixHeader, MatrixParser, check_shape
 from jobs.requests.operands import OPERANDS
+from service.api_process.body_memory import FREE_BYTES
 from service.bodies.nested_lists import parse_shaped
 from service.bodies.options import MatmulOptions, parse_model
 from service.bodies.piece import Piece
@@ -24,7 +25,6 @@ from service.inference.body import InferBody, Input, InRegion
 from service.inference.datatypes import BITS, dtype_of
 from service.inference.models import Model
 from service.inference.regions import Window
-from service.process.body_memory import FREE_BYTES
 
 LENGTH_HEADER = "Inference-Header-Content-Length"
 MAX_HEADER_BYTES = 1 << 20  # of JSON with elements behind it

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jobs.settings import Settings
+from service.api_process.share import Share
 from service.local.supervisor import ChildProcess
-from service.process.share import Share
 from service.server.accepting import make_counts_file
 from service.server.addresses import Addresses, bind
 from service.server.member import command

@@ -12,8 +12,8 @@ from jobs.errors import InvalidRequest, JobNotFound, StoreUnavailable
 from jobs.ledger.ends import JobEnd
 from jobs.models import Job, new_id
 from service.bodies.body import Body
+from service.bodies.disconnects import unless_gone
 from service.bodies.json import JsonReader
-from service.bodies.leaving import unless_gone
 from service.bodies.matmul_multipart import MULTIPART, MultipartReader
 from service.bodies.reader import MatmulInput, Reader, media_type_of, unsupported
 from service.bodies.receive import receive

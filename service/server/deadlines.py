@@ -15,7 +15,8 @@ from jobs.errors import MalformedBody, MatmulError
 from jobs.formats.buffers import Buffers
 from jobs.matrices.indexed_store import UPLOAD_LEASE_S
 from jobs.settings import Settings
-from service.envelope import SECURITY_HEADERS, request_id_of
+from service.api_process.share import ALONE, Share
+from service.middleware import SECURITY_HEADERS, request_id_of
 from service.problems import (
     HeadersTooLarge,
     MalformedRequest,
@@ -23,7 +24,6 @@ from service.problems import (
     TooManyConnections,
     problem_response,
 )
-from service.process.share import ALONE, Share
 from service.server.lingering import LingeringProtocol
 from service.server.sending import Unsent
 

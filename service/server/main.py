@@ -12,8 +12,8 @@ from fastapi import FastAPI
 from jobs.matrices.factory import make_matrix_store
 from jobs.redis.layout import claim_layout
 from jobs.settings import Settings
+from service.api_process.share import ALONE, Share
 from service.app import create_app
-from service.process.share import ALONE, Share
 from service.server.accepting import Acceptor, ConnectionCounts, OpenConnections
 from service.server.addresses import Addresses
 from service.server.deadlines import protocol_class

@@ -12,7 +12,7 @@ from jobs.errors import InvalidSettings
 from jobs.logs import configure_logs
 from jobs.starting.options import cannot_start
 from jobs.starting.wrong_settings import checked_settings
-from service.process.share import Share
+from service.api_process.share import Share
 from service.server.accepting import ConnectionCounts
 from service.server.addresses import Addresses
 from service.server.main import serve

@@ -14,13 +14,13 @@ from jobs.errors import InvalidMatrix, InvalidRequest, WrongState
 from jobs.formats.parser import check_shape
 from jobs.matrices.file_store import FileMatrixStore
 from jobs.matrices.interface import MatrixInfo
-from jobs.matrices.objects import staged
-from jobs.matrices.objects.staged import NoObjectStore
-from jobs.matrices.objects.store import ObjectMatrixStore
 from jobs.matrices.ranged import upload as ranged
 from jobs.matrices.ranged.complete import complete_upload
 from jobs.matrices.ranged.upload import Ranged
 from jobs.matrices.ranged.writer import RangeWriter
+from jobs.matrices.s3_store import staged
+from jobs.matrices.s3_store.staged import NoObjectStore
+from jobs.matrices.s3_store.store import ObjectMatrixStore
 from kernels.model.numerics import DTypeName
 from service.context import Context
 from service.http.ranges import parse_content_range

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jobs.errors import MatmulError, NoWorkers
 from jobs.fleet.workers import WorkerInfo
 from jobs.settings import Settings
-from service.process.fleet import Fleet
+from service.api_process.fleet import Fleet
 from service.submit.plan import ProductPlan
 
 HINT = " A job waits for one where its request says `Prefer: respond-async`."

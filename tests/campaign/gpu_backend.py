@@ -18,11 +18,11 @@ from kernels.selection.choose import choose
 from tests.campaign.backends import Backend, Made, Way, as_made
 from tests.campaign.scenes import clean, faulty
 from tests.stress.cases import Deck
-from worker.check.checked import Checkable
+from worker.check.checkable import Checkable
 from worker.check.grouped import GroupedProduct
 from worker.check.verify import check
 from worker.cuda import runner as cuda_runner
-from worker.cuda.check.checked import DeviceProduct
+from worker.cuda.check.device_product import DeviceProduct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.memory import upload
 from worker.cuda.runner import CudaRunner

@@ -81,7 +81,7 @@ def test_what_is_not_compiled_is_not_taken_until_it_is(gpu_settings: Settings, t
     compiled = set(tmp_path.iterdir())
     assert isinstance(choices.choose(large, "fp32").kernel, LibraryKernel)
     assert set(tmp_path.iterdir()) == compiled and not runner.is_compiled(best, large)
-    choices.settle(AskedShape(large, "fp32"))
+    choices.adopt_best(AskedShape(large, "fp32"))
     assert choices.choose(large, "fp32") == best and runner.is_compiled(best, large)
 
 

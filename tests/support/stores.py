@@ -14,8 +14,8 @@ from pydantic import SecretStr
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixInfo, MatrixStore
-from jobs.matrices.objects.store import ObjectMatrixStore
-from jobs.matrices.objects.transfer import digests_key, elements_key
+from jobs.matrices.s3_store.store import ObjectMatrixStore
+from jobs.matrices.s3_store.transfer import digests_key, elements_key
 from jobs.matrices.slots import FREE
 from jobs.models import new_id
 from jobs.redis.client import connect

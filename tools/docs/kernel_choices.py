@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from kernels.catalog import CATALOG
 from kernels.model.kernel import CudaKernel, Kernel
+from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.numerics import DTYPES
 from tools.markdown import table
 
@@ -23,9 +24,9 @@ def _rows() -> Iterator[tuple[str, ...]]:
         own = DTYPES[dtype].accuracy
         for accuracy in sorted(classes, key=lambda name: name != own):
             fit = [kernel for kernel in _worth_naming() if kernel.accuracy.get(dtype) == accuracy]
-            told = f"`{accuracy}`, the default" if accuracy == own else f"`{accuracy}`"
+            named = f"`{accuracy}`, the default" if accuracy == own else f"`{accuracy}`"
             columns = ([kernel for kernel in fit if _column(kernel) == name] for name in COLUMNS[2:])
-            yield f"`{dtype}`", told, *map(_names, columns)
+            yield f"`{dtype}`", named, *map(_names, columns)
 
 
 def _worth_naming() -> Iterator[Kernel]:
@@ -37,6 +38,8 @@ def _worth_naming() -> Iterator[Kernel]:
 
 
 def _column(kernel: Kernel) -> str:
+    if isinstance(kernel, ComposedKernel):
+        return "Any NVIDIA GPU"
     if not isinstance(kernel, CudaKernel):
         return "CPU" if kernel.device_class == "cpu" else "cuBLAS"
     return "Hopper" if kernel.min_compute_capability >= (9, 0) else _older(kernel)

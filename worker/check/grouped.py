@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from jobs.formats.elements import Array
 from kernels.model.groups import Group
-from worker.check.checked import Checkable
+from worker.check.checkable import Checkable
 from worker.check.elementwise import Operands
 from worker.check.host_matrix import HostMatrix
 

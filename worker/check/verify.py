@@ -72,7 +72,7 @@ import numpy as np
 from jobs.models import Verification
 from kernels.model.groups import groups_of
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
-from worker.check.checked import Checkable
+from worker.check.checkable import Checkable
 from worker.check.elementwise import Operands, worst_of_rows, worst_within
 from worker.check.grouped import GroupedProduct
 from worker.check.rounding import Rounding, rounding_of

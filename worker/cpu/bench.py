@@ -19,12 +19,12 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import DTYPES, Problem
-from worker.check.checked import HostProduct
+from worker.check.checkable import HostProduct
 from worker.check.elements import as_exact, as_float64, core
 from worker.check.host_matrix import HostMatrix
 from worker.check.rounding import rounding_of
 from worker.check.views.as_real import in_blocks, real_matrices, real_view, signs_of
-from worker.cpu.data import operand, stored
+from worker.cpu.bench_operands import operand, stored
 from worker.cpu.kernels import CPU_KERNELS, Multiply
 from worker.cpu.usage import ProcessorTimes, last_cache_bytes
 from worker.device.bench import Bench, Prepared, ProductErrors, Sample, Watched, product_errors

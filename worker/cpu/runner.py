@@ -30,14 +30,14 @@ from worker.cpu.ceilings import cpu_ceilings
 from worker.cpu.device import available_bytes, cpu_info, usable_cores
 from worker.cpu.environment import host_environment
 from worker.cpu.epilogue import add_epilogue
+from worker.cpu.free_memory import check_free_memory
 from worker.cpu.grouped import multiply_grouped
 from worker.cpu.kernels import CPU_KERNELS
-from worker.cpu.room import check_room
 from worker.cpu.scaled import multiply_scaled
 from worker.cpu.tiles import CPU_SPEEDS, CpuTiledProduct, tile_bytes
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
-from worker.device.host_turns import LongWait
+from worker.device.host_lock import LongWait
 from worker.device.operands import HostOperand
 from worker.device.runner import DoesNotFit, Epilogue, Product, operands_as_checked, verify_on_host, wrong_on_host
 from worker.device.scaled import ScaledOperand
@@ -52,7 +52,7 @@ class CpuRunner(TilingRunner):
     """The CPU's kernels in this process."""
 
     jobs_under_way = 1  # a product uses all cores
-    light_side = 256  # some milliseconds
+    light_extent = 256  # some milliseconds
 
     def __init__(self, settings: Settings) -> None:
         self._threads = settings.cpu_threads or usable_cores()
@@ -94,7 +94,7 @@ class CpuRunner(TilingRunner):
         with self._device_lock.request(wanted) as device_lock:
             device_lock.acquire()
             if need := _room_needed(problem, epilogue, place):
-                check_room(need, "The product needs")
+                check_free_memory(need, "The product needs")
             self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
             with LongWait():
                 started = time.perf_counter()
@@ -133,7 +133,7 @@ class CpuRunner(TilingRunner):
 
     @contextmanager
     def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> Iterator[Bench]:
-        check_room(problem.product_bytes + problem.operand_bytes, "The product needs")
+        check_free_memory(problem.product_bytes + problem.operand_bytes, "The product needs")
         self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
         yield CpuBench(problem, data)
 

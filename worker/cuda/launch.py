@@ -22,7 +22,7 @@ from kernels.model.numerics import DTYPES, Problem
 from kernels.model.triangle import whole
 from kernels.selection.candidates import Choice
 from kernels.selection.composed import real_choice
-from worker.cuda.bound import Addressed, Functions, Layouts, Mapped, bytes_beside
+from worker.cuda.bound_kernel import Addressed, Functions, Layouts, Mapped, bytes_beside
 from worker.cuda.calls import Step
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.arrangement import arranged_bytes

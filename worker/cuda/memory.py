@@ -15,7 +15,7 @@ from jobs.formats.elements import Array
 from kernels.model.padding import round_up
 from worker.cuda.calls import clear_columns
 from worker.cuda.pitch import Layout, Piece
-from worker.device.host_turns import LongWait
+from worker.device.host_lock import LongWait
 
 STAGING_BYTES = 8 << 20  # of each of the two pinned buffers that a product passes through
 DOWNLOADED_BYTES = 16 << 20  # size of the pieces that may be read back as they arrive

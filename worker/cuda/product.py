@@ -14,7 +14,7 @@ from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
 from worker.check.verify import group_width
 from worker.check.views.as_real import InBlocks, RealView, signs_of
-from worker.cuda.check.checked import DeviceProduct
+from worker.cuda.check.device_product import DeviceProduct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.check.product_digests import ProductDigests
 from worker.cuda.check.read_back import CopyBack

@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from jobs.formats.elements import Array
-from worker.device.host_turns import LongWait
+from worker.device.host_lock import LongWait
 
 
 class DeviceResults:

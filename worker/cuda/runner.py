@@ -19,10 +19,10 @@ from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice
-from worker.cuda.bench.benching import Benching
+from worker.cuda.bench.bench_runner import BenchRunner
 from worker.cuda.bench.trial import try_ahead
 from worker.cuda.compile import Compiler
-from worker.cuda.composed import ComplexProducts
+from worker.cuda.complex_products import ComplexProducts
 from worker.cuda.epilogue.fusable import Fusable
 from worker.cuda.epilogue.fused import FusedKernels
 from worker.cuda.epilogue.on_device import EpilogueOnDevice, epilogue_on_device
@@ -56,11 +56,11 @@ from worker.device.tiles import TiledProduct, TiledTask, Tiling
 HOST_CHECK_ELEMENTS = 3 << 14
 
 
-class CudaRunner(Benching):
+class CudaRunner(BenchRunner):
     """The GPU that CUDA_VISIBLE_DEVICES leaves to this process."""
 
     jobs_under_way = 4  # one being copied to the device, one computed, two copied back
-    light_side = 1024  # above, copying the product back takes as long as all else, and others can be computed meanwhile
+    light_extent = 1024  # above, the copy back takes as long as all else, and others can be computed meanwhile
 
     def __init__(self, settings: Settings) -> None:
         with device_faults():

@@ -14,7 +14,7 @@ from jobs.benchmarks.cases import Case
 from jobs.benchmarks.records import CopyFigures, DeviceState, LaunchFigures
 from jobs.benchmarks.spec import CacheState
 from jobs.formats.elements import Array
-from worker.check.checked import Checkable
+from worker.check.checkable import Checkable
 
 
 @dataclass(frozen=True, slots=True)

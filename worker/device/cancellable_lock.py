@@ -10,7 +10,7 @@ from threading import RLock
 from types import TracebackType
 from typing import Self
 
-from worker.device.host_turns import LongWait
+from worker.device.host_lock import LongWait
 
 LOOK_EVERY_S = 0.05  # interval of checking whether the waiter is still wanted
 

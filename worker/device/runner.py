@@ -25,7 +25,7 @@ from kernels.model.activations import ActivationName
 from kernels.model.groups import groups_of
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.candidates import Choice
-from worker.check.checked import Checkable, HostProduct
+from worker.check.checkable import Checkable, HostProduct
 from worker.check.elements import core
 from worker.check.epilogue import After, wrong_elements
 from worker.check.grouped import GroupedProduct
@@ -140,7 +140,7 @@ class Runner(ABC):
     device: DeviceInfo
     max_bytes_under_way: int  # of the matrices of products that are under way at once
     jobs_under_way: int  # the useful number of such products
-    light_side: int  # of matrices up to which a product is done before a thread has been woken for it
+    light_extent: int  # most rows or columns of a light product, which is done before another thread has been woken
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -36,8 +36,8 @@ from jobs.settings import Settings
 from jobs.tracing.spans import Tracing
 from kernels.selection.ahead import warm_up
 from worker.benchmark.job import benchmark
-from worker.device.host_turns import TakingTurns
-from worker.device.model import measured_model
+from worker.device.host_lock import HostLock
+from worker.device.measured_model import measured_model
 from worker.device.retry import pause, retry_until
 from worker.device.runner import Runner
 from worker.process.device_loans import DeviceLoans
@@ -80,7 +80,7 @@ class Child:
         self._loans = DeviceLoans()
         self._under_way: set[tuple[str, int]] = set()  # jobs and attempts; changed in one step of the interpreter
         self._jobs_under_way = settings.jobs_under_way or runner.jobs_under_way
-        self._light_side = runner.light_side if tracing is None else 0  # each has spans of its own
+        self._light_extent = runner.light_extent if tracing is None else 0  # each has spans of its own
         self._threads, self._room = JobThreads(self._jobs_under_way), Room(runner.max_bytes_under_way)
         claims = ledger if isinstance(ledger, NextClaims) and tracing is None else None  # spans tell claims apart
         self.next_messages = NextMessages(settings, claims, self._terms)
@@ -138,7 +138,7 @@ class Child:
             claim = asked_ns, now()
             if not claimed:
                 log.debug("a message came for a job that is not waiting", job=job_id, attempt=attempt)
-            parts = launches(claimed, self._light_side)
+            parts = launches(claimed, self._light_extent)
             for number, launch in enumerate(parts, 1):
                 with self._waiting([each for part in parts[number:] for each in part]):
                     self._begin(launch, claim, alone=alone)
@@ -164,14 +164,14 @@ class Child:
         """Such a product is done before a thread has been woken for it."""
         request = claimed.job.record.request
         small = isinstance(request, MatmulRequest) and request.problem.operand_bytes <= SMALL_BYTES
-        return (small and claimed.job.product_in_record) or is_light(claimed, self._runner.light_side)
+        return (small and claimed.job.product_in_record) or is_light(claimed, self._runner.light_extent)
 
     def wait_until_idle(self) -> None:
         """Until no job is under way."""
         self._threads.wait_for_all()
 
     def _work_in_thread(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
-        with self._loans.job(), TakingTurns():
+        with self._loans.job(), HostLock():
             self._work(claimed, claim)
 
     def _work(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
@@ -195,7 +195,7 @@ class Child:
 
     def _terms(self) -> ClaimTerms:
         settings = self._settings
-        beside = Beside(self._threads.free, min(MAX_LIGHT, settings.max_batch), self._light_side)
+        beside = Beside(self._threads.free, min(MAX_LIGHT, settings.max_batch), self._light_extent)
         return ClaimTerms(self.heartbeat.worker_id, settings.lease_s, settings.max_batch, beside)
 
     def _claim(self, job_id: str, attempt: int) -> Sequence[Claimed]:

@@ -19,7 +19,7 @@ from jobs.models import BenchmarkOutcome, JobError, Outcome, product_id
 from jobs.redis.replicas import Mark
 from jobs.requests.job_matrices import StoredOperand
 from jobs.settings import Settings
-from worker.device.host_turns import LongWait
+from worker.device.host_lock import LongWait
 from worker.device.retry import pause, retry_until
 from worker.device.runner import Runner
 from worker.process.heartbeat import Heartbeat
@@ -173,7 +173,7 @@ class JobEnds:
 
     def _patiently(self, record: Callable[[], Result]) -> Result:
         """The lease is not renewed any more, so this comes before a sweeper calls it expired after an outage: that
-        waits for four heartbeats (`jobs/sweeper.py`)."""
+        waits for four heartbeats (`jobs/sweeper/sweeper.py`)."""
         pause_s = 2 * self._settings.heartbeat_s
         with LongWait():
             return retry_until(record, timeout_s=WORK_TIMEOUT_S, longest_pause_s=pause_s)

@@ -13,7 +13,7 @@ from threading import Condition, Lock, RLock
 import structlog
 
 from worker.device.cancellable_lock import LOOK_EVERY_S, CancellableLock
-from worker.device.host_turns import LongWait
+from worker.device.host_lock import LongWait
 
 log = structlog.get_logger(__name__)
 

@@ -19,7 +19,7 @@ from jobs.redis.layout import claim_layout
 from jobs.starting.options import cannot_start, make_parser
 from jobs.starting.wrong_settings import checked_settings
 from kernels.selection.tuned import TABLES
-from worker.device.there import check_device
+from worker.device.exists import check_device
 from worker.queues.device_name import offer_bench_queue
 
 TASKS = "worker.process.tasks"  # what parent and child import: the task, and what a child does when it starts

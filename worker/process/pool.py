@@ -23,7 +23,7 @@ from kombu.asynchronous.timer import Timer
 
 from jobs.errors import MatmulError
 from jobs.fleet.registry import WorkerRegistry
-from jobs.process import TIDY_EVERY_S, tidy_memory
+from jobs.memory_tuning import TIDY_EVERY_S, tidy_memory
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.settings import get_settings

@@ -28,7 +28,7 @@ from worker.product.shapes import AskedShape, Measured, shape_named
 
 QUIET_S = 0.5  # without a job before work begins, so that bursts of products have priority
 LOOK_EVERY_S = 5.0  # interval of reading others' measurements and requested shapes
-MAX_OPEN = 256  # shapes met here that another worker began
+MAX_OPEN = 256  # shapes asked for here that another worker began
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ class SpareTime:
         *,
         end: Callable[[int], None] = end_process,
     ) -> None:
-        self.choices = AutoChoices(runner, on_met=self._wake)
+        self.choices = AutoChoices(runner, on_new_shape=self._wake)
         self._runner, self._shared, self._loans, self._mode, self._end = runner, shared, loans, mode, end
         self._ahead: Iterator[tuple[Choice, Problem]] | None = None
         self._open: dict[str, AskedShape] = {}
@@ -92,8 +92,8 @@ class SpareTime:
         if not self._has_read:
             self.choices.learn(self._shared.all())
             self._has_read = True
-        if (met := self.choices.next_met()) is not None:
-            self._attend(*met)
+        if (new := self.choices.next_new_shape()) is not None:
+            self._attend(*new)
             return True
         if self._ahead is None:  # what was left out at the start is known by now
             self._ahead = likely_products(self._runner.device.traits)
@@ -105,7 +105,7 @@ class SpareTime:
     # ---- one shape ----
     def _attend(self, asked: AskedShape, is_measured: bool) -> None:
         """Adopts the best known choice for a shape, and measures the shape, or lists it to be measured, if in doubt."""
-        self.choices.settle(asked)
+        self.choices.adopt_best(asked)
         if self._mode == "off" or not is_measured:
             return
         if (probe := probe_for(asked.problem, asked.accuracy, self._runner.device)) is None:
@@ -166,7 +166,7 @@ class SpareTime:
     def _learn(self, asked: AskedShape, text: str) -> None:
         self._open.pop(asked.name, None)
         self.choices.learn({asked.name: text})
-        self.choices.settle(asked)
+        self.choices.adopt_best(asked)
 
     def _leave_open(self, asked: AskedShape) -> None:
         if len(self._open) >= MAX_OPEN:

@@ -11,7 +11,7 @@ import structlog
 
 from jobs.errors import MatmulError
 from jobs.matrices.factory import make_matrix_store
-from jobs.process import settle_memory
+from jobs.memory_tuning import tune_memory
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.layout import claim_layout
@@ -59,7 +59,7 @@ def start(settings: Settings) -> Child:
         child.spare_time.start()
         if runner.device.device_class == "gpu":  # a CPU worker uses matrices in place
             SlotsAhead(store, runner).start()
-        settle_memory(Event())  # until the process ends
+        tune_memory(Event())  # until the process ends
     except Exception as error:
         _give_up(settings, error)
     return child

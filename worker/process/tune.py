@@ -13,7 +13,7 @@ from jobs.redis.client import connect
 from jobs.settings import Settings
 from jobs.starting.options import make_parser
 from jobs.starting.wrong_settings import checked_settings
-from worker.device.model import measured_model
+from worker.device.measured_model import measured_model
 
 LOOK_EVERY_S = 1.0
 STUCK_S = 60.0  # without a shape measured

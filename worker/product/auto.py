@@ -18,7 +18,7 @@ from worker.product.probe import table_of
 from worker.product.shapes import AskedShape, read_measured
 
 KEPT = 4096  # shapes
-MAX_MET = 256  # new shapes that wait to be examined; the oldest are dropped
+MAX_NEW_SHAPES = 256  # new shapes that wait to be examined; the oldest are dropped
 
 
 class AutoChoices:
@@ -26,13 +26,13 @@ class AutoChoices:
     compiled. The other methods are for work between jobs.
     """
 
-    def __init__(self, runner: Runner, *, on_met: Callable[[], None] = lambda: None) -> None:
-        """`on_met` is called when a shape is requested for the first time."""
+    def __init__(self, runner: Runner, *, on_new_shape: Callable[[], None] = lambda: None) -> None:
+        """`on_new_shape` is called when a shape is requested for the first time."""
         self._runner = runner
-        self._on_met = on_met
+        self._on_new_shape = on_new_shape
         self._lock = Lock()
-        self._taken: dict[str, Choice] = {}
-        self._met: deque[tuple[AskedShape, bool]] = deque(maxlen=MAX_MET)
+        self._choices: dict[str, Choice] = {}
+        self._new_shapes: deque[tuple[AskedShape, bool]] = deque(maxlen=MAX_NEW_SHAPES)
         self.magnitudes = MeasuredMagnitudes()
         self._measured: dict[str, str] = {}  # texts, by the name of a shape
 
@@ -41,14 +41,14 @@ class AutoChoices:
         Raises NoKernelError, ConfigError."""
         asked = AskedShape(problem, accuracy)
         name = asked.name
-        if (known := self._taken.get(name)) is not None:
+        if (known := self._choices.get(name)) is not None:
             return known
         choice = choose_from(
             self._tables(asked), problem, accuracy, self._runner.device.traits, self._compiled(problem)
         )
-        self._take(name, choice)
-        self._met.append((asked, is_measured))
-        self._on_met()
+        self._keep(name, choice)
+        self._new_shapes.append((asked, is_measured))
+        self._on_new_shape()
         return choice
 
     def choose_among(self, kernels: Sequence[Kernel], problem: Problem, accuracy: AccuracyName) -> Choice:
@@ -57,19 +57,19 @@ class AutoChoices:
         """
         asked = AskedShape(problem, accuracy)
         name = f"{asked.name} of {' '.join(kernel.name for kernel in kernels)}"
-        if (known := self._taken.get(name)) is None:
+        if (known := self._choices.get(name)) is None:
             traits, compiled = self._runner.device.traits, self._compiled(problem)
             known = choose_from(self._tables(asked), problem, accuracy, traits, compiled, kernels)
-            self._take(name, known)
+            self._keep(name, known)
         return known
 
     # ---- between jobs ----
-    def next_met(self) -> tuple[AskedShape, bool] | None:
+    def next_new_shape(self) -> tuple[AskedShape, bool] | None:
         """The most recently requested shape that has not been examined, and whether it is worth measuring."""
-        return self._met.pop() if self._met else None
+        return self._new_shapes.pop() if self._new_shapes else None
 
-    def settle(self, asked: AskedShape) -> None:
-        """Settles on the best choice for a shape, whether or not it is compiled. Raises KernelUnavailable,
+    def adopt_best(self, asked: AskedShape) -> None:
+        """Compiles the best choice that is known for a shape, and takes it from now on. Raises KernelUnavailable,
         NoKernelError, ConfigError.
         """
         problem, accuracy, traits = asked.problem, asked.accuracy, self._runner.device.traits
@@ -78,7 +78,7 @@ class AutoChoices:
         else:
             choice = choose("auto", NO_CONFIG, problem, accuracy, traits)
         self._runner.make_ready(choice, problem)
-        self._take(asked.name, choice)
+        self._keep(asked.name, choice)
 
     def learn(self, measured: Mapping[str, str]) -> None:
         """Stores measurements by shape name, for the next first use of each shape; empty ones are ignored."""
@@ -96,8 +96,8 @@ class AutoChoices:
     def _compiled(self, problem: Problem) -> Callable[[Kernel, TileConfig], bool]:
         return lambda kernel, config: self._runner.is_compiled(Choice(kernel, config, ""), problem)
 
-    def _take(self, name: str, choice: Choice) -> None:
+    def _keep(self, name: str, choice: Choice) -> None:
         with self._lock:
-            if len(self._taken) >= KEPT and name not in self._taken:
-                self._taken.pop(next(iter(self._taken)))
-            self._taken[name] = choice
+            if len(self._choices) >= KEPT and name not in self._choices:
+                self._choices.pop(next(iter(self._choices)))
+            self._choices[name] = choice

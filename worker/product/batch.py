@@ -29,7 +29,7 @@ from worker.tracing.phases import now, tell_product
 LAUNCH_BYTES = 4 << 20  # of stored matrices: more would not be faster, and the first product would wait for the last
 
 
-def launches(claimed: Sequence[Claimed], light_side: int) -> Sequence[Sequence[Claimed]]:
+def launches(claimed: Sequence[Claimed], light_extent: int) -> Sequence[Sequence[Claimed]]:
     """Divides the jobs of one claim into launches, followed by light products, which are computed one after the other.
     The number of stored matrices in a launch is limited so that each product gets the same check as it would alone.
     """
@@ -37,7 +37,7 @@ def launches(claimed: Sequence[Claimed], light_side: int) -> Sequence[Sequence[C
         light: list[Claimed] = []
         heavy: list[Claimed] = []
         for each in claimed:
-            (light if is_light(each, light_side) else heavy).append(each)
+            (light if is_light(each, light_extent) else heavy).append(each)
         return [*([each] for each in heavy), *([light] if light else [])]
     if all(_is_in_record(each) for each in claimed):
         return [claimed]
@@ -47,13 +47,13 @@ def launches(claimed: Sequence[Claimed], light_side: int) -> Sequence[Sequence[C
     return [claimed[first : first + count] for first in range(0, len(claimed), count)]
 
 
-def is_light(claimed: Claimed, side: int) -> bool:
-    """Whether none of its matrices has more than `side` rows or columns, as lua/claim.lua asks."""
+def is_light(claimed: Claimed, light_extent: int) -> bool:
+    """Whether none of its matrices has more than `light_extent` rows or columns, as lua/claim.lua asks."""
     request = claimed.job.record.request
     if not isinstance(request, MatmulRequest):
         return False
     shapes = [each.shape for each in request.operands.values()]
-    return all(len(shape) == 2 and max(shape) <= side for shape in shapes)
+    return all(len(shape) == 2 and max(shape) <= light_extent for shape in shapes)
 
 
 def is_one_launch(claimed: Sequence[Claimed]) -> bool:

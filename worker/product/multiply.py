@@ -29,13 +29,13 @@ from kernels.selection.candidates import Choice, NoKernelError
 from kernels.selection.choose import choose, choose_again
 from kernels.selection.demands import demand_of
 from worker.check.verify import NOT_CHECKED, check
-from worker.device.host_turns import LongWait
+from worker.device.host_lock import LongWait
 from worker.device.runner import Product, Runner, gathered
 from worker.device.tiles import TilingRunner
 from worker.product.auto import AutoChoices
 from worker.product.contexts import CopiesDroppedOnDamage, no_room
 from worker.product.demanded import Demanded, choose_demanded
-from worker.product.lighter import second_try
+from worker.product.memory_retry import second_try
 from worker.product.mismatch import Again, Mismatch, failed_check, wrong_epilogue
 from worker.product.operands import epilogue_of, multiplied, operand
 from worker.product.outcome import outcome_of

@@ -18,7 +18,7 @@ from jobs.models import MatmulRequest, job_of_product
 from jobs.requests.operands import OperandRef
 from kernels.model.scales import block_of, width_of
 from kernels.selection.demands import demand_of
-from worker.cpu.room import check_room
+from worker.cpu.free_memory import check_free_memory
 from worker.device.operands import HostOperand, StoredOperand, WidenedOperand
 from worker.device.runner import Epilogue
 from worker.device.scaled import ScaledOperand, check_values
@@ -34,7 +34,8 @@ def multiplied(
         return _scaled(name, request, stored, operand(scales, None, store, opened))
     if dtype == ref.dtype:
         return stored
-    check_room(2 * matrix_bytes(dtype, ref.shape), "An operand that is widened needs")  # and once more for its digest
+    twice = 2 * matrix_bytes(dtype, ref.shape)  # it is widened once more for its digest
+    check_free_memory(twice, "An operand that is widened needs")
     is_free = request.kernel == "auto" and not demand_of(request)
     return WidenedOperand(stored, ref.dtype, is_free=is_free)
 
@@ -54,7 +55,7 @@ def operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore, op
     if packed is not None:
         return HostOperand(packed.elements(ref.dtype, ref.shape), digest=packed.digest)
     if ref.random is not None:
-        check_room(matrix_bytes(ref.dtype, ref.shape), "A random operand needs")  # before it is made
+        check_free_memory(matrix_bytes(ref.dtype, ref.shape), "A random operand needs")  # before it is made
         elements = generate(ref.random, ref.dtype)
         return HostOperand(elements, digest=digest_of(elements))
     if ref.matrix is None:  # it was in the record, and its time ran out

@@ -32,7 +32,7 @@ from kernels.selection.candidates import Choice
 from kernels.tiles.plan import TilePlan
 from worker.check.rounding import rounding_of
 from worker.check.verify import NOT_CHECKED
-from worker.cpu.room import check_room
+from worker.cpu.free_memory import check_free_memory
 from worker.device.operands import HostOperand
 from worker.device.runner import Epilogue, host_operands
 from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, Tiling, TilingRunner
@@ -94,7 +94,7 @@ def _memory(job: TiledJob, problem: Problem) -> Iterator[tuple[Array, Partial | 
     try:
         with job.store.partial(name, problem.product_dtype, problem.product_shape) as partial:
             if partial is None:
-                check_room(problem.product_bytes, "The product needs")
+                check_free_memory(problem.product_bytes, "The product needs")
                 yield np.empty(problem.product_shape, STORAGE_DTYPES[problem.product_dtype]), None
             else:
                 yield partial.place.elements, partial

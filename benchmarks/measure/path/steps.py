@@ -26,7 +26,7 @@ from jobs.models import ANONYMOUS, Job, JobRecord, new_id, product_id
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.settings import Settings
-from worker.device.model import measured_model
+from worker.device.measured_model import measured_model
 from worker.device.runner import Runner
 from worker.process.main import prepare_environment
 from worker.process.start import make_runner
@@ -115,8 +115,8 @@ def medians(records: Iterator[JobRecord], settings: Settings) -> Iterator[dict[s
         )
         assert record.product is not None, "these jobs have succeeded"
         store.drop(product_id(job.id, job.record.attempt), record.product.dtype, record.product.shape)
-        if (met := choices.next_met()) is not None:  # as between the jobs of a worker
-            choices.settle(met[0])
+        if (new := choices.next_new_shape()) is not None:  # as between the jobs of a worker
+            choices.adopt_best(new[0])
         return times
 
     for record in records:

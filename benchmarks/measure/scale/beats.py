@@ -34,7 +34,7 @@ from worker.cpu.environment import dated_environment
 
 CALLS = 20_000
 BEAT_S = 1.0  # as in worker/process/heartbeat.py
-READ_EVERY_S = 0.4  # as in service/live_workers.py
+READ_EVERY_S = 0.4  # as in service/api_process/live_workers.py
 
 
 def server_s(client: redis.Redis) -> float:

@@ -30,8 +30,8 @@ from pydantic import SecretStr
 from jobs.matrices.digest import Digest
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.index import Claim
-from jobs.matrices.objects.store import ObjectMatrixStore
-from jobs.matrices.objects.transfer import RANGE_BYTES, RANGES_AT_ONCE, digests_key, elements_key
+from jobs.matrices.s3_store.store import ObjectMatrixStore
+from jobs.matrices.s3_store.transfer import RANGE_BYTES, RANGES_AT_ONCE, digests_key, elements_key
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.settings import Settings

@@ -84,7 +84,7 @@ class RedisClaims(NextClaims):
 
     def _arguments(self, terms: ClaimTerms, taken: str, max_timeout_s: float) -> Sequence[str | int]:
         worker, lease_s, max_jobs, beside = terms
-        of_them = beside.heavy, BESIDE, beside.light, beside.side
+        of_them = beside.heavy, BESIDE, beside.light, beside.light_extent
         of_message = taken, microseconds(max_timeout_s)
         return worker, microseconds(lease_s), max_jobs, *of_them, *of_message, *self._messages
 

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- queued → running, for the message of this very attempt; and for up to `max_jobs` - 1 other jobs that may be computed
 -- in the same launch. Of those that may be under way beside it, for as many as make `max_beside` with it, and besides
--- those `max_light` that are light: no matrix of theirs has more than `light_side` rows or columns. Their messages are
--- taken out of the broker's list. A worker whose first try timed out on the way back asks again: it gets the same jobs,
--- as far as they are still its own.
+-- those `max_light` that are light: no matrix of theirs has more than `light_extent` rows or columns. Their messages
+-- are taken out of the broker's list. A worker whose first try timed out on the way back asks again: it gets the same
+-- jobs, as far as they are still its own.
 -- With `taken`, the list into which the worker had a message moved in the step before, it is for the first attempt that
 -- this message names; false where that is to be claimed in the usual way, as a job that may take longer than `limit`.
 local NEAR = 1024 -- numbers, so that a message is not looked for far from the list's end
@@ -54,10 +54,10 @@ local function is_its_own(job, worker)
   return job and job.state == 'running' and redis.call('HGET', job_key(job.id), 'worker') == worker
 end
 
-local function is_light(job, side)
+local function is_light(job, light_extent)
   for shape in string.gmatch(job.request, '"shape":%[([%d,]*)%]') do
     local rows, columns = string.match(shape, '^(%d+),(%d+)$')
-    if not rows or tonumber(rows) > side or tonumber(columns) > side then
+    if not rows or tonumber(rows) > light_extent or tonumber(columns) > light_extent then
       return false
     end
   end
@@ -65,10 +65,10 @@ local function is_light(job, side)
 end
 
 -- Those that may be under way beside the job, oldest first, up to the first one too many.
-local function beside_it(job, max_beside, max_light, side)
+local function beside_it(job, max_beside, max_light, light_extent)
   local others, heavy, light = {}, 0, 0
   local function is_taken(each)
-    if max_light > 0 and is_light(each, side) then
+    if max_light > 0 and is_light(each, light_extent) then
       light = light + 1
     else
       heavy = heavy + 1
@@ -202,7 +202,8 @@ local function claim_usual(id, worker, lease, max_jobs, beside, limit)
 end
 
 local function main(ARGV)
-  local id, attempt, worker, lease, max_jobs, max_beside, beside, max_light, light_side, taken, limit = unpack(ARGV, 2, 12)
+  local id, attempt, worker, lease, max_jobs, max_beside, beside, max_light, light_extent, taken, limit =
+    unpack(ARGV, 2, 12)
   if taken ~= '' then
     id, attempt, limit = job_of_message(taken), '1', tonumber(limit)
     if not id then
@@ -253,7 +254,7 @@ local function main(ARGV)
   end
   if job.batch and job.attempt == '1' and tonumber(max_jobs) > 1 and known.waiting > 1 then
     if job.batch == beside then
-      others = beside_it(job, tonumber(max_beside), tonumber(max_light), tonumber(light_side))
+      others = beside_it(job, tonumber(max_beside), tonumber(max_light), tonumber(light_extent))
     else
       others = in_its_launch(job, tonumber(max_jobs))
     end

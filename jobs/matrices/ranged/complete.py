@@ -16,7 +16,6 @@ from jobs.matrices.file_lock import EXCLUSIVE, LockedFile
 from jobs.matrices.file_store import FileMatrixStore, FileWriter
 from jobs.matrices.index import Claim
 from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixInfo
-from jobs.matrices.objects.staged import UploadNotSent
 from jobs.matrices.ranged.upload import (
     RENEW_S,
     Ranged,
@@ -29,6 +28,7 @@ from jobs.matrices.ranged.upload import (
     random_part,
     runs,
 )
+from jobs.matrices.s3_store.staged import UploadNotSent
 from jobs.matrices.slot_format import MIN_SLOT_BYTES, slot_length
 from jobs.matrices.slots import Slot
 

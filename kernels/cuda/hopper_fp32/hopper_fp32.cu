@@ -1,6 +1,6 @@
 // fp32 on the CUDA cores of Hopper: threads that do little else than multiply.
 //
-// The copy engine brings boxes of both operands into a ring of stages, asked by whichever warp is ahead, so that none
+// The copy engine loads boxes of both operands into a ring of stages, at the request of the warp that is ahead, so none
 // spends instructions on addresses. Both come with rows of k (A transposed before, where it does not lie so): a step of
 // k is read at fixed distances from one register, 16 rows and 8 columns of a thread.
 //
@@ -39,7 +39,7 @@ constexpr int BARRIERS_OFFSET = OUT_OFFSET + WARPS * OUT_BOXES * OUT_BYTES;
 constexpr int NOTES_OFFSET = BARRIERS_OFFSET + STAGES * 24, NOTES_BYTES = 120;
 constexpr int SLOT_BOXES = A_BOXES > B_BOXES ? A_BOXES : B_BOXES;  // of thin tiles' ring, which leaves a box over
 constexpr int THIN_SLOTS = (STAGES * (A_BOXES + B_BOXES) - 1) / SLOT_BOXES, THIN_OFFSET = NOTES_OFFSET + NOTES_BYTES;
-constexpr int FEW = 8, FEW_BYTES = FEW * 4;  // rows or columns of a thin tile, at most
+constexpr int MAX_VECTORS = 8, VECTORS_BYTES = MAX_VECTORS * 4;  // rows or columns of a thin tile, at most
 static_assert(TRANSPOSE_A && !TRANSPOSE_B, "operands come across k: as rows of k");
 static_assert(WARPS == 4 || WARPS == 8, "a block's tile is four or eight of 64×64");
 static_assert(BLOCK_K % STRETCH == 0 && STRETCH % 2 == 0, "steps take turns in two sets of operands");
@@ -57,12 +57,12 @@ struct Shared {
     __device__ __forceinline__ unsigned int b(int stage) const { return a(stage) + A_BOXES * BOX_BYTES; }
     __device__ __forceinline__ unsigned int full(int stage) const { return base + BARRIERS_OFFSET + stage * 8; }
     __device__ __forceinline__ unsigned int empty(int stage) const { return full(STAGES + stage); }
-    __device__ __forceinline__ unsigned int fed(int stage) const { return full(2 * STAGES + stage); }
+    __device__ __forceinline__ unsigned int issued(int stage) const { return full(2 * STAGES + stage); }
 };
 
 #include "hopper_thin.cuh"
 // What follows uses `Tiles`.
-#include "hopper_feed.cuh"
+#include "hopper_loads.cuh"
 #include "hopper_outer.cuh"
 #include "hopper_sums.cuh"
 #include "hopper_thin_sums.cuh"
@@ -71,8 +71,8 @@ static_assert(sizeof(Notes) <= NOTES_BYTES, "what the launch leaves for notes");
 
 extern "C" __global__ void __maxnreg__(MAX_REGISTERS)
     hopper_fp32(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-                const __grid_constant__ TensorMap map_c, const __grid_constant__ TensorMap few_a,
-                const __grid_constant__ TensorMap few_b, int m, int n, int k, int batch, int items_a, int items_b,
+                const __grid_constant__ TensorMap map_c, const __grid_constant__ TensorMap vectors_a,
+                const __grid_constant__ TensorMap vectors_b, int m, int n, int k, int batch, int items_a, int items_b,
                 int whole_m, int whole_n, float4* workspace GATE) {
     if (GATE_IS_CLOSED) return;
     DYNAMIC_TILES(shared);
@@ -84,18 +84,18 @@ extern "C" __global__ void __maxnreg__(MAX_REGISTERS)
         for (int stage = 0; stage < STAGES; ++stage) {
             init_barrier(at.full(stage), 1);
             init_barrier(at.empty(stage), WARPS);
-            init_barrier(at.fed(stage), 1);
+            init_barrier(at.issued(stage), 1);
         }
         publish_barriers();
         const int steps = (k + BLOCK_K - 1) / BLOCK_K, rest = k % BLOCK_K;
-        const bool light = 0 < rest && rest <= BLOCK_K / 4;
-        notes = {Tiles(TileGrid(sizes), batch, steps, light), Feed(), {}};
+        const bool short_last_step = 0 < rest && rest <= BLOCK_K / 4;
+        notes = {Tiles(TileGrid(sizes), batch, steps, short_last_step), Loads(), {}};
         wait_on_dependency();
         for (int stage = 0; k > 0 && stage < STAGES - 1; ++stage)
-            feed_stage(notes, at, map_a, map_b, sizes);
+            load_stage(notes, at, map_a, map_b, sizes);
     }
     __syncthreads();
-    const auto refill = [&](const PipelineState<STAGES>& done) { feed_in_turn(notes, at, map_a, map_b, sizes, done); };
+    const auto refill = [&](const PipelineState<STAGES>& done) { load_in_order(notes, at, map_a, map_b, sizes, done); };
     const Reader reader(at, warp, lane);
     PipelineState<STAGES> place;
     TileSegment segment;
@@ -103,20 +103,20 @@ extern "C" __global__ void __maxnreg__(MAX_REGISTERS)
         const Corner corner = notes.tiles.corner(segment.tile);
         const int row = corner.down * BLOCK_M + warp / WARPS_N * WARP_M;
         if (row >= m || corner.across * BLOCK_N + warp % WARPS_N * WARP_N >= n) {
-            pass_stages(at, notes, place, segment.count, lane == 0, refill);
+            release_stages(at, notes, place, segment.count, lane == 0, refill);
             continue;
         }
-        Thread thread = {};
+        ThreadTile thread = {};
         const int last =
             segment.first + segment.count == notes.tiles.steps ? (k - 1) % BLOCK_K / STRETCH + 1 : STRETCHES;
         if (segment.count > 0)
             multiply_stages(at, notes, reader, place, thread, segment.count, last, lane == 0, refill);
-        const Handed handed = {thread, workspace, segment.tile};
-        if (segment.is_cut && !add_up(handed, notes.tiles.sharers_of(segment.tile), segment.tile, notes.tiles.block))
+        const PartialSums partial = {thread, workspace, segment.tile};
+        if (segment.is_cut && !add_up(partial, notes.tiles.sharers_of(segment.tile), segment.tile, notes.tiles.block))
             continue;
         // The corner is found again here, so that no register keeps it while sums want all there are.
         store_sums(at, map_c, sizes, notes.tiles.corner(segment.tile), warp, lane, thread);
     }
     if (notes.tiles.begin_thin() < notes.tiles.thin)
-        multiply_thin_tiles(ThinRing{at}, notes.tiles, {map_a, map_b, few_a, few_b}, map_c, sizes);
+        multiply_thin_tiles(ThinRing{at}, notes.tiles, {map_a, map_b, vectors_a, vectors_b}, map_c, sizes);
 }

@@ -13,7 +13,7 @@ struct Reader {
     }
 };
 
-struct Thread {
+struct ThreadTile {
     float sums[ROWS][COLUMNS];
     float a[ROWS], b[2][COLUMNS];  // b: of two steps of k that take turns
 
@@ -55,8 +55,8 @@ struct Thread {
 
 // STRETCH steps of k: code without a branch, in which the compiler is free to spread reads among the multiply-adds.
 // With the last step it reads what comes next begins with.
-__device__ __forceinline__ void multiply_stretch(Thread& thread, unsigned int a, unsigned int b, unsigned int next_a,
-                                                 unsigned int next_b) {
+__device__ __forceinline__ void multiply_stretch(ThreadTile& thread, unsigned int a, unsigned int b,
+                                                 unsigned int next_a, unsigned int next_b) {
 #pragma unroll
     for (int step = 0; step < STRETCH; ++step) {
         const bool beyond = step == STRETCH - 1;
@@ -69,8 +69,8 @@ __device__ __forceinline__ void multiply_stretch(Thread& thread, unsigned int a,
 // stage's last stretch, or after it.
 template <class Refill>
 __device__ __forceinline__ void multiply_stages(const Shared& at, Notes& notes, const Reader& reader,
-                                                PipelineState<STAGES>& place, Thread& thread, int count, int last,
-                                                bool speaks, Refill refill) {
+                                                PipelineState<STAGES>& place, ThreadTile& thread, int count, int last,
+                                                bool is_leader, Refill refill) {
     wait_barrier(at.full(place.stage), place.parity);
     unsigned int a = reader.a + place.stage * STAGE_BYTES, b = reader.b + place.stage * STAGE_BYTES;
     thread.begin(a, b);
@@ -82,7 +82,7 @@ __device__ __forceinline__ void multiply_stages(const Shared& at, Notes& notes, 
             b += STRETCH * ROW_BYTES;
         }
         const PipelineState<STAGES> present = place;
-        const bool feeds = speaks && comes_first(notes, present.stage);
+        const bool loads = is_leader && is_ahead(notes, present.stage);
         place.advance();
         if (count > 1) wait_barrier(at.full(place.stage), place.parity);
         const int next = count > 1 ? place.stage : present.stage;  // what is there is read again, for nothing
@@ -91,25 +91,25 @@ __device__ __forceinline__ void multiply_stages(const Shared& at, Notes& notes, 
         a = next_a;
         b = next_b;
         __syncwarp();
-        if (speaks) arrive(at.empty(present.stage));
-        if (feeds) refill(present);
-        __syncwarp();  // or else the lane that fed might go on alone, and all be multiplied twice
+        if (is_leader) arrive(at.empty(present.stage));
+        if (loads) refill(present);
+        __syncwarp();  // or else the lane that loads might go on alone, and all be multiplied twice
     }
 }
 
-// For a warp whose part of the tile lies outside C: it multiplies nothing, so it mostly comes first, and feeds the
+// For a warp whose part of the tile lies outside C: it multiplies nothing, so it is mostly ahead, and loads for the
 // others.
 template <class Refill>
-__device__ __forceinline__ void pass_stages(const Shared& at, Notes& notes, PipelineState<STAGES>& place, int count,
-                                            bool speaks, Refill refill) {
+__device__ __forceinline__ void release_stages(const Shared& at, Notes& notes, PipelineState<STAGES>& place, int count,
+                                               bool is_leader, Refill refill) {
     for (; count > 0; --count) {
         wait_barrier(at.full(place.stage), place.parity);
         const PipelineState<STAGES> present = place;
-        const bool feeds = speaks && comes_first(notes, present.stage);
+        const bool loads = is_leader && is_ahead(notes, present.stage);
         place.advance();
         __syncwarp();
-        if (speaks) arrive(at.empty(present.stage));
-        if (feeds) refill(present);
-        __syncwarp();  // or else the other lanes wait for the next stage, and hold up the one that feeds
+        if (is_leader) arrive(at.empty(present.stage));
+        if (loads) refill(present);
+        __syncwarp();  // or else the other lanes wait for the next stage, and hold up the one that loads
     }
 }

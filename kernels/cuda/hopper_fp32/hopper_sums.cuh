@@ -3,7 +3,7 @@
 
 // A warp's 64×64, in boxes of 16×32: no other warp takes part.
 __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& map, const Sizes& sizes,
-                                           const Corner& corner, int warp, int lane, const Thread& thread) {
+                                           const Corner& corner, int warp, int lane, const ThreadTile& thread) {
     const unsigned int out = at.base + OUT_OFFSET + warp * OUT_BOXES * OUT_BYTES;
     const int first_row = corner.down * BLOCK_M + warp / WARPS_N * WARP_M;
     const int first_column = corner.across * BLOCK_N + warp % WARPS_N * WARP_N;
@@ -31,8 +31,8 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
 }
 
 // A warp's sums of a piece of a tile that is cut.
-struct Handed {
-    Thread& thread;
+struct PartialSums {
+    ThreadTile& thread;
     float4* workspace;
     int tile;
 
@@ -59,5 +59,5 @@ struct Handed {
         }
     }
 
-    __device__ __forceinline__ void clear() const { thread = Thread(); }
+    __device__ __forceinline__ void clear() const { thread = ThreadTile(); }
 };

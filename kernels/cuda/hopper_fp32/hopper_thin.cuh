@@ -1,5 +1,6 @@
 // Included by hopper_fp32.cu: the last few rows and columns of C, which would leave most of a tile empty. Their tiles
-// are thin: a tile's lines of one operand, and no more than FEW vectors of the other, are copied and multiplied.
+// are thin: a tile's lines of one operand, and no more than MAX_VECTORS vectors of the other, are copied and
+// multiplied.
 //
 // A thin tile waits for memory where a whole one waits for multipliers. So a few blocks do all thin tiles, and have no
 // share of those tiles that all others cut up among them.
@@ -31,8 +32,8 @@ struct Tiles : SharedTiles {
     int wide, thin_of_item, thin;  // thin tiles: of an item's last rows, of an item, all
     int first_thin;                // the first block that does some: all after it do
 
-    __device__ __forceinline__ Tiles(const TileGrid& grid, int batch, int steps, bool light)
-        : SharedTiles(grid.down, grid.across, batch, steps, light,
+    __device__ __forceinline__ Tiles(const TileGrid& grid, int batch, int steps, bool short_last_step)
+        : SharedTiles(grid.down, grid.across, batch, steps, short_last_step,
                       static_cast<float>(grid.wide + grid.tall) * static_cast<float>(batch) *
                           static_cast<float>(steps) / THIN_STEPS),
           wide(grid.wide),

@@ -31,8 +31,8 @@ from jobs.errors import InvalidRequest, NotFound
 from kernels.published import PUBLISHED
 from service.dashboard.charts import beside_library, breakdown, heatmap, roofline
 from service.dashboard.charts.breakdown import Unit
+from service.dashboard.charts.default_plot import default_plot
 from service.dashboard.charts.fields import AS_CATEGORIES, menu, words_of
-from service.dashboard.charts.first import first_plot
 from service.dashboard.charts.rows import Row, fields_table, known_columns
 from service.dashboard.charts.svg import KERNEL_STYLES, Style, style_of
 from service.dashboard.charts.tables import PlotTable, tables
@@ -128,7 +128,7 @@ def charts(view: ChartView, found: Sequence[Measurement], rows: Sequence[Row], c
     """The data of a page's charts. `csv`: address of the same rows. Raises NotFound, InvalidRequest."""
     check(view)
     plots = {name: PLOTS[name] for name in available_of(found)}
-    plot = view.plot or ("" if view.is_own else first_plot(plots, found)) or next(iter(plots), "")
+    plot = view.plot or ("" if view.is_own else default_plot(plots, found)) or next(iter(plots), "")
     fields = PLOTS[plot or "gflops"].fields
     chosen = axes_of(view, fields, rows) if fields else None
     shown = plot in plots

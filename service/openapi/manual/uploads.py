@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Path
 
 from jobs import errors
-from jobs.matrices.objects.staged import NoObjectStore, UploadNotSent
+from jobs.matrices.s3_store.staged import NoObjectStore, UploadNotSent
 from service import problems as edge
 from service.http.negotiation import JSON, OCTETS
 from service.openapi.manual.matrices import TAGS, MatrixId, MatrixView

@@ -14,7 +14,7 @@ from starlette.types import Message
 from jobs.ledger.codec import cursor_after, cursor_seq, event_place
 from jobs.matrices.indexed_store import check_id
 from jobs.models import job_of_product, product_id
-from service import handlers
+from service import error_handlers
 from service.bodies.body import Body
 from service.bodies.form import read_form
 from service.bodies.multipart import boundary_of
@@ -127,7 +127,7 @@ def _headers_seeds() -> Iterator[bytes]:
 # ---- queries, by the framework ----
 def _queries() -> FastAPI:
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    app.add_exception_handler(RequestValidationError, handlers.validation)
+    app.add_exception_handler(RequestValidationError, error_handlers.validation)
 
     @app.get("/jobs")
     async def jobs(query: Annotated[JobQuery, Query()]) -> str:

@@ -16,7 +16,7 @@ from tests.gpu.test_damage import flip_on_device, sent
 from tests.gpu.test_device_sketch import TRANSPOSES, all_on_device
 from tests.support.kernels.products import Data, operands, stored
 from worker.check.block import NEAR
-from worker.check.checked import HostProduct
+from worker.check.checkable import HostProduct
 from worker.check.elements import as_float64, core
 from worker.check.elementwise import worst_of, worst_of_element
 from worker.check.host_matrix import HostMatrix
@@ -44,7 +44,7 @@ def on_host(problem: Problem, a: Array, b: Array, c: Array) -> Operands:
 @pytest.fixture
 def asked_of_host(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the host computes of what the device should."""
-    from worker.cuda.check import checked, recheck
+    from worker.cuda.check import device_product, recheck
 
     asked: list[str] = []
 
@@ -57,7 +57,7 @@ def asked_of_host(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return worst_of(operands, rows, columns, rounding)  # type: ignore[arg-type]
 
     monkeypatch.setattr(recheck, "worst_of_element", of_element)
-    for module in (recheck, checked):
+    for module in (recheck, device_product):
         monkeypatch.setattr(module, "worst_of", of_lines)
     return asked
 

@@ -32,7 +32,7 @@ ROW_MAJOR: tuple[DTypeName, ...] = ("float32", "float64", "bfloat16", "float16")
 
 def lying(product: ProductOnDevice) -> tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]:
     """A, B and the product on the device."""
-    from worker.cuda.check.checked import DeviceProduct
+    from worker.cuda.check.device_product import DeviceProduct
 
     assert isinstance(product.matrices, DeviceProduct)
     return product.matrices._matrices

@@ -89,7 +89,7 @@ def test_faults_are_caught_where_the_product_lies(
     size: tuple[int, int, int],
     spoil: Callable[[Array], None],
 ) -> None:
-    from worker.cuda.check.checked import DeviceProduct
+    from worker.cuda.check.device_product import DeviceProduct
     from worker.cuda.check.matrix import MatrixOnDevice
     from worker.cuda.memory import upload
 

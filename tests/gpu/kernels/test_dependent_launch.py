@@ -53,8 +53,8 @@ def test_a_kernel_waits_for_the_transposition_before_it(
     import cupy
 
     from tests.gpu.poisoned import POISON
-    from worker.cuda import bound
-    from worker.cuda.bound import move
+    from worker.cuda import bound_kernel
+    from worker.cuda.bound_kernel import move
     from worker.cuda.memory import allocate
 
     late = cupy.RawKernel(LATE, "late", options=("-arch=sm_90",))
@@ -67,7 +67,7 @@ def test_a_kernel_waits_for_the_transposition_before_it(
         late((1,), (1024,), (aside.memory, to.memory, np.int64(to.layout.bytes // 16)))
         asides.append(aside)
 
-    monkeypatch.setattr(bound, "move", move_late)
+    monkeypatch.setattr(bound_kernel, "move", move_late)
     problem = Problem(1025, 512, 768, dtype, 1, transpose_a)
     a, b = operands(problem, rng, "integers")
     for _ in range(3):  # at first modules are loaded and memory is allocated, for which the driver waits

@@ -98,7 +98,7 @@ def test_the_check_sees_a_triangle_that_was_not_mirrored(
     problem = problem_of(1500, 400, case[1], WAYS[0])
     x = matrix((1500, 400), case[1], rng)
     assert product(runner, case, problem, x, rng)[1]
-    monkeypatch.setattr("worker.cuda.bound._put_mirror", lambda *_: None)
+    monkeypatch.setattr("worker.cuda.bound_kernel._put_mirror", lambda *_: None)
     assert product(runner, case, problem, x, rng)[1] is False
 
 

@@ -17,7 +17,7 @@ from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from service.dashboard.session import own_path
 from service.keys import KeyRing, KnownKey, Role, make_key
-from service.sessions import COOKIE, Sessions
+from service.keys.sessions import COOKIE, Sessions
 from tests.support.http.pages import Page, get
 from tools.played.api import Api, running_api
 

@@ -13,11 +13,11 @@ import pytest
 
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
+from service.api_process import body_memory as memory
+from service.api_process.body_memory import BodyMemory
 from service.bodies.json import JsonReader
 from service.bodies.reader import MatmulInput
 from service.problems import TooManyBodies
-from service.process import body_memory as memory
-from service.process.body_memory import BodyMemory
 from tools.played.api import JSON, Api, running_api
 
 OK = '"a":[[1]],"b":[[1]]'

@@ -21,7 +21,7 @@ from structlog.testing import capture_logs
 from jobs.logs import add_context
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
-from service.live_workers import LiveWorkers
+from service.api_process.live_workers import LiveWorkers
 from service.server import deadlines
 from tests.integration.api.test_jobs import problem
 from tests.support.prompt import within

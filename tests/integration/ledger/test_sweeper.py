@@ -15,7 +15,7 @@ from jobs.ledger.interface import JobMessage
 from jobs.queue import broker_prefix, waiting_messages
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
-from jobs.sweeper import LOCK_S, Sweeper, Swept
+from jobs.sweeper.sweeper import LOCK_S, Sweeper, Swept
 from jobs.tracing.spans import Tracing
 from tests.support.ledger.ledgers import CLOCK_LUA, Bench, new_job, redis_bench, settings_for
 from tests.support.otlp import TRACE, Told, asked_by

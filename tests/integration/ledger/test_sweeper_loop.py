@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from jobs.queue import broker_prefix, make_ledger, waiting_messages
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
-from jobs.sweeper import Sweeper
+from jobs.sweeper.sweeper import Sweeper
 from tests.support.ledger.ledgers import new_job, settings_for
 from tools.played.api import until
 

@@ -19,11 +19,11 @@ from structlog.testing import capture_logs
 
 from jobs.errors import MatrixDamaged, MatrixNotFound, StoreUnavailable
 from jobs.matrices.digest import Digest
-from jobs.matrices.objects import store as object_store
-from jobs.matrices.objects.store import ObjectMatrixStore
-from jobs.matrices.objects.transfer import digests_key, elements_key
+from jobs.matrices.s3_store import store as object_store
+from jobs.matrices.s3_store.store import ObjectMatrixStore
+from jobs.matrices.s3_store.transfer import digests_key, elements_key
 from jobs.matrices.slot_format import MIN_SLOT_BYTES
-from jobs.objects.bucket import PART_BYTES
+from jobs.object_store.bucket import PART_BYTES
 from jobs.redis.embedded import EmbeddedServer
 from tests.support.objects import SECRET, ObjectServer
 from tests.support.stores import LARGE, StoreBench, make_bench, nothing_is_left, numbers

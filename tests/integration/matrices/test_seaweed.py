@@ -11,8 +11,8 @@ import pytest
 
 from jobs.errors import MatrixNotFound
 from jobs.matrices.interface import content_hasher
-from jobs.matrices.objects.staged import complete_upload, open_upload
-from jobs.matrices.objects.store import ObjectMatrixStore
+from jobs.matrices.s3_store.staged import complete_upload, open_upload
+from jobs.matrices.s3_store.store import ObjectMatrixStore
 from jobs.redis.embedded import EmbeddedServer
 from tests.integration.matrices.test_objects import MULTIPART
 from tests.support.objects import ObjectServer, has_seaweed, start_seaweed

@@ -13,8 +13,8 @@ import pytest
 
 from jobs.errors import MatrixNotFound, StoreUnavailable
 from jobs.matrices.interface import content_hasher
-from jobs.matrices.objects.staged import complete_upload, give_up
-from jobs.matrices.objects.store import ObjectMatrixStore
+from jobs.matrices.s3_store.staged import complete_upload, give_up
+from jobs.matrices.s3_store.store import ObjectMatrixStore
 from jobs.models import ANONYMOUS, new_id
 from jobs.redis.embedded import EmbeddedServer
 from tests.integration.api.test_jobs import problem

@@ -126,7 +126,7 @@ def test_log_lines_of_all_processes_say_which_request_they_are_about(story: Stor
     found = [line for line in story.lines if line.get("trace_id") == TRACE]
     assert {line["request_id"] for line in found} == {"of-killed"}
     loggers = {line["logger"] for line in found}
-    assert {"service.envelope", "worker.process.ended_child", "worker.process.ends"} <= loggers
+    assert {"service.middleware", "worker.process.ended_child", "worker.process.ends"} <= loggers
     for job_id, trace in story.traces.items():
         about = [line for line in story.lines if job_id in json.dumps(line) and line.get("method") != "GET"]
         assert len(about) >= (3 if job_id == story.killed else 1)

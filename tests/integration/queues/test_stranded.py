@@ -13,7 +13,7 @@ from jobs.ledger.moves import Waiting
 from jobs.ledger.redis import RedisLedger
 from jobs.models import ANONYMOUS
 from jobs.redis.embedded import EmbeddedServer
-from jobs.stranded import BATCH, StrandedJobs
+from jobs.sweeper.stranded import BATCH, StrandedJobs
 from tests.integration.queues.test_fairness import SMALL, Floor
 from tests.support.ledger.ledgers import assert_books_agree, new_job, redis_bench
 from tools.played.api import worker_info

@@ -41,7 +41,7 @@ def bench(valkey: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 class Watched(CpuRunner):
     """Does something before each product, which it counts."""
 
-    light_side = 16
+    light_extent = 16
 
     def __init__(self, bench: WorkerBench, before: Callable[[int], object] = lambda _: None) -> None:
         super().__init__(bench.settings)

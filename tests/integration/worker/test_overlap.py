@@ -39,7 +39,7 @@ def bench(valkey: EmbeddedServer, tmp_path: Path) -> Iterator[WorkerBench]:
 class Watched(CpuRunner):
     """Counts products that have the cores at once, and does something when a product goes into the store."""
 
-    light_side = 0  # so that each has a thread
+    light_extent = 0  # so that each has a thread
 
     def __init__(self, bench: WorkerBench, when_stored: Callable[[], object] = lambda: None) -> None:
         super().__init__(bench.settings)

@@ -23,7 +23,7 @@ from kernels.model.numerics import Problem
 from tests.support.ledger.ledgers import settings_for
 from tests.support.workers.simulated import SimulatedRunner, unhurried
 from worker.device.bench import Bench, ProductErrors, Watched
-from worker.device.model import measured_model
+from worker.device.measured_model import measured_model
 from worker.process import spare_time
 from worker.process.device_loans import DeviceLoans, DeviceWanted
 from worker.process.lease import EXIT_FAULT

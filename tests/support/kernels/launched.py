@@ -112,7 +112,7 @@ def install() -> None:
 
 def install_driver() -> None:
     """In place of the driver's own functions."""
-    from worker.cuda import bound, tensor_maps, transpose
+    from worker.cuda import bound_kernel, tensor_maps, transpose
     from worker.cuda import calls as calls_module
 
     class Arguments(calls_module.Arguments):
@@ -122,7 +122,7 @@ def install_driver() -> None:
             super().__init__(sizes)
             sizes_at[id(self.places)] = self.sizes
 
-    for module in (bound, tensor_maps, transpose):
+    for module in (bound_kernel, tensor_maps, transpose):
         setattr(module, "Arguments", Arguments)  # noqa: B010  # a name that each has imported
     setattr(calls_module, "_launch", lambda: launched)  # noqa: B010
     setattr(calls_module, "_clear", lambda: lambda *_: 0)  # noqa: B010
@@ -140,8 +140,8 @@ def main() -> None:
     from kernels.model.numerics import Problem
     from kernels.selection.candidates import Choice
     from worker.cuda import launch
-    from worker.cuda.bound import Matrices
-    from worker.cuda.composed import ComplexProducts
+    from worker.cuda.bound_kernel import Matrices
+    from worker.cuda.complex_products import ComplexProducts
     from worker.cuda.memory import allocate
     from worker.cuda.pitch import operand_layout, product_layout
 

@@ -119,7 +119,7 @@ class PlayedClock:
 
 def by_library(runner: Any, compiler: Any, problem: Problem, matrices: Any, calls: list[str]) -> float:
     """By `cublas`, as the runner does it."""
-    from worker.cuda.composed import ComplexProducts
+    from worker.cuda.complex_products import ComplexProducts
     from worker.cuda.runner import CudaRunner
 
     library: Any = SpoilingLibrary(calls)
@@ -139,7 +139,7 @@ def find_not_finite(part: str, arguments: Any) -> None:
 def multiply_complex(compiler: Any, problem: Problem, matrices: Any, calls: list[str]) -> None:
     """By `complex_as_real`; what the check would read is made too, and gives the same product."""
     from worker.cuda.complex.matrices import RealOperands
-    from worker.cuda.composed import ComplexProducts
+    from worker.cuda.complex_products import ComplexProducts
 
     played: Any = PlayedKernels(calls)
     products = ComplexProducts(compiler, played, played, lambda: ARCHITECTURES["sm_90"].traits)

@@ -27,7 +27,7 @@ BATCH_NEAR = 1024  # as in lua/claim.lua
 
 def beside_it(row: JobRow, others: list[JobRow], beside: Beside) -> list[JobRow]:
     """Up to the first that is one too many."""
-    are_light = [beside.light > 0 and is_light(each, beside.side) for each in (row, *others)]
+    are_light = [beside.light > 0 and is_light(each, beside.light_extent) for each in (row, *others)]
     for count in range(2, len(are_light) + 1):
         light = sum(are_light[:count])
         if light > beside.light or count - light > beside.heavy:
@@ -35,9 +35,9 @@ def beside_it(row: JobRow, others: list[JobRow], beside: Beside) -> list[JobRow]
     return others
 
 
-def is_light(row: JobRow, side: int) -> bool:
+def is_light(row: JobRow, light_extent: int) -> bool:
     assert isinstance(row.request, MatmulRequest), "benchmarks go alone"
-    return all(len(each.shape) == 2 and max(each.shape) <= side for each in row.request.operands.values())
+    return all(len(each.shape) == 2 and max(each.shape) <= light_extent for each in row.request.operands.values())
 
 
 @dataclass(slots=True)

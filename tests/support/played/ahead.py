@@ -120,9 +120,9 @@ class Sketch:
 
 def sketches() -> dict[str, Any]:
     """How many are launched for a check, by what is asked for."""
-    from worker.cuda.check import checked
+    from worker.cuda.check import device_product
 
-    setattr(checked, "SketchOnDevice", Sketch)  # noqa: B010  # a name that it has imported
+    setattr(device_product, "SketchOnDevice", Sketch)  # noqa: B010  # a name that it has imported
     rng, rounding = np.random.default_rng(1), rounding_of(PROBLEM, "fp32")
     width = group_width(PROBLEM.n, PROBLEM.k)
 
@@ -130,7 +130,7 @@ def sketches() -> dict[str, Any]:
         Sketch.made.clear()
         shapes = (1, problem.m, problem.k), (1, problem.k, problem.n), (1, problem.m, problem.n)
         three: Any = tuple(MagicMock(shape=shape, dtype=problem.product_dtype) for shape in shapes)
-        product = checked.DeviceProduct(MagicMock(), three, MagicMock())
+        product = device_product.DeviceProduct(MagicMock(), three, MagicMock())
         product.prepare()
         if ahead:
             assert product.launch_ahead(problem, accuracy) == "done"

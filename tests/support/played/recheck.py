@@ -66,11 +66,11 @@ def float_bits(value: float) -> int:
 def told(case: Case, rows: Any, columns: Any, *, rounding: Any = ROUNDING) -> dict[str, Any]:
     import cupy
 
-    from worker.cuda.check import checked, recheck
+    from worker.cuda.check import device_product, recheck
     from worker.cuda.gpu.cores import DeviceCores
 
     cupy.asarray = lambda array: MagicMock(data=MagicMock(ptr=array.ctypes.data))
-    for module in (recheck, checked):
+    for module in (recheck, device_product):
         setattr(module, "worst_of", case.of_lines)  # noqa: B010  # names that they have imported
     setattr(recheck, "worst_of_element", case.of_element)  # noqa: B010
     device = DeviceCores()
@@ -81,7 +81,7 @@ def told(case: Case, rows: Any, columns: Any, *, rounding: Any = ROUNDING) -> di
         for at, shape in enumerate(shapes, 1)
     )
     with device.request(case.ask) as request:
-        product = checked.DeviceProduct(compiler, lying, (MagicMock(), MagicMock()), cores=request)
+        product = device_product.DeviceProduct(compiler, lying, (MagicMock(), MagicMock()), cores=request)
         try:
             worst: float | str = product.recomputed(rows, columns, rounding)
         except InterruptedError:

@@ -121,7 +121,7 @@ def plan_of(case: dict[str, Any], problem: Problem) -> TilePlan:
 def outcome(case: dict[str, Any]) -> str:
     import cupy
 
-    from worker.cuda.composed import ComplexProducts
+    from worker.cuda.complex_products import ComplexProducts
     from worker.cuda.pitch import stored_shapes
     from worker.cuda.tiles.gpus import Gpu
     from worker.cuda.tiles.product import CudaTiledProduct
@@ -219,7 +219,7 @@ def _earlier(case: dict[str, Any], a: Array, b: Array, out: Array, plan: TilePla
 
 def checked(computing: Any, launched: Any, sketched: Any) -> Verification:
     """Passed. What the check of a complex tile would read on the device is what it would read on the host."""
-    from worker.cuda.tiles.checked import checkable
+    from worker.cuda.tiles.checkable_tile import checkable
 
     if sketched is not None:
         sketched()

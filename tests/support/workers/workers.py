@@ -32,7 +32,7 @@ from jobs.requests.job_matrices import JobMatrices
 from jobs.requests.operands import OperandRef
 from jobs.settings import Settings
 from jobs.states import JobState
-from jobs.sweeper import Sweeper
+from jobs.sweeper.sweeper import Sweeper
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
 from service.submit.product import batch_of
 

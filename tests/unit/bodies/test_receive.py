@@ -10,14 +10,14 @@ from typing import Any, cast
 import anyio
 import pytest
 
+from service.api_process.body_memory import BodyMemory
+from service.api_process.in_thread import in_thread
 from service.bodies.body import Body
 from service.bodies.reader import Reader
 from service.bodies.receive import receive
 from service.bodies.uploads import UploadSet
 from service.context import Context
 from service.http.representations import _read_ahead
-from service.process.body_memory import BodyMemory
-from service.process.in_thread import in_thread
 
 pytestmark = pytest.mark.anyio
 

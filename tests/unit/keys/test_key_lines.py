@@ -10,9 +10,9 @@ import pytest
 
 from jobs.errors import InvalidSettings, Unauthenticated
 from jobs.settings import Settings, get_settings
-from service.attempts import MAX_ADDRESSES, FailedAttempts, address_of
 from service.keys import KeyRing, Role, make_key, parse_lines
 from service.keys.__main__ import main, read_expiry
+from service.keys.wrong_keys import MAX_ADDRESSES, WrongKeys, address_of
 
 PEPPER = "a pepper of more than sixteen bytes"
 HASH = "0" * 64
@@ -165,7 +165,7 @@ def test_a_wrong_file_leaves_the_keys_as_they_were(key_file: Path) -> None:
 # ---- addresses ----
 def test_failures_are_forgotten_evenly_and_addresses_are_bounded() -> None:
     now = 0.0
-    attempts = FailedAttempts(3, clock=lambda: now)
+    attempts = WrongKeys(3, clock=lambda: now)
     assert [attempts.failed("a") for _ in range(5)] == [False, False, False, True, True]
     assert not attempts.failed("b")
     now = 20.0

@@ -9,16 +9,16 @@ from typing import Any, cast
 
 from jobs.matrices.file_source import FileNames
 
-SETTLED = """
+TUNED = """
 import sys
 from threading import Event
-from jobs import process
+from jobs import memory_tuning
 
 KEPT = 1500  # the interpreter keeps up to 2000 tuples of a size
 
-process.TIDY_EVERY_S = 0.01
+memory_tuning.TIDY_EVERY_S = 0.01
 stop = Event()
-process.settle_memory(stop)
+memory_tuning.tune_memory(stop)
 before = sys.getallocatedblocks()
 tuples = [tuple(range(1000 * i, 1000 * i + 13)) for i in range(KEPT)]
 del tuples
@@ -33,7 +33,7 @@ stop.set()
 
 
 def test_what_the_interpreter_keeps_of_freed_objects_is_given_up() -> None:
-    done = subprocess.run([sys.executable, "-c", SETTLED], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", TUNED], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -21,7 +21,7 @@ from jobs.starting.options import CANNOT_START
 from jobs.starting.wrong_settings import checked_settings
 from service import pause
 from service.keys import __main__ as keys
-from worker.device.there import check_device
+from worker.device.exists import check_device
 from worker.process import tune
 
 Main = Callable[[Sequence[str]], Any]

@@ -44,20 +44,20 @@ def test_a_caller_does_not_wait_for_the_compiler() -> None:
     assert not isinstance(best.kernel, LibraryKernel)
     assert choices.choose(LARGE, "fp32").kernel.name == "cublas"
     assert runner.compiled == []
-    assert choices.next_met() == (AskedShape(LARGE, "fp32"), True) and choices.next_met() is None
-    choices.settle(AskedShape(LARGE, "fp32"))
+    assert choices.next_new_shape() == (AskedShape(LARGE, "fp32"), True) and choices.next_new_shape() is None
+    choices.adopt_best(AskedShape(LARGE, "fp32"))
     assert runner.compiled == [best.kernel.name]
     assert choices.choose(LARGE, "fp32") == best
-    assert choices.next_met() is None, "it is known by now"
+    assert choices.next_new_shape() is None, "it is known by now"
 
 
-def test_what_was_measured_counts_once_it_is_settled() -> None:
+def test_what_was_measured_counts_once_it_is_adopted() -> None:
     runner = Lazy()
     choices = AutoChoices(runner)
     first = choices.choose(SQUARE, "fp32")
     choices.learn({"float32 fp32 509x509x509x1": MEASURED, "float32 fp32 510x510x510x1": ""})
     assert choices.choose(SQUARE, "fp32") is first
-    choices.settle(AskedShape(SQUARE, "fp32"))
+    choices.adopt_best(AskedShape(SQUARE, "fp32"))
     assert choices.choose(SQUARE, "fp32").kernel.name == "shared_tiled"
     assert "probed here at 509×509×509" in choices.choose(SQUARE, "fp32").why
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_read_is_left_to_the_tables() -> None:
 
 def test_whoever_works_between_jobs_is_woken_once_a_shape() -> None:
     woken: list[int] = []
-    choices = AutoChoices(Lazy(), on_met=lambda: woken.append(1))
+    choices = AutoChoices(Lazy(), on_new_shape=lambda: woken.append(1))
     for problem in (NEW, SQUARE, NEW):
         choices.choose(problem, "fp32")
     assert len(woken) == 2
@@ -102,4 +102,4 @@ def test_a_product_without_a_kernel_is_an_error() -> None:
     choices = AutoChoices(Lazy())
     with pytest.raises(NoKernelError):
         choices.choose(Problem(8, 8, 8, "float32"), "exact")
-    assert choices.next_met() is None
+    assert choices.next_new_shape() is None

@@ -24,7 +24,7 @@ from kernels.model.numerics import DTYPE_NAMES, Problem
 from kernels.selection.candidates import Choice
 from kernels.selection.choose import choose
 from worker.cpu import device as cpu_device
-from worker.cpu import room
+from worker.cpu import free_memory
 from worker.cpu.runner import CpuRunner
 from worker.device import retry
 from worker.device.operands import HostOperand
@@ -103,7 +103,7 @@ def test_a_product_that_memory_has_no_room_for_is_refused_before_it_is_computed(
 
 
 def test_random_operands_are_made_only_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "available_bytes", lambda: 1)
+    monkeypatch.setattr(free_memory, "available_bytes", lambda: 1)
     monkeypatch.setattr(operands, "generate", lambda *_: pytest.fail("it was made"))
     spec = RandomSpec(shape=(4000, 4000), dtype="float32")
     ref = OperandRef(source="random", random=spec, dtype="float32", shape=spec.shape)

@@ -17,7 +17,7 @@ from kernels.model.kernel import CudaKernel
 from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.numerics import DTYPES, Problem
 from kernels.selection.candidates import Choice
-from worker.check.checked import Checkable
+from worker.check.checkable import Checkable
 from worker.cuda.bench.copies import timed_copies
 from worker.cuda.bench.energy import energy_mj
 from worker.cuda.bench.figures import launch_figures
@@ -29,7 +29,7 @@ from worker.cuda.bench.sampler import Sampler
 from worker.cuda.bench.watch import watched
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands, as_real
-from worker.cuda.composed import ComplexProducts
+from worker.cuda.complex_products import ComplexProducts
 from worker.cuda.gpu.faults import device_faults
 from worker.cuda.launch import PreparedKernels, prepare
 from worker.cuda.library.cublas import Cublas

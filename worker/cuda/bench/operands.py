@@ -13,7 +13,7 @@ from jobs.formats import float8
 from jobs.formats.elements import STORAGE_DTYPES
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from worker.cuda.bench.plan import DISTRIBUTIONS, drawn
-from worker.cuda.check.checked import DeviceProduct
+from worker.cuda.check.device_product import DeviceProduct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import as_real

@@ -15,8 +15,8 @@ from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice
 from worker.cpu.epilogue import add_epilogue
 from worker.cpu.runner import CpuProduct
+from worker.cuda.from_host.gpu_threads import run_together
 from worker.cuda.from_host.mp_gang import MpGang
-from worker.cuda.from_host.together import together
 from worker.cuda.library.cublas_xt import CublasXt
 from worker.device.cancellable_lock import LockRequest
 from worker.device.operands import HostOperand
@@ -53,7 +53,7 @@ class HostLibraries:
         if choice.kernel.name == "cublasmp":
             return sum(self._gang.multiply(one, *item, wanted, limit_s) for item in items)
         began = time.perf_counter()
-        together([partial(self._by_xt, choice.config["block"], one, items)], wanted, limit_s)
+        run_together([partial(self._by_xt, choice.config["block"], one, items)], wanted, limit_s)
         return time.perf_counter() - began
 
     def _by_xt(self, block: int, problem: Problem, items: Sequence[tuple[Array, Array, Array]]) -> None:

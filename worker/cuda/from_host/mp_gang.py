@@ -19,8 +19,8 @@ from jobs.errors import DeviceFault
 from jobs.formats.elements import Array
 from kernels.model.numerics import DTYPES, Problem
 from worker.cuda.from_host.copies import Copy, start_copy
+from worker.cuda.from_host.gpu_threads import run_together
 from worker.cuda.from_host.parts import LocalPart, Parts
-from worker.cuda.from_host.together import together
 from worker.cuda.gpu.faults import device_faults
 from worker.cuda.library.cublas_mp import CublasMp, MpProduct, Operand
 from worker.cuda.library.nccl import communicators
@@ -76,7 +76,7 @@ class MpGang:
     def _connect(self, wanted: Callable[[], None]) -> None:
         """Once, by the first product."""
         found: list[Any] = []
-        together([lambda: found.extend(communicators(self._devices))], wanted, CONNECTED_S)
+        run_together([lambda: found.extend(communicators(self._devices))], wanted, CONNECTED_S)
 
         def join(rank: int) -> None:
             with cupy.cuda.Device(self._devices[rank]), _all_or_none():
@@ -94,7 +94,7 @@ class MpGang:
                 raise
 
         try:
-            together([partial(run, rank) for rank in range(len(self._devices))], wanted, limit_s)
+            run_together([partial(run, rank) for rank in range(len(self._devices))], wanted, limit_s)
         finally:
             self._barrier.reset()
 

@@ -14,7 +14,7 @@ from worker.cuda.memory import DeviceMatrix
 from worker.cuda.operand_cache import OperandCache
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.scaled.arrangement import scaled_bytes
-from worker.device.known_room import KnownRoom
+from worker.device.free_memory import FreeMemory
 from worker.device.operands import HostOperand
 from worker.device.runner import DoesNotFit, Epilogue
 
@@ -55,7 +55,7 @@ def free_bytes() -> int:
     return int(free + cupy.get_default_memory_pool().free_bytes())
 
 
-_room = KnownRoom(lambda: free_bytes())
+_room = FreeMemory(lambda: free_bytes())
 
 
 def admit(kernel: str, bytes_needed: Callable[[], int], free_all: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ import cupy
 
 from worker.cuda.compile import Compiler
 from worker.cuda.gpu.launch_gate import LaunchGate
-from worker.device.host_turns import LongWait
+from worker.device.host_lock import LongWait
 
 HOLD_S = 0.02  # for launches that wait for the device
 SHORT_MS = 20.0  # a shorter product is launched again if its time may include launch overhead

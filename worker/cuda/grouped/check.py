@@ -9,7 +9,7 @@ from kernels.model.numerics import Problem
 from worker.check.elementwise import Operands
 from worker.check.grouped import GroupedProduct, operands_of
 from worker.check.host_matrix import HostMatrix
-from worker.cuda.check.checked import DeviceProduct
+from worker.cuda.check.device_product import DeviceProduct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.check.recheck import Cores
 from worker.cuda.compile import Compiler

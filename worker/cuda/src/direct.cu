@@ -2,7 +2,7 @@
 // what the caller grants. One launch.
 //
 // An element c = Σ a·b is granted alpha·Σ|a·b| + beta·√(Σ(a·b)²) + gamma·|Σ a·b| + delta. Rows of A, columns of B and
-// elements of C that are not finite are told and left out.
+// elements of C that are not finite are reported and left out.
 #include "common.cuh"
 #include "double_sums.cuh"
 
@@ -35,16 +35,16 @@ struct Terms {
 __device__ __forceinline__ double number(Product element) { return static_cast<double>(element); }
 #endif
 
-// The terms of `lines` lines from `first` on; what is not finite is told, and zero.
+// The terms of `lines` lines from `first` on; what is not finite is reported, and zero.
 __device__ __forceinline__ void read_finite(double (&terms)[DEPTH][TILE], int* bad, const Element* from, bool along,
                                             Index pitch, Index first, Index lines, Index depth, Index k) {
     const auto line_of = [&](int at) { return first + at < lines ? first + at : Index(-1); };
-    const auto taken = [&](int at, double value) {
+    const auto term_of = [&](int at, double value) {
         if (isfinite(value)) return value;
         bad[at] = 1;
         return 0.0;
     };
-    read_terms<THREADS>(terms, from, along, pitch, depth, k, line_of, taken);
+    read_terms<THREADS>(terms, from, along, pitch, depth, k, line_of, term_of);
 }
 
 struct Sums : DoubleSum {
@@ -65,8 +65,8 @@ struct Sums : DoubleSum {
     }
 };
 
-__device__ __forceinline__ void judge(const Direct& direct, Terms& terms, const Sums (&sums)[EACH][EACH], Index item,
-                                      Index row, Index column) {
+__device__ __forceinline__ void compare(const Direct& direct, Terms& terms, const Sums (&sums)[EACH][EACH], Index item,
+                                        Index row, Index column) {
     const int own_row = threadIdx.x / SIDE, own_column = threadIdx.x % SIDE;
 #pragma unroll
     for (int i = 0; i < EACH; ++i) {
@@ -113,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) direct(const Direct direct
                                        terms.b[term][thread % SIDE + j * SIDE]);
         }
         __syncthreads();
-        judge(direct, terms, sums, item, tile.row, tile.column);
+        compare(direct, terms, sums, item, tile.row, tile.column);
         __syncthreads();
         if (thread >= TILE) continue;
         const Index row = tile.row + thread, column = tile.column + thread;

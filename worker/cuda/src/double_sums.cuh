@@ -8,17 +8,17 @@ __device__ __forceinline__ double number(Element element) { return static_cast<d
 
 // DEPTH terms of LINES rows of A, or columns of B, from `depth` on: zero past the end. `along` says whether a line's
 // terms are neighbours in memory. `line_of(at)` is the line at that place, negative where there is none; what
-// `taken(at, value)` gives of an element is kept.
-template <int THREADS, int DEPTH, int LINES, typename LineOf, typename Taken>
+// `term_of(at, value)` gives of an element is kept.
+template <int THREADS, int DEPTH, int LINES, typename LineOf, typename TermOf>
 __device__ __forceinline__ void read_terms(double (&terms)[DEPTH][LINES], const Element* from, bool along, Index pitch,
-                                           Index depth, Index k, LineOf line_of, Taken taken) {
+                                           Index depth, Index k, LineOf line_of, TermOf term_of) {
 #pragma unroll
     for (int i = threadIdx.x; i < LINES * DEPTH; i += THREADS) {
         const int at = along ? i / DEPTH : i % LINES, term = along ? i % DEPTH : i / LINES;
         const Index line = line_of(at), step = depth + term;
         double value = 0.0;
         if (line >= 0 && step < k) value = number(from[along ? line * pitch + step : step * pitch + line]);
-        terms[term][at] = taken(at, value);
+        terms[term][at] = term_of(at, value);
     }
 }
 

@@ -61,8 +61,8 @@ struct Sums : DoubleSum {
     }
 };
 
-// What is around an element's sum.
-struct Around {
+// What an element of the product is compared by, besides its sum.
+struct Context {
     double given, norm;        // of a class that is normwise, the size of every element; else 0
     double added, added_size;  // to alpha·A·B
     bool rounds_to_infinity;   // an operand of it is beyond the shorter type to which it is rounded
@@ -80,12 +80,12 @@ __device__ __forceinline__ bool is_known(const Sums& sums, double given) {
 
 // Whether IEEE arithmetic may have given C's infinity or NaN: the sum overflows the product's type, or overflows the
 // accumulator on the way, which depends on the order of summation. `sizes` is without what is added.
-__device__ __forceinline__ bool may_overflow(const Recheck& check, const Around& around, double value, double size,
+__device__ __forceinline__ bool may_overflow(const Recheck& check, const Context& context, double value, double size,
                                              double sizes, double bound) {
-    const double given = around.given, largest = check.largest_output, most = check.largest_sum;
+    const double given = context.given, largest = check.largest_output, most = check.largest_sum;
     const bool is_up = given == infinity(), is_down = given == -infinity();
     if (isfinite(given)) return false;
-    if (around.rounds_to_infinity) return true;
+    if (context.rounds_to_infinity) return true;
     if (check.is_fused) {
         const bool leaves = (is_up && value + bound >= largest) || (is_down && bound - value >= largest);
         return leaves || fmax(sizes, size) + bound >= most;
@@ -103,8 +103,9 @@ __device__ __forceinline__ bool may_overflow(const Recheck& check, const Around&
 }
 
 // What the steps of a sum are granted, one by one, besides `others`.
-__device__ __forceinline__ double granted(const Recheck& check, const Around& around, const Sums& sums, double others) {
-    const double sizes = fmax(fabs(check.alpha) * sums.magnitudes + around.added_size, around.norm);
+__device__ __forceinline__ double granted(const Recheck& check, const Context& context, const Sums& sums,
+                                          double others) {
+    const double sizes = fmax(fabs(check.alpha) * sums.magnitudes + context.added_size, context.norm);
     const double drift = fabs(check.alpha) * check.drift * sums.partial_sums;
     return fmax(check.of_size * sizes, drift + check.epilogue * sizes) + others + check.rest;
 }
@@ -116,10 +117,10 @@ struct Compared {
     bool is_right;            // equal, or out of range where that may be
 };
 
-__device__ __forceinline__ Compared compared(const Recheck& check, const Around& around, const Sums& sums) {
-    const double alpha = fabs(check.alpha), product = sums.value(), given = around.given;
-    const double value = check.alpha * product + around.added;
-    const double sizes = fmax(sums.magnitudes, around.norm), size = alpha * sizes + around.added_size;
+__device__ __forceinline__ Compared compared(const Recheck& check, const Context& context, const Sums& sums) {
+    const double alpha = fabs(check.alpha), product = sums.value(), given = context.given;
+    const double value = check.alpha * product + context.added;
+    const double sizes = fmax(sums.magnitudes, context.norm), size = alpha * sizes + context.added_size;
     const double of_operands = alpha * check.of_root * sqrt(sums.squares);
     const double of_product = alpha * (check.of_value - check.output) * fabs(product);
     Compared found;
@@ -128,15 +129,15 @@ __device__ __forceinline__ Compared compared(const Recheck& check, const Around&
     found.most = found.bound + check.drift * static_cast<double>(check.depth) * alpha * sizes;
     found.off = check.is_fused ? fabs(given - value) : sums.error(given);
     found.is_right = given == value || (given != given && value != value) ||
-                     may_overflow(check, around, value, size, sizes, found.bound);
+                     may_overflow(check, context, value, size, sizes, found.bound);
     return found;
 }
 
 // The ratio of an element's distance to its bound. Negative where it is too near or beyond, so that the steps of its
 // sum must explain it; NaN where only the host can say something.
-__device__ __forceinline__ double first_ratio(const Recheck& check, const Around& around, const Sums& sums) {
-    if (!is_known(sums, around.given)) return unknown();
-    const Compared found = compared(check, around, sums);
+__device__ __forceinline__ double first_ratio(const Recheck& check, const Context& context, const Sums& sums) {
+    if (!is_known(sums, context.given)) return unknown();
+    const Compared found = compared(check, context, sums);
     if (found.is_right) return 0.0;
     const double ratio = found.off / found.bound;
     if (!isfinite(ratio)) return unknown();
@@ -144,19 +145,19 @@ __device__ __forceinline__ double first_ratio(const Recheck& check, const Around
 }
 
 // What the steps of its sum make of such a ratio; as before where they do not explain it. NaN where nothing may.
-__device__ __forceinline__ double explained_ratio(const Recheck& check, const Around& around, const Sums& sums,
+__device__ __forceinline__ double explained_ratio(const Recheck& check, const Context& context, const Sums& sums,
                                                   double ratio) {
-    const Compared found = compared(check, around, sums);
+    const Compared found = compared(check, context, sums);
     if (!(found.off / found.most <= 1.0)) return unknown();
-    const double explained = found.off / granted(check, around, sums, found.others);
+    const double explained = found.off / granted(check, context, sums, found.others);
     return explained <= 1.0 ? explained : ratio;
 }
 
 // The same of operands that were rounded or truncated.
-__device__ __forceinline__ double lowered_ratio(const Recheck& check, const Around& around, const Sums& sums,
+__device__ __forceinline__ double lowered_ratio(const Recheck& check, const Context& context, const Sums& sums,
                                                 double ratio) {
-    const double value = check.alpha * sums.value() + around.added;
-    const double lowered = fabs(around.given - value) / granted(check, around, sums, check.output * fabs(value));
+    const double value = check.alpha * sums.value() + context.added;
+    const double lowered = fabs(context.given - value) / granted(check, context, sums, check.output * fabs(value));
     return lowered <= 1.0 ? lowered : ratio;
 }
 

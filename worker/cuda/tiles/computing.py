@@ -19,7 +19,7 @@ from worker.check.verify import NOT_CHECKED, check, wraps
 from worker.cuda.memory import DeviceMatrix, StopWatch
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.results import DeviceResults
-from worker.cuda.tiles.checked import checkable
+from worker.cuda.tiles.checkable_tile import checkable
 from worker.cuda.tiles.epilogue import TileEpilogue
 from worker.cuda.tiles.fingerprints import launch_fingerprint, panel_fingerprint, part_of_panel
 from worker.cuda.tiles.gpus import Gpu

@@ -10,7 +10,7 @@ import cupy
 from jobs.settings import Settings
 from kernels.model.kernel import DeviceTraits
 from worker.cuda.compile import Compiler
-from worker.cuda.composed import ComplexProducts
+from worker.cuda.complex_products import ComplexProducts
 from worker.cuda.launch import PreparedKernels
 from worker.cuda.library.cublas import Cublas
 

@@ -20,7 +20,7 @@ from worker.cuda.tiles.epilogue import TileEpilogue
 from worker.cuda.tiles.gpus import Gpu
 from worker.cuda.tiles.host import HostMemory, Part, copy_tile, panel_part
 from worker.cuda.tiles.panels import Panels, Shared
-from worker.cuda.tiles.rereading import Rereading
+from worker.cuda.tiles.reread_blocks import RereadBlocks
 from worker.cuda.tiles.rereads import Block, Reread
 from worker.device.tiles import CheckedTile, TiledTask
 
@@ -56,7 +56,7 @@ class Lane:
         self._computing = Computing(gpu, task, operands, self._out, self._epilogue)
         self._on_its_way: _Down | None = None
         self.back = StopWatch()
-        self._reading: Rereading
+        self._reading: RereadBlocks
 
     def _places_of(self, side: Side, shared: Shared | None) -> Panels:
         memory, number = self._operands[side], SIDES.index(side)
@@ -79,7 +79,7 @@ class Lane:
         """All tiles, each handed to `emit` once it lies in the product's memory. `rereads`: of the operands and,
         last, the product, with places for so many blocks; `is_done`: whether all rows of a block of that lie there."""
         self._product = len(rereads) - 1
-        self._reading = Rereading(self._gpu.compiler, rereads, self._task.seed, self._again, places)
+        self._reading = RereadBlocks(self._gpu.compiler, rereads, self._task.seed, self._again, places)
         count = max(1, self._task.plan.count)
         quota = [0 if each.from_panels else -(-len(each.waiting) // count) for each in rereads]
         coming = self._following()

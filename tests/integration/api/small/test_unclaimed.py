@@ -14,8 +14,8 @@ from jobs.formats.elements import Array
 from jobs.matrices.index import MatrixIndex
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
+from service.api_process.unclaimed import MAX_BYTES, UnclaimedBytes
 from service.bodies.uploads import MEMORY_BYTES, UNCLAIMED_BYTES
-from service.process.unclaimed import MAX_BYTES, UnclaimedBytes
 from tests.integration.api.test_matmul import files
 from tools.played.api import Api, running_api
 

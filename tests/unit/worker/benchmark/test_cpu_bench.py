@@ -17,7 +17,7 @@ from worker.benchmark.check import check_product, sums_are_exact
 from worker.check.elements import as_exact
 from worker.cpu import usage as cpu_use
 from worker.cpu.bench import CpuBench
-from worker.cpu.data import operand
+from worker.cpu.bench_operands import operand
 from worker.cpu.runner import CpuRunner
 from worker.cpu.usage import ProcessorTimes, last_cache_bytes
 from worker.device.bench import Bench

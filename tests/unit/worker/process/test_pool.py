@@ -6,7 +6,7 @@ from typing import Any
 
 from kombu.asynchronous.timer import Timer
 
-from jobs.process import tidy_memory
+from jobs.memory_tuning import tidy_memory
 from worker.process.pool import AttentivePool, forget_cancelled
 
 

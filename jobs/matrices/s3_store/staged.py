@@ -1,0 +1,132 @@
+"""Uploads that bypass the API: a caller puts the elements into the bucket by a signed URL, and then completes the
+upload. The URL is valid only for `uploads/<name>`, which no reader uses. Completing copies that object to a key without
+a signed URL, reads all of it, and makes it readable only if size and contents are as announced.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+
+from jobs.errors import BodyTooLarge, DigestMismatch, InvalidMatrix, InvalidRequest, MatmulError, MatrixNotFound
+from jobs.formats.elements import matrix_bytes
+from jobs.matrices.index import Claim
+from jobs.matrices.indexed_store import UPLOAD_LEASE_S, is_address
+from jobs.matrices.interface import MatrixInfo
+from jobs.matrices.s3_store.store import ObjectMatrixStore, ObjectWriter
+from jobs.matrices.s3_store.transfer import elements_key, ordered_pieces, staged_key
+from jobs.models import new_id
+from kernels.model.numerics import DTypeName
+
+MAX_PUT_BYTES = 5 << 30  # of S3, for one PUT and one copy
+_UPLOAD = re.compile(r"up_[0-9a-f]{32}")
+
+
+class UploadNotSent(MatmulError):
+    """Nothing was sent to this upload's URL yet; send the elements there first."""
+
+    type = "upload_not_sent"
+
+
+class NoObjectStore(MatmulError):
+    """This server's store has no uploads and no URLs; send and fetch matrices at /v1/matrices."""
+
+    type = "no_object_store"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open upload."""
+
+    id: str
+    url: str
+    expires_at: float  # seconds since the epoch
+    bytes: int
+
+
+def open_upload(
+    store: ObjectMatrixStore,
+    matrix_id: str,
+    dtype: DTypeName,
+    shape: tuple[int, ...],
+    *,
+    owner: str,
+    url_ttl_s: float,
+    cell: str = "",
+) -> Opened:
+    """Opens an upload and reserves space for it. Raises InvalidRequest, BodyTooLarge, StoreFull, StoreUnavailable."""
+    if not is_address(matrix_id):
+        raise InvalidRequest(
+            "The id of a matrix is the sha256 of its dtype, shape and contents: 64 hex digits.", field="id"
+        )
+    size = matrix_bytes(dtype, shape)
+    if size > min(store.max_matrix_bytes, MAX_PUT_BYTES):
+        most = min(store.max_matrix_bytes, MAX_PUT_BYTES)
+        raise BodyTooLarge(f"The matrix has {size} bytes; {most} are the most that one URL takes.")
+    upload, data = new_id("up", cell), f"{matrix_id}.{new_id('w')}"
+    store.index.claim(Claim(upload, data, dtype, shape, owner, url_ttl_s + UPLOAD_LEASE_S))
+    url = store.bucket.sign("PUT", staged_key(data), url_ttl_s)
+    return Opened(upload, url, time.time() + url_ttl_s, size)
+
+
+def reopened(store: ObjectMatrixStore, upload: str, *, owner: str, url_ttl_s: float) -> Opened:
+    """The same upload with a new URL. Raises MatrixNotFound, StoreUnavailable."""
+    info, data = _opened(store, upload, owner)
+    url = store.bucket.sign("PUT", staged_key(data), url_ttl_s)
+    return Opened(upload, url, time.time() + url_ttl_s, info.bytes)
+
+
+def sent(store: ObjectMatrixStore, upload: str, *, owner: str) -> tuple[MatrixInfo, bool]:
+    """The announced matrix, and whether that many bytes were sent. Raises MatrixNotFound, StoreUnavailable."""
+    info, data = _opened(store, upload, owner)
+    try:
+        return info, store.bucket.size(staged_key(data)) == info.bytes
+    except MatrixNotFound:
+        return info, False
+
+
+def complete_upload(store: ObjectMatrixStore, upload: str, *, owner: str, ttl_s: float) -> MatrixInfo:
+    """Makes it readable. Raises MatrixNotFound for an upload that the owner has not opened, UploadNotSent,
+    InvalidMatrix and DigestMismatch, which end it, and StoreUnavailable, after which it can be tried again."""
+    info, data = _opened(store, upload, owner)
+    try:
+        sent_bytes = store.bucket.size(staged_key(data))
+    except MatrixNotFound:
+        raise UploadNotSent from None
+    if sent_bytes != info.bytes:
+        give_up(store, upload, owner=owner)
+        raise InvalidMatrix(f"{sent_bytes} bytes were sent; the matrix's shape has {info.bytes}.")
+    store.bucket.copy(staged_key(data), elements_key(data))
+    claim = Claim(upload, data, info.dtype, info.shape, owner, ttl_s)
+    try:
+        stored = _read_through(store, claim)
+    except DigestMismatch:
+        give_up(store, upload, owner=owner)
+        raise
+    store.forget_staged(data)
+    return stored
+
+
+def _read_through(store: ObjectMatrixStore, claim: Claim) -> MatrixInfo:
+    with ObjectWriter(store, claim, claim.data.partition(".")[0], None, staged=claim.data) as writer:
+        for piece in ordered_pieces(store.bucket, elements_key(claim.data), claim.bytes):
+            writer.write(piece)
+        return writer.commit()
+
+
+def give_up(store: ObjectMatrixStore, upload: str, *, owner: str) -> None:
+    """Raises MatrixNotFound, StoreUnavailable."""
+    _opened(store, upload, owner)
+    orphan = store.index.release(upload, owner)
+    if orphan is not None:
+        store.remove(orphan)
+
+
+def _opened(store: ObjectMatrixStore, upload: str, owner: str) -> tuple[MatrixInfo, str]:
+    if _UPLOAD.fullmatch(upload) is None:
+        raise MatrixNotFound("There is no upload with that id; it may have expired. Open another one.")
+    data = store.index.elements(upload).data
+    if "." not in data:
+        raise MatrixNotFound("That upload came to the API itself.")
+    return store.index.find(upload, owner), data

@@ -1,0 +1,297 @@
+"""A bucket of an S3 object store, and the one place where its errors are translated into the service's own.
+
+Credentials come from the standard variables (`AWS_ACCESS_KEY_ID`, …), from the instance's or the pod's role, or from a
+file in the format of `~/.aws/credentials`. No error raised here quotes a request.
+"""
+
+from __future__ import annotations
+
+import configparser
+import secrets
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from jobs.errors import InvalidSettings, MatrixNotFound, StoreUnavailable
+from jobs.object_store.ranges import NotServed, OtherSize, RangeReader
+from jobs.settings import Settings
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+PART_BYTES = 16 << 20  # of a multipart upload, at least
+MAX_PARTS = 9000  # of the 10,000 that S3 takes
+PARTS_AT_ONCE = 8
+DOWN = "The object store does not answer; try again in a moment."
+REFUSED = "The object store refuses this service's credentials; tell whoever runs the service."
+Buffer = bytes | bytearray | memoryview
+
+
+class Stored(NamedTuple):
+    """An object in a listing."""
+
+    key: str
+    bytes: int
+    modified_at: float  # seconds since the epoch
+
+
+class Bucket:
+    """Safe to share between threads. All methods raise StoreUnavailable, and MatrixNotFound if the key does not
+    exist.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises InvalidSettings."""
+        url = urlsplit(settings.s3_url or "")
+        if url.scheme != "s3" or not url.hostname:
+            raise InvalidSettings("MATMUL_S3_URL must name a bucket, as in s3://bucket or s3://bucket/prefix.")
+        if _obstore() is None:
+            raise InvalidSettings("MATMUL_STORE=s3 needs the package obstore: pip install 'matmul-service[s3]'.")
+        self._settings = settings
+        self._name, self._prefix = url.hostname, url.path.strip("/")
+        self._reader = RangeReader(settings.s3_timeout_s, self._request_s)
+        self._counted = threading.Lock()
+        self.received_bytes = 0
+        self.sent_bytes = 0
+
+    # ---- connections ----
+    @property
+    def _request_s(self) -> float:
+        """The longest that a request may take."""
+        return max(30.0, self._settings.s3_timeout_s)
+
+    def _store(self, endpoint: str | None) -> S3Store:
+        from obstore.store import S3Store
+
+        timeout_s = self._settings.s3_timeout_s
+        options: dict[str, Any] = _credentials(self._settings.s3_credentials_file)
+        if endpoint is not None:
+            options["endpoint"] = endpoint
+        if self._settings.s3_region is not None:
+            options["region"] = self._settings.s3_region
+        return S3Store(
+            self._name,
+            prefix=self._prefix or None,
+            client_options={
+                "allow_http": endpoint is not None and endpoint.startswith("http://"),
+                "connect_timeout": timedelta(seconds=timeout_s / 2),
+                "read_timeout": timedelta(seconds=timeout_s),
+                "timeout": timedelta(seconds=self._request_s),
+            },
+            retry_config={
+                "max_retries": 3,
+                "retry_timeout": timedelta(seconds=timeout_s),
+                "backoff": {
+                    "init_backoff": timedelta(milliseconds=100),
+                    "max_backoff": timedelta(seconds=1),
+                    "base": 2,
+                },
+            },
+            **options,
+        )
+
+    @cached_property
+    def _inside(self) -> S3Store:
+        return self._store(self._settings.s3_endpoint)
+
+    @cached_property
+    def _outside(self) -> S3Store:
+        """The bucket under the address that callers use, for signing URLs."""
+        return self._store(self._settings.s3_public_endpoint or self._settings.s3_endpoint)
+
+    # ---- objects ----
+    def put(self, key: str, data: Buffer, *, is_new: bool = False) -> bool:
+        """Stores an object atomically. With `is_new` an existing object is kept. Returns whether this one was
+        stored.
+        """
+        import obstore
+        from obstore.exceptions import AlreadyExistsError
+
+        with _translated():
+            try:
+                obstore.put(self._inside, key, bytes(data), use_multipart=False, mode="create" if is_new else None)
+            except AlreadyExistsError:
+                return False
+        self._count(sent=len(data))
+        return True
+
+    def put_pieces(self, key: str, pieces: Iterable[Buffer], size: int) -> None:
+        """Stores an object in parts, several in parallel, as the pieces arrive. If the iterator raises, nothing is
+        stored.
+        """
+        import obstore
+
+        part_bytes = max(PART_BYTES, -(-size // MAX_PARTS))
+        with _translated():
+            obstore.put(
+                self._inside,
+                key,
+                pieces,
+                use_multipart=True,
+                chunk_size=part_bytes,
+                max_concurrency=PARTS_AT_ONCE,
+            )
+        self._count(sent=size)
+
+    def get(self, key: str, start: int, stop: int) -> memoryview:
+        """Exactly these bytes. Raises MatrixNotFound also if the object has fewer."""
+        import obstore
+
+        with _translated():
+            piece = memoryview(obstore.get_range(self._inside, key, start=start, end=stop))
+        self._count(received=piece.nbytes)
+        if piece.nbytes != stop - start:
+            raise MatrixNotFound
+        return piece
+
+    def read_into(self, key: str, start: int, buffer: memoryview, size: int) -> Iterator[int]:
+        """Fills the buffer with the object's bytes from `start` on; yields the growing number of bytes received. Raises
+        MatrixNotFound also if the object does not have `size` bytes.
+        """
+        got = 0
+        try:
+            url = _signed(self._inside, "GET", key, self._request_s)
+            for got in self._reader.pieces(url, start, buffer, size):
+                yield got
+        except TimeoutError:
+            raise StoreUnavailable(DOWN, resource="objects") from None
+        except OtherSize:
+            raise MatrixNotFound from None
+        except (NotServed, StoreUnavailable):
+            for total in self._streamed_into(key, start, buffer, size, got):
+                got = total
+                yield got
+        self._count(received=got)
+
+    def _streamed_into(self, key: str, start: int, buffer: memoryview, size: int, got: int) -> Iterator[int]:
+        """The same with obstore, continuing after the `got` bytes already received."""
+        import obstore
+
+        with _translated():
+            found = obstore.get(self._inside, key, options={"range": (start + got, start + buffer.nbytes)})
+            if found.meta["size"] != size:
+                raise MatrixNotFound
+            for piece in found.stream(min_chunk_size=1):
+                view = memoryview(piece)
+                buffer[got : got + view.nbytes] = view
+                got += view.nbytes
+                yield got
+        if got != buffer.nbytes:
+            raise MatrixNotFound
+
+    def identity(self) -> str:
+        """The random name of this key prefix; the first process to ask creates it."""
+        if not self.put("identity", secrets.token_hex(16).encode(), is_new=True):
+            return bytes(self.get("identity", 0, 32)).decode()
+        return self.identity()
+
+    def size(self, key: str) -> int:
+        return self._head(key)[0]
+
+    def is_same(self, key: str, other: str) -> bool:
+        """Whether both objects exist and are equal according to the store's ETags."""
+        try:
+            return self._head(key) == self._head(other)
+        except MatrixNotFound:
+            return False
+
+    def _head(self, key: str) -> tuple[int, str | None]:
+        import obstore
+
+        with _translated():
+            found = obstore.head(self._inside, key)
+        return found["size"], found["e_tag"]
+
+    def copy(self, key: str, to: str) -> None:
+        import obstore
+
+        with _translated():
+            obstore.copy(self._inside, key, to)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Deletes these keys; missing ones are ignored."""
+        import obstore
+
+        for key in keys:
+            with _translated():
+                try:
+                    obstore.delete(self._inside, key)
+                except FileNotFoundError:
+                    continue
+
+    def list(self, prefix: str) -> Iterator[Sequence[Stored]]:
+        """Lists objects, one page at a time."""
+        import obstore
+
+        with _translated():
+            pages = obstore.list(self._inside, prefix, chunk_size=1000)
+            for page in pages:
+                yield [Stored(each["path"], each["size"], each["last_modified"].timestamp()) for each in page]
+
+    def sign(self, method: Literal["GET", "PUT"], key: str, for_s: float) -> str:
+        """A signed URL with which anyone can use this method on this key for `for_s` seconds. Makes no request."""
+        return _signed(self._outside, method, key, for_s)
+
+    def _count(self, *, received: int = 0, sent: int = 0) -> None:
+        with self._counted:
+            self.received_bytes += received
+            self.sent_bytes += sent
+
+
+def _signed(store: S3Store, method: Literal["GET", "PUT"], key: str, for_s: float) -> str:
+    import obstore
+
+    with _translated():
+        return obstore.sign(store, method, key, timedelta(seconds=for_s))
+
+
+def _obstore() -> Any:
+    try:
+        import obstore
+    except ImportError:
+        return None
+    return obstore
+
+
+def _credentials(path: Path | None) -> dict[str, str]:
+    """The profile `default` of a credentials file; empty without a file. Raises InvalidSettings."""
+    if path is None:
+        return {}
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        with open(path) as file:
+            parser.read_file(file)
+        section = parser["default"]
+        found = {
+            "access_key_id": section["aws_access_key_id"],
+            "secret_access_key": section["aws_secret_access_key"],
+        }
+    except (OSError, configparser.Error, KeyError):
+        raise InvalidSettings(
+            f"MATMUL_S3_CREDENTIALS_FILE: {path} must have a section [default] with aws_access_key_id and "
+            "aws_secret_access_key."
+        ) from None
+    token = section.get("aws_session_token")
+    return found | ({"session_token": token} if token else {})
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Translates the store's errors. They quote addresses and replies, so they are not chained."""
+    from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+
+    try:
+        yield
+    except FileNotFoundError:
+        raise MatrixNotFound from None
+    except (PermissionDeniedError, UnauthenticatedError):
+        raise StoreUnavailable(REFUSED, resource="objects") from None
+    except BaseError as error:
+        if "416 Range Not Satisfiable" in str(error):  # obstore has no class for it
+            raise MatrixNotFound from None
+        raise StoreUnavailable(DOWN, resource="objects") from None

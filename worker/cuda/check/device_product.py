@@ -1,0 +1,166 @@
+"""A product on the device with its operands, for its check. The twin of
+`worker.check.checkable.HostProduct`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jobs.formats.elements import Array
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
+from worker.check.elementwise import Operands, worst_of
+from worker.check.host_matrix import OperandMatrix
+from worker.check.rounding import Rounding
+from worker.check.row_errors import AllWithin, RowErrors, row_errors
+from worker.check.verify import delivered_rounding, group_width, wraps
+from worker.cuda.check.direct import direct
+from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.check.product_digests import ProductDigests
+from worker.cuda.check.recheck import Cores, Recheck
+from worker.cuda.check.recheck_plan import can_recheck
+from worker.cuda.check.sketch import NO_DIGESTS, Asked, Fused, SketchOnDevice
+from worker.cuda.check.sketch_plan import is_long
+from worker.cuda.compile import Compiler
+from worker.device.random_bits import fresh_bits
+
+
+class _Launched(NamedTuple):
+    """A sketch of all columns that is on the stream already. `asked` is without its seed."""
+
+    sketch: SketchOnDevice
+    asked: Asked
+
+
+class DeviceProduct:
+    """All three matrices lie on the device. Single elements of operands are read from `host`, where they lie in this
+    process's memory too. `digests` are taken before anything is read, or as it is read."""
+
+    def __init__(
+        self,
+        compiler: Compiler,
+        matrices: tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice],
+        host: tuple[OperandMatrix, OperandMatrix],
+        digests: ProductDigests | None = None,
+        fused: Fused | None = None,
+        sketched: Callable[[], None] | None = None,
+        cores: Cores | None = None,
+    ) -> None:
+        """`fused`: where the third matrix has an epilogue. Such products are long, so each is sketched. `sketched` is
+        called when a sketch is on the stream and before it is waited for; the matrices stay where they are.
+        `cores` are for what is launched after it; without them, all of this has the device to itself."""
+        self._compiler = compiler
+        self._matrices = matrices
+        self._host = host
+        self._digests, self._fused, self._sketched, self._cores = digests, fused, sketched, cores
+        self._prepared: SketchOnDevice | None = None
+        self._ahead: _Launched | None = None
+
+    def prepare(self) -> None:
+        """Prepares the check as far as possible before the product is computed."""
+        if self._prepared is not None:
+            return
+        c, k = self._matrices[2], self._matrices[0].shape[2]
+        is_integer = c.dtype == "int32"
+        if prod(c.shape) and k and (is_integer or self._is_long(k)):
+            self._prepared = self._sketch(c.shape[2] if is_integer else group_width(c.shape[2], k), None)
+
+    def launch_ahead(self, problem: Problem, accuracy: AccuracyName) -> Any:
+        """Puts the sketch that the check of `problem` will ask for on the current stream, behind the product's kernel,
+        which knows nothing of the seed: it is drawn now. Returns the event that the sketch ends with, or None where
+        nothing was prepared."""
+        sketch, self._prepared = self._prepared, None
+        if sketch is None:
+            return None
+        real = problem.as_real
+        if real.product_dtype == "int32":
+            asked = Asked(wraps=wraps(real))
+        else:
+            asked = _asked_of(delivered_rounding(real, accuracy, self.after))
+        self._launch(sketch, asked._replace(seed=fresh_bits()))
+        self._ahead = _Launched(sketch, asked)
+        return sketch.done
+
+    @property
+    def after(self) -> tuple[float, DTypeName] | None:
+        return None if self._fused is None else (self._fused.alpha, self._matrices[2].dtype)
+
+    @property
+    def elementwise(self) -> Operands:
+        self._begin_digests()
+        return Operands(*self._host, self._matrices[2], None if self._fused is None else self._fused.added)
+
+    def direct(self, rounding: Rounding) -> RowErrors | None:
+        if self._fused is not None or self._is_long(rounding.k) or rounding.normwise or rounding.operand_floor:
+            return None
+        self._begin_digests()
+        return direct(self._compiler, self._matrices, rounding.element_factors)
+
+    def _is_long(self, k: int) -> bool:
+        return is_long(prod(self._matrices[2].shape), k)
+
+    def sketched(
+        self, rounding: Rounding, *, width: int, excluded: Array | None, rng: np.random.Generator
+    ) -> RowErrors | AllWithin:
+        sketch = self._launched(_asked_of(rounding), width, excluded, rng)
+        # Where errors are in proportion to the largest rows, the device knows no row's tolerance.
+        if not rounding.normwise and (worst := sketch.worst()) <= 1.0:
+            return AllWithin(worst)
+        return row_errors(sketch.sketch(), rounding)
+
+    def recomputed(self, rows: Array, columns: Array, rounding: Rounding) -> float:
+        operands = self.elementwise
+        if not can_recheck(rounding):
+            return worst_of(operands, rows, columns, rounding)
+        again = Recheck(self._compiler, self._matrices, operands, rounding, self._fused, self._cores)
+        return again.worst(rows, columns)
+
+    def wrong_rows(self, *, wraps: bool, rng: np.random.Generator) -> Array:
+        batch, m, n = self._matrices[2].shape
+        sketch = self._launched(Asked(wraps=wraps), n, None, rng)
+        if sketch.worst() == 0.0:
+            return np.zeros((batch, m), np.bool_)
+        return sketch.arrays()["bad_rows"].view(np.bool_).copy()
+
+    def _launched(self, asked: Asked, width: int, excluded: Array | None, rng: np.random.Generator) -> SketchOnDevice:
+        """The one that was launched ahead, where it is what is asked for now, and only once."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead.asked == asked and excluded is None:
+            return ahead.sketch
+        sketch = self._sketch(width, excluded)
+        self._launch(sketch, asked._replace(seed=_seed(rng)))
+        return sketch
+
+    def _sketch(self, width: int, excluded: Array | None) -> SketchOnDevice:
+        """The prepared one, unless digests have been taken otherwise since."""
+        digested = NO_DIGESTS if self._digests is None else self._digests.waiting
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and excluded is None and prepared.digested == digested:
+            return prepared
+        return SketchOnDevice(self._compiler, self._matrices, width, digested, excluded, self._fused)
+
+    def _launch(self, sketch: SketchOnDevice, asked: Asked) -> None:
+        sketch.launch(asked)
+        if self._sketched is not None:
+            self._sketched()
+        if sketch.digests is not None and self._digests is not None:
+            self._digests.taken(sketch.digests)
+
+    def _begin_digests(self) -> None:
+        if self._digests is not None:
+            self._digests.begin()
+
+
+@lru_cache(maxsize=256)
+def _asked_of(rounding: Rounding) -> Asked:
+    """What a sketch is asked for floats that round so, without a seed."""
+    factors, fused = rounding.tolerance_factors, rounding.fused_factors
+    return Asked(floor2=rounding.floor**2, common=rounding.normwise, tolerance=factors, fused=fused)
+
+
+def _seed(rng: np.random.Generator) -> int:
+    """128 random bits."""
+    return int.from_bytes(rng.bytes(16), "little")

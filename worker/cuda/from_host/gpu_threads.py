@@ -1,0 +1,61 @@
+"""Runs one thread for each GPU; the threads wait for each other, and this one watches their progress."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from queue import Empty, Queue
+from threading import BrokenBarrierError, Thread
+
+from jobs.errors import DeviceFault
+
+LOOK_EVERY_S = 0.05
+
+
+def run_together(calls: Sequence[Callable[[], None]], wanted: Callable[[], None], limit_s: float) -> None:
+    """Returns when all have. Nothing that a library does can be called off, so what `wanted` raises meanwhile is raised
+    at the end; so is what a call raises, but for DeviceFault: then the others may wait forever, and are not waited for.
+    A call that waits for another that failed raises BrokenBarrierError. Raises DeviceFault after `limit_s`, too."""
+    found: Queue[BaseException | None] = Queue()
+
+    def run(call: Callable[[], None]) -> None:
+        try:
+            call()
+        except BrokenBarrierError:
+            found.put(None)
+        except BaseException as error:
+            found.put(error)
+        else:
+            found.put(None)
+
+    for call in calls:
+        Thread(target=run, args=(call,), daemon=True).start()
+    _wait(found, len(calls), wanted, limit_s)
+
+
+def _wait(found: Queue[BaseException | None], left: int, wanted: Callable[[], None], limit_s: float) -> None:
+    failure: BaseException | None = None
+    began = time.monotonic()
+    while left:
+        try:
+            ended = found.get(timeout=LOOK_EVERY_S)
+        except Empty:
+            if time.monotonic() - began > limit_s:
+                message = f"A library's product was not there after {limit_s:.0f} s; its worker starts again."
+                raise DeviceFault(message) from None
+            failure = failure or _called_off(wanted)
+            continue
+        left -= 1
+        if isinstance(ended, DeviceFault):
+            raise ended
+        failure = failure or ended
+    if failure is not None:
+        raise failure
+
+
+def _called_off(wanted: Callable[[], None]) -> BaseException | None:
+    try:
+        wanted()
+    except BaseException as error:
+        return error
+    return None
