@@ -32,7 +32,16 @@ EACH = pytest.mark.parametrize(("name", "dtype"), CASES)
 EACH_FLOAT = pytest.mark.parametrize(("name", "dtype"), FLOATS)
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 # Inside, at and past the edges of boxes, tiles and clusters; thin last rows and columns; rows that begin anywhere.
-SHAPES = [(1, 1, 1), (63, 65, 33), (129, 257, 65), (256, 512, 192), (255, 511, 200), (385, 769, 193), (577, 353, 66), (700, 1100, 70)]
+SHAPES = [
+    (1, 1, 1),
+    (63, 65, 33),
+    (129, 257, 65),
+    (256, 512, 192),
+    (255, 511, 200),
+    (385, 769, 193),
+    (577, 353, 66),
+    (700, 1100, 70),
+]
 
 
 def chosen(name: str) -> list[TileConfig]:
