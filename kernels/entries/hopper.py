@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 from kernels.entries.hopper_cut import LARGEST_SHARED_BYTES, in_parts
+from kernels.entries.hopper_tiles import BOX, GROUP_CONFIGS, OUT_ROWS, constraints, defaults, parameters, shared_bytes
 from kernels.entries.hopper_waves import (
-    BLOCK_M,
     ROW_BYTES,
     as_it_lies,
     clocks,
@@ -20,33 +19,17 @@ from kernels.entries.hopper_waves import (
 )
 from kernels.model.edge import EDGE
 from kernels.model.entry.boxes import Boxes
-from kernels.model.entry.config import Constraint, Parameter, TileConfig
+from kernels.model.entry.config import Parameter, TileConfig
 from kernels.model.groups import Grouped, tile_count, tiles
-from kernels.model.kernel import CudaKernel, Default, Kernel
+from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
 from kernels.model.scales import SCALE_DEPTH
-from kernels.model.triangle import TriangleName, TriangleOf, triangle_tiles
+from kernels.model.triangle import TriangleName, triangle_tiles
 
 HOPPER = (9, 0)
 WARPGROUP = 128  # threads
 CONSUMERS = 2  # warp groups of a block that multiply, of 64 rows each, where it has 128 rows
-BOX = 64  # rows of a box, of ROW_BYTES each
-BOX_BYTES = BOX * ROW_BYTES
-OUT_ROWS, OUT_BYTES = 16, 16 * ROW_BYTES  # of C: what a warp writes at once
-OUT_BOXES, BARRIER_BYTES = 2, 8  # boxes of each warp
-WIDTHS = ((256, 4, 2), (192, 4, 2), (128, 6, 2), (64, 6, 1))  # columns, stages and blocks of a cluster
-# And rows, of 16-bit operands: the more sizes of tiles, the better one of them fills its last wave.
-TILES_OF_HALVES = (
-    *((BLOCK_M, *width) for width in ((256, 4, 2), (224, 4, 2), (192, 5, 2), (160, 5, 2), (128, 6, 2), (64, 6, 1))),
-    *((192, *width) for width in ((192, 4, 2), (176, 4, 2), (144, 4, 2), (128, 5, 2))),
-)
-# Of products with groups: blocks of a cluster have rows of one group, so where groups are small, each is alone.
-GROUP_CONFIGS: tuple[Mapping[str, int], ...] = tuple(
-    {"block_m": BLOCK_M, "block_n": n, "stages": stages, "cluster": blocks}
-    for n, stages, _ in WIDTHS
-    for blocks in (1, 2)
-)
 # Of sums that are float32: of operands of 16 bits, in their own type or as they are; of 8-bit floats, in any.
 FUSED_OUTPUTS: dict[DTypeName, dict[DTypeName, tuple[DTypeName, ...]]] = {
     "bfloat16": {"bfloat16": ("bfloat16", "float32")},
@@ -54,16 +37,6 @@ FUSED_OUTPUTS: dict[DTypeName, dict[DTypeName, tuple[DTypeName, ...]]] = {
     "float32": {"float32": ("float32",)},
     "float8_e4m3": {"float8_e4m3": ("float32", "bfloat16", "float16")},
 }
-
-
-def _shared_bytes(config: TileConfig, dtype: DTypeName) -> int:
-    """Stages with two barriers each, and boxes of C on their way out. A warp of 16-bit operands may do with one."""
-    rows, columns = config["block_m"], config["block_n"]
-    ring = config["stages"] * (tiles(rows, BOX) + tiles(columns, BOX)) * BOX_BYTES
-    ring += config["stages"] * 2 * BARRIER_BYTES
-    out = rows // OUT_ROWS * OUT_BYTES
-    fits = ring + OUT_BOXES * out <= LARGEST_SHARED_BYTES
-    return ring + (OUT_BOXES if fits or DTYPES[dtype].itemsize != 2 else 1) * out
 
 
 def _triangle(problem: Problem, config: TileConfig) -> TriangleName | None:
@@ -78,9 +51,9 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
         count = triangle_tiles(problem, config["block_m"] * config["cluster"], config["block_n"])
     if problem.group_sizes:
         count = tile_count(problem, partial(group_tiles, config=config))
-    shared_bytes = LARGEST_SHARED_BYTES if problem.scale_columns else _shared_bytes(config, problem.dtype)
+    room = LARGEST_SHARED_BYTES if problem.scale_columns else shared_bytes(config, problem.dtype)
     block = ((config["block_m"] // BOX + 1) * WARPGROUP, 1, 1)
-    whole = Launch((count, 1, 1), block, shared_bytes, resident=True, cluster=config["cluster"])
+    whole = Launch((count, 1, 1), block, room, resident=True, cluster=config["cluster"])
     return in_parts(whole, stages_of(problem)) if is_cut(problem, config) else whole
 
 
@@ -121,36 +94,6 @@ def _scales(problem: Problem, config: TileConfig) -> str | None:
     return None
 
 
-def _tile_sizes(dtype: DTypeName) -> tuple[Mapping[str, int], ...]:
-    """A config for each size of a tile, as many stages as there is room for."""
-    sizes = TILES_OF_HALVES if DTYPES[dtype].itemsize == 2 else tuple((BLOCK_M, *width) for width in WIDTHS)
-    return tuple({"block_m": m, "block_n": n, "stages": stages, "cluster": blocks} for m, n, stages, blocks in sizes)
-
-
-def _defaults(dtype: DTypeName, own: tuple[Parameter, ...], triangle: TriangleOf | None) -> tuple[Default, ...]:
-    """Every size, with and without an edge if the kernel has that parameter; of triangles one more, whose tiles are
-    finer, for fuller waves."""
-    edges: list[TileConfig] = [{"edge": value} for value in EDGE.values] if EDGE in own else [{}]
-    usual = tuple(Default(config={**size, **edge}) for size in _tile_sizes(dtype) for edge in edges)
-    finer: TileConfig = {"block_m": BLOCK_M, "block_n": 128, "stages": 6, "cluster": 1, **edges[0]}
-    return usual if triangle is None else (*usual, Default(config=finer, symmetric=True))
-
-
-def _has_size(config: TileConfig, dtype: DTypeName) -> bool:
-    asked = config["block_m"], config["block_n"]
-    return any(asked == (size["block_m"], size["block_n"]) for size in _tile_sizes(dtype))
-
-
-def _sizes_as_text(dtype: DTypeName) -> str:
-    sizes = sorted((size["block_m"], size["block_n"]) for size in _tile_sizes(dtype))
-    return ", ".join(f"{rows} × {columns}" for rows, columns in sizes)
-
-
-def _values(dtype: DTypeName, name: str) -> tuple[int, ...]:
-    """Of a parameter, in some size of a tile."""
-    return tuple(sorted({size[name] for size in _tile_sizes(dtype)}))
-
-
 def _warp_specialised(
     name: str,
     summary: str,
@@ -172,27 +115,12 @@ def _warp_specialised(
         arithmetic={} if dtype == "int8" else {dtype: "tensor"},
         min_compute_capability=HOPPER,
         architecture_specific=True,
-        parameters=(
-            Parameter("block_m", _values(dtype, "block_m"), BLOCK_M, "rows of the product per thread block"),
-            Parameter("block_n", _values(dtype, "block_n"), 256, "columns of the product per thread block"),
-            Parameter("stages", (3, 4, 5, 6), 4, "tiles in shared memory: one multiplied, the others in flight"),
-            Parameter("cluster", (1, 2), 2, "vertically adjacent thread blocks that share tiles of B"),
-            *own,
-        ),
-        constraints=(
-            Constraint(
-                lambda c: _has_size(c, dtype),
-                f"block_m × block_n = {{block_m}} × {{block_n}} is none of: {_sizes_as_text(dtype)}.",
-            ),
-            Constraint(
-                lambda c: _shared_bytes(c, dtype) <= LARGEST_SHARED_BYTES,
-                "stages × block_n = {stages} × {block_n} must fit in shared memory.",
-            ),
-        ),
-        defaults=_defaults(dtype, own, triangle),
+        parameters=(*parameters(dtype), *own),
+        constraints=constraints(dtype),
+        defaults=defaults(dtype, own, has_triangle=triangle is not None),
         arrange=_resident_blocks,
         workspace=workspace,
-        shared_bytes=_shared_bytes,
+        shared_bytes=shared_bytes,
         accumulators=_sums,
         boxes=_boxes,
         inner=inner,
@@ -217,14 +145,14 @@ def _half(name: str, dtype: DTypeName) -> CudaKernel:
         "An instruction of four warps multiplies 64 rows by up to 256 columns straight out of shared memory, so "
         "fragments take no registers and no load instructions. One thread of a block feeds it: TMA brings boxes of 64 "
         "rows by 128 bytes, swizzles them against bank conflicts, fills what is outside the matrices with zeros, and "
-        "counts bytes on a barrier. Two warp groups multiply 64 rows of the tile each and keep its sums in registers "
-        "that the producer gave up. Blocks stay on their multiprocessor and go from tile to tile, so the next tile's "
-        "boxes arrive while the last one's sums are stored. The two blocks of a cluster need the same columns of B: "
-        "each copies half of them for both. Edge tiles that hold little of C come last and are cut short. float32 sums "
-        "are rounded once; before that, alpha, C and a bias are added to them where a product has these. Rows of A may "
-        "have groups, each with a matrix of its own: resident blocks find the group of a tile in a table. A box of A "
-        "may reach into the next group, whose rows are then multiplied and not stored: where a group ends within a box "
-        "of C, its rows are stored one by one.",
+        "counts bytes on a barrier. Two or three warp groups multiply 64 rows of the tile each and keep its sums in "
+        "registers that the producer gave up. Blocks stay on their multiprocessor and go from tile to tile, so the "
+        "next tile's boxes arrive while the last one's sums are stored. The two blocks of a cluster need the same "
+        "columns of B: each copies half of them for both. Edge tiles that hold little of C come last and are cut "
+        "short. float32 sums are rounded once; before that, alpha, C and a bias are added to them where a product has "
+        "these. Rows of A may have groups, each with a matrix of its own: resident blocks find the group of a tile in "
+        "a table. A box of A may reach into the next group, whose rows are then multiplied and not stored: where a "
+        "group ends within a box of C, its rows are stored one by one.",
         f"{DESIGN} (fast.cu, 2024).",
         (dtype, OWN_ACCURACY[dtype]),
     )

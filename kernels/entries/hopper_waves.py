@@ -120,8 +120,8 @@ def _counter(problem: Problem, config: TileConfig) -> Workspace | None:
 
 
 def is_cut(problem: Problem, config: TileConfig) -> bool:
-    """Whether it is forecast to gain by that, on a device as it is usual."""
-    if DTYPES[problem.dtype].itemsize != 2 or problem.group_sizes or problem.symmetric:
+    """Whether it is forecast to gain by that, on a usual device. Three warp groups have no registers for it."""
+    if DTYPES[problem.dtype].itemsize != 2 or problem.group_sizes or problem.symmetric or config["block_m"] != BLOCK_M:
         return False
     stage, end = _tile_clocks(problem, config)
     return _cut(problem, config, MULTIPROCESSORS).is_worth_it(stage, config["block_n"], end)
