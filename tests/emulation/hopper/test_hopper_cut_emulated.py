@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.entries.hopper_waves import cut_always
+from kernels.entries.hopper.waves import cut_always
 from kernels.model.activations import FLOAT32
 from kernels.model.entry.config import TileConfig
 from kernels.model.fused import FusedEpilogue

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from kernels.entries.hopper_cut import LARGEST_SHARED_BYTES, in_parts
-from kernels.entries.hopper_tiles import BOX, GROUP_CONFIGS, OUT_ROWS, constraints, defaults, parameters, shared_bytes
-from kernels.entries.hopper_waves import (
+from kernels.entries.hopper.cut import LARGEST_SHARED_BYTES, in_parts
+from kernels.entries.hopper.tiles import BOX, GROUP_CONFIGS, OUT_ROWS, constraints, defaults, parameters, shared_bytes
+from kernels.entries.hopper.waves import (
     ROW_BYTES,
     as_it_lies,
     clocks,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from kernels.entries.hopper_cut import Cut, in_parts, room_for
+from kernels.entries.hopper.cut import Cut, in_parts, room_for
 from kernels.model.edge import core, edge_clocks
 from kernels.model.entry.config import TileConfig
 from kernels.model.groups import tile_count, tiles

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kernels.entries.hopper_cut import LARGEST_SHARED_BYTES
-from kernels.entries.hopper_waves import BLOCK_M, ROW_BYTES
+from kernels.entries.hopper.cut import LARGEST_SHARED_BYTES
+from kernels.entries.hopper.waves import BLOCK_M, ROW_BYTES
 from kernels.model.edge import EDGE
 from kernels.model.entry.config import Constraint, Parameter, TileConfig
 from kernels.model.groups import tiles
