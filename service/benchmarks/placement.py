@@ -66,7 +66,7 @@ def _check_alone(worker: WorkerInfo, live: Sequence[WorkerInfo]) -> None:
     if alike > 1:
         raise NoWorkerForDevice(
             f"{alike} workers run on {worker.device.name}, and any of them may take a benchmark for that model; "
-            "a single one cannot be chosen. Name the model.",
+            "name the model, for a single one cannot be chosen.",
             field="device",
         )
 

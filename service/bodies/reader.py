@@ -112,8 +112,7 @@ def media_type_of(content_type: str | None) -> str:
 def unsupported(media_type: str, taken: Iterable[str]) -> UnsupportedMediaType:
     listed = ", ".join(taken)
     return UnsupportedMediaType(
-        f"The body's media type is {media_type or 'not given'}; this path takes {listed}. Say which it is in the "
-        "Content-Type header.",
+        f"The body's media type is {media_type or 'not given'}; send one of {listed}, and name it in Content-Type.",
         field="Content-Type",
         headers={"accept-post": listed},
     )

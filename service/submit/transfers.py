@@ -76,14 +76,14 @@ class UrlView(Strict):
 def object_store(context: Context) -> ObjectMatrixStore:
     """Raises NoObjectStore."""
     if not isinstance(context.store, ObjectMatrixStore):
-        raise NoObjectStore
+        raise NoObjectStore("This server's store gives no URLs; fetch the matrix at /v1/matrices/{id}.")
     return context.store
 
 
 def file_store(context: Context) -> FileMatrixStore:
     """Raises NoObjectStore."""
     if not isinstance(context.store, FileMatrixStore):
-        raise NoObjectStore
+        raise NoObjectStore("This server's store takes no uploads in ranges; send the matrix to /v1/matrices.")
     return context.store
 
 
