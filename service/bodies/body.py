@@ -135,7 +135,9 @@ def _declared_bytes(headers: Headers) -> int | None:
     if text is None:
         codings = ", ".join(headers.getlist("transfer-encoding")).lower()
         if codings not in ("", "chunked"):
-            raise MalformedBody("A body may be chunked, but not compressed as well; send it uncompressed.", field="Transfer-Encoding")
+            raise MalformedBody(
+                "A body may be chunked, but not compressed as well; send it uncompressed.", field="Transfer-Encoding"
+            )
         return None if codings else 0
     if not (text.isascii() and text.isdigit()):
         raise MalformedBody("Content-Length must be a whole number of bytes.", field="Content-Length")

@@ -22,6 +22,7 @@ from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
 from kernels.model.outputs import multiplied_as
 from kernels.model.scales import SCALE_DTYPE
 from kernels.selection.demands import ToleranceKind
+from service.problems import shown
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -243,7 +244,7 @@ def options_error(
     unknown = (each for each in complaints if each["type"] == "extra_forbidden" and len(each["loc"]) == 1)
     first = next(unknown, complaints[0])
     place = _place(first["loc"], kinds)
-    field = ".".join([*([at] if at else []), *map(str, place)])
+    field = ".".join([*([at] if at else []), *map(shown, place)])
     sentence = _sentence(first, field, model)
     name = next((part for part in reversed(place) if isinstance(part, str)), "")
     if name in KERNEL_FIELDS and first["type"] == "value_error":

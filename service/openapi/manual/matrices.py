@@ -29,6 +29,7 @@ from service.openapi.manual.parts import (
     json_answer,
     no_answer,
     problems,
+    query_in,
     ref,
 )
 
@@ -57,6 +58,8 @@ OCTET_PARAMETERS = [
         "float32",
     ),
     header_in("X-Matmul-Shape", "Sizes of an octet-stream body; or the query's `shape`.", "256,512"),
+    query_in("dtype", "Element type of an octet-stream body, in place of X-Matmul-Dtype.", "float32"),
+    query_in("shape", "Sizes of an octet-stream body, in place of X-Matmul-Shape.", "256,512"),
 ]
 BODY: Piece = {
     "required": True,

@@ -73,9 +73,18 @@ def ref(model: type[Any]) -> Piece:
 
 def header_in(name: str, description: str, example: Any, **schema: Any) -> Piece:
     """A request header."""
+    return _parameter("header", name, description, example, **schema)
+
+
+def query_in(name: str, description: str, example: Any) -> Piece:
+    """A query parameter that its route reads by itself."""
+    return _parameter("query", name, description, example)
+
+
+def _parameter(place: str, name: str, description: str, example: Any, **schema: Any) -> Piece:
     return {
         "name": name,
-        "in": "header",
+        "in": place,
         "required": False,
         "description": description,
         "schema": {"type": "string", **schema},

@@ -37,6 +37,14 @@ def test_accept_and_if_none_match_in_two_lines_are_one(api: Api, quiet: httpx.Cl
     assert (shown.json()["c"], shown.headers["vary"]) == (PRODUCT.tolist(), "accept")
 
 
+def answer(quiet: httpx.Client, head: bytes) -> bytes:
+    """The answer to bytes that no client sends, and an empty line."""
+    place = urlsplit(str(quiet.base_url))
+    with socket.create_connection((place.hostname, place.port), timeout=20) as connection:
+        connection.sendall(head + b"\r\n\r\n")
+        return connection.makefile("rb").read()
+
+
 @pytest.mark.parametrize(
     ("head", "status", "words"),
     [
@@ -48,10 +56,7 @@ def test_accept_and_if_none_match_in_two_lines_are_one(api: Api, quiet: httpx.Cl
     ],
 )
 def test_a_host_is_named_once(quiet: httpx.Client, head: bytes, status: int, words: bytes) -> None:
-    place = urlsplit(str(quiet.base_url))
-    with socket.create_connection((place.hostname, place.port), timeout=20) as connection:
-        connection.sendall(head + b"\r\n\r\n")
-        reply = connection.makefile("rb").read()
+    reply = answer(quiet, head)
     assert reply.startswith(b"HTTP/1.1 %d " % status) and words in reply
 
 
@@ -93,7 +98,45 @@ def test_a_query_that_is_not_known_is_refused(quiet: httpx.Client, path: str) ->
     document = problem(quiet.post(path, json=SEEDED, headers=ASYNC), 422, "invalid_request")
     assert document["field"] == name
     assert document["detail"].startswith(f"There is no query parameter {name}")
-    assert "options are sent in the body" in document["detail"] or "benchmarks" in path
+    assert "; this path takes dry_run, and all else is sent in the body." in document["detail"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("jobs/job_0?wait=1", "wait"),
+        ("jobs/job_0/product?format=json", "format"),
+        ("kernels/naive/assembly?fom=ptx", "fom"),
+        ("published?x=1", "x"),
+        ("jobs?state=queued&state=failed", "state"),
+        ("jobs?limit=1&limit=1", "limit"),
+        ("benchmarks/job_0/report?title=a&title=b", "title"),
+        (f"jobs?{'x' * 99}=1", f"'{'x' * 40}'"),
+        ("jobs?%00=", r"'\x00'"),
+    ],
+)
+def test_no_query_is_passed_over(quiet: httpx.Client, query: str, field: str) -> None:
+    """Neither one that the path does not have nor the first of two."""
+    document = problem(quiet.get(f"/v1/{query}"), 422, "invalid_request")
+    assert document["field"] == field and document["detail"].endswith(
+        (" send it once.", "limit, cursor.", "none.", "form.")
+    )
+
+
+def test_queries_that_may_come(quiet: httpx.Client) -> None:
+    lists = quiet.get("/v1/published/h200_quick/report?format=markdown&sections=summary&sections=method")
+    assert lists.status_code == 200
+    octets = {"content-type": "application/octet-stream"}
+    assert quiet.post("/v1/matrices?dtype=float32&shape=1,1", content=bytes(4), headers=octets).is_success
+    probes = [quiet.get(f"/{path}?verbose").status_code for path in ("livez", "v2/health/live", "metrics")]
+    assert probes == [200] * 3
+
+
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"gzip\r\nTransfer-Encoding: chunked"])
+def test_a_body_that_is_compressed_on_its_way_is_refused(quiet: httpx.Client, coding: bytes) -> None:
+    lines = b"Host: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: " + coding
+    reply = answer(quiet, b"POST /v1/matmul HTTP/1.1\r\n" + lines + b"\r\n\r\n2\r\n{}\r\n0")
+    assert reply.startswith(b"HTTP/1.1 400 ") and b'"field":"Transfer-Encoding"' in reply
 
 
 @pytest.mark.parametrize(
