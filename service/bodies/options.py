@@ -277,6 +277,8 @@ def _sentence(complaint: ErrorDetails, field: str, model: type[BaseModel]) -> st
             return f"{field}: {context['error']}." if field else _capitalised(f"{context['error']}.")
         case "too_short":
             return f"{field} must have at least {context['min_length']} of them, not {context['actual_length']}."
+        case "too_long":
+            return f"{field} may have at most {context['max_length']} of them, not {context['actual_length']}."
         case "int_type" if type(complaint["input"]) is float and abs(complaint["input"]) >= MAX_INTEGER:
             return f"{field} is {complaint['input']:g}, which is too large."
         case "json_invalid":

@@ -157,6 +157,31 @@ def test_an_option_that_is_sent_as_a_part_is_told_where_it_goes(quiet: httpx.Cli
     assert document["field"] == "kernel" and 'options={"kernel": …}' in document["detail"]
 
 
+@pytest.mark.parametrize(
+    ("body", "kind", "sentence"),
+    [
+        ({"bias": []}, "shape_mismatch", "bias is 1×0 but the product is 3×2: bias must be 1×2, to be added"),
+        ({"bias": 1}, "invalid_request", 'bias must be a list of rows of numbers, {"matrix": "<id>"} or {"random"'),
+        ({"c": 1}, "invalid_request", 'c must be a list of rows of numbers, {"matrix": "<id>"}, {"job": "<id>"} or'),
+    ],
+)
+def test_what_an_operand_may_be(quiet: httpx.Client, body: dict[str, Any], kind: str, sentence: str) -> None:
+    document = problem(quiet.post("/v1/matmul", json=SEEDED | body), 422, kind)
+    assert document["detail"].startswith(sentence) and document["field"] in body
+
+
+def test_a_benchmarks_sentences(quiet: httpx.Client) -> None:
+    many = quiet.post("/v1/benchmarks", json={"preset": "quick", "tags": ["x"] * 21})
+    assert problem(many, 422, "invalid_request")["detail"] == "tags may have at most 20 of them, not 21."
+    odd = quiet.post("/v1/benchmarks", json={"preset": "quick", "device": "\n"})
+    assert problem(odd, 409, "no_worker_for_device")["detail"].startswith(r"No live worker runs on '\n'; there are: ")
+
+
+def test_a_parameter_that_comes_too_often(quiet: httpx.Client) -> None:
+    path = f"/v1/published/h200_quick/report?{'&'.join(['sections=summary'] * 14)}"
+    assert problem(quiet.get(path), 422, "invalid_request")["detail"] == "sections may come at most 13 times."
+
+
 def test_refusals_say_what_to_do(quiet: httpx.Client) -> None:
     said = problem(quiet.put("/v1/matmul", json=SEEDED), 405, "method_not_allowed")["detail"]
     assert said == "This path does not answer PUT; it answers POST."
