@@ -94,7 +94,7 @@ class HeadersTooLarge(EdgeError):
 
 
 class MalformedRequest(EdgeError):
-    """This is not HTTP/1.1 as this server reads it."""
+    """This is not HTTP/1.1 as this server reads it; check the request line, the headers and how the body is framed."""
 
     type = "malformed_request"
 

@@ -54,7 +54,7 @@ class _Query:
                     f"There is no query parameter {shown(name)}; this path takes {taken}{rest}.", field=shown(name)
                 )
             if name in seen and name not in self.lists:
-                raise InvalidRequest(f"The query parameter {name} comes twice; send it once.", field=name)
+                raise InvalidRequest(f"The query parameter {name} comes more than once; send it once.", field=name)
             seen.add(name)
 
 
