@@ -168,7 +168,7 @@ class MatrixRef(Strict):
 
     matrix: str = Field(
         description="Id that POST /v1/matrices gave, or the id of a product (`c_…`).",
-        examples=["5f2b51ca1b0d8c6f9bd7d5b1f1e9a9a0c6b7f2d3e4f5061728394a5b6c7d8e9f"],
+        examples=["cf33700563fa0a8f8d3e9c616969986b6e3015b2e6fe7260cc35c5199045214e"],
     )
 
 
