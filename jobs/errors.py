@@ -88,7 +88,7 @@ class JobNotFound(NotFound):
 
 
 class MatrixNotFound(NotFound):
-    """There is no matrix with that id; it may have expired. Upload it again."""
+    """There is no matrix with that id, perhaps because it has expired; upload it again."""
 
     type = "matrix_not_found"
 

@@ -12,7 +12,8 @@ from kernels.catalog import BY_NAME, KERNEL_NAMES
 def _known_kernel(name: str) -> str:
     if name != "auto" and name not in BY_NAME:
         raise ValueError(
-            f"there is no kernel {name!r}; GET /v1/kernels lists the {len(KERNEL_NAMES)} there are, and auto picks one"
+            f"there is no kernel {name[:40]!r}; GET /v1/kernels lists the {len(KERNEL_NAMES)} there are, "
+            "and auto picks one"
         )
     return name
 

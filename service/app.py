@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 
 from jobs.errors import MatmulError, StoreFull, StoreUnavailable
 from jobs.fleet.history import HistoryKeeper
@@ -26,6 +27,7 @@ from service import error_handlers
 from service.api_process.share import ALONE, Share
 from service.context import Context, make_context
 from service.dashboard.routers import ROUTERS
+from service.http.queries import QueryWall
 from service.http.security import Gate, key_ring
 from service.http.straight import StraightOn
 from service.http.tracing import telemetry
@@ -94,6 +96,7 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
         middleware=[
             Middleware(OutermostMiddleware, metrics=metrics, behind_tls=settings.behind_tls),
             Middleware(Gate, settings=settings, keys=keys),
+            Middleware(QueryWall, routes=_routes(), on_error=error_handlers.ours),
             *([] if tracing else [_straight_on()]),  # the spans of requests are FastAPI's
         ],
         exception_handlers={
@@ -107,6 +110,10 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
     for router in ROUTERS:
         app.include_router(router)
     return app
+
+
+def _routes() -> list[BaseRoute]:
+    return [route for module in ROUTES for route in module.router.routes]
 
 
 def _straight_on() -> Middleware:

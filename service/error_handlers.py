@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
+from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -26,14 +27,18 @@ async def validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     field = ".".join(map(str, first["loc"][1:]))  # without `query` or `path`
-    unknown = first["type"] == "extra_forbidden"
-    said = first["ctx"]["error"] if first["type"] == "value_error" else _lowered(first["msg"])
-    sentence = f"There is no query parameter {field}." if unknown else f"{field}: {said}."
-    return await ours(request, InvalidRequest(sentence, field=field or None))
+    return await ours(request, InvalidRequest(_sentence(first, field), field=field or None))
 
 
-def _lowered(text: str) -> str:
-    return text[:1].lower() + text[1:]
+def _sentence(complaint: Mapping[str, Any], field: str) -> str:
+    match complaint["type"]:
+        case "extra_forbidden":
+            return f"There is no query parameter {field}."
+        case "too_long":
+            return f"{field} may come at most {complaint['ctx']['max_length']} times."
+        case "value_error":
+            return f"{field}: {complaint['ctx']['error']}."
+    return f"{field}: {complaint['msg'][:1].lower()}{complaint['msg'][1:]}."
 
 
 async def http(request: Request, error: Exception) -> Response:

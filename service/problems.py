@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import orjson
@@ -16,6 +16,8 @@ from jobs.redis.layout import WrongLayout
 from jobs.stored import NotUnderstood, RecordUnreadable
 
 PROBLEM_JSON = "application/problem+json"
+IDEMPOTENCY_KEY = "Idempotency-Key"
+MAX_SHOWN = 40  # characters of a caller's name in an error
 INFERENCE = "/v2"  # its clients read the member `error`
 
 
@@ -92,7 +94,7 @@ class HeadersTooLarge(EdgeError):
 
 
 class MalformedRequest(EdgeError):
-    """This is not HTTP/1.1 as this server reads it."""
+    """This is not HTTP/1.1 as this server reads it; check the request line, the headers and how the body is framed."""
 
     type = "malformed_request"
 
@@ -201,6 +203,12 @@ STATUS: Mapping[type[MatmulError], int] = {
 BY_TYPE: Mapping[str, type[MatmulError]] = {cls.type: cls for cls in STATUS}
 
 
+def shown(name: int | str) -> str:
+    """A caller's own name, as an error repeats it: it may be long, or have characters that are no text."""
+    text = str(name)
+    return text if text.isprintable() and 0 < len(text) <= MAX_SHOWN else ascii(text[:MAX_SHOWN])
+
+
 def title_of(cls: type[MatmulError]) -> str:
     """The title of an error type, the same for every problem of that type."""
     return (cls.__doc__ or "").strip()
@@ -212,19 +220,19 @@ def job_failure(error_type: str, detail: str) -> MatmulError:
 
 
 # What is to blame where an error does not say itself: a header, or a part of the path.
-FIELDS: Mapping[type[MatmulError], str] = {
-    errors.IdempotencyKeyInUse: "Idempotency-Key",
-    errors.IdempotencyKeyReused: "Idempotency-Key",
-    errors.JobNotFound: "job_id",
-    errors.MatrixNotFound: "matrix_id",
-    errors.DigestMismatch: "matrix_id",
+FIELDS: Mapping[type[MatmulError], Sequence[str]] = {
+    errors.IdempotencyKeyInUse: (IDEMPOTENCY_KEY,),
+    errors.IdempotencyKeyReused: (IDEMPOTENCY_KEY,),
+    errors.JobNotFound: ("job_id",),
+    errors.MatrixNotFound: ("matrix_id", "upload"),
+    errors.DigestMismatch: ("matrix_id", "upload"),
+    UploadNotSent: ("upload",),
 }
 
 
 def _field(error: MatmulError, scope: Scope) -> str | None:
-    usual = FIELDS.get(type(error))
-    is_there = usual == "Idempotency-Key" or usual in scope.get("path_params", {})
-    return error.field or (usual if is_there else None)
+    there = {IDEMPOTENCY_KEY, *scope.get("path_params", ())}
+    return error.field or next((name for name in FIELDS.get(type(error), ()) if name in there), None)
 
 
 def problem_document(error: MatmulError, scope: Scope) -> dict[str, Any]:

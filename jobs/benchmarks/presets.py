@@ -281,5 +281,5 @@ def find_preset(name: object) -> Preset:
     """The preset of that name. Raises UnknownPreset, which lists the valid names."""
     preset = PRESETS.get(name) if isinstance(name, str) else None
     if preset is None:
-        raise UnknownPreset(f"There is no preset {name!r}; there are: {', '.join(PRESETS)}.", field="preset")
+        raise UnknownPreset(f"There is no preset {str(name)[:40]!r}; there are: {', '.join(PRESETS)}.", field="preset")
     return preset

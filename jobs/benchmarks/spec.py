@@ -123,7 +123,7 @@ Configs = Annotated[
 
 def _in_catalogue(name: str) -> str:
     if name not in BY_NAME:
-        raise ValueError(f"there is no kernel {name!r}; GET /v1/kernels lists the {len(KERNEL_NAMES)} there are")
+        raise ValueError(f"there is no kernel {name[:40]!r}; GET /v1/kernels lists the {len(KERNEL_NAMES)} there are")
     return name
 
 

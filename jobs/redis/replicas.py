@@ -22,11 +22,11 @@ from jobs.settings import Settings
 
 SHARE_OF_TIMEOUT = 0.75  # share of Redis' timeout, so that an answer comes in time even if replicas do not answer
 TOO_FEW = (
-    "Too few replicas of the job store have what it recorded; it may be recorded all the same. Try again with the same "
-    "Idempotency-Key."
+    "Too few replicas of the job store have what it recorded; it may be recorded all the same, so try again with "
+    "the same Idempotency-Key."
 )
 FAILED_OVER = (
-    "Another server became the job store before it had all that was recorded, so this may be lost. Try again with the "
+    "Another server became the job store before it had all that was recorded, so this may be lost; try again with the "
     "same Idempotency-Key."
 )
 NOT_THE_PRIMARY = "WAIT cannot be used"  # its refusal, which has no code

@@ -29,7 +29,7 @@ def missing_replicas(client: redis.Redis, wanted: int) -> str | None:
         return None
     return (
         f"MATMUL_REDIS_REPLICAS is {wanted}, but Redis has {there} connected replica{'' if there == 1 else 's'}, so "
-        "each 202 is a 503 instead. Start a replica (`replicaof`), or set MATMUL_REDIS_REPLICAS=0."
+        "each 202 is a 503 instead; start a replica (`replicaof`), or set MATMUL_REDIS_REPLICAS=0."
     )
 
 

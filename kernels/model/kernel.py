@@ -170,7 +170,7 @@ class Kernel:
         for name, value in asked.items():
             if name not in known:
                 offer = ", ".join(known) or "none"
-                raise ConfigError(f"{self.name} has no parameter {name!r}; it has: {offer}.")
+                raise ConfigError(f"{self.name} has no parameter {name[:40]!r}; it has: {offer}.")
             if value not in known[name].values:
                 allowed = ", ".join(map(str, known[name].values))
                 raise ConfigError(f"{name}={value} is not allowed for {self.name}; allowed values: {allowed}.")

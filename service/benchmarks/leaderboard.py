@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from analysis.comparison.leaderboard import Board, RankedRun, boards
 from analysis.sources import from_publication
@@ -17,13 +19,23 @@ from kernels.published import PUBLISHED
 HEADLINE_SIZE = 4096  # large enough for every kernel, and measured for every type
 
 
+def _normalised(size: str) -> str:
+    """The size as boards have it. Raises ValueError."""
+    if re.fullmatch(r"\d+([x×]\d+[x×]\d+)?", size, re.ASCII) is None:
+        raise ValueError("write N, such as 4096, or m×n×k, such as 16×8192×8192")
+    return size.replace("x", "×")
+
+
+Size = Annotated[str, AfterValidator(_normalised)]
+
+
 class LeaderboardQuery(Strict):
     """Selects boards; a field that is left out selects all."""
 
     device: str | None = Field(None, max_length=100, description="Model name.", examples=["NVIDIA H200"])
     dtype: DTypeName | None = Field(None, description="Element type of the operands.", examples=["bfloat16"])
     accuracy: AccuracyName | None = Field(None, description="Class of the arithmetic.", examples=["bf16"])
-    size: str | None = Field(
+    size: Size | None = Field(
         None, max_length=40, description="N of square products, or m×n×k; an x will do for ×.", examples=["4096"]
     )
 
@@ -48,14 +60,13 @@ def every_board() -> tuple[Board, ...]:
 
 
 def selected(asked: LeaderboardQuery) -> Sequence[Board]:
-    size = asked.size.replace("x", "×") if asked.size else None
     return [
         board
         for board in every_board()
         if asked.device in (None, board.device)
         and asked.dtype in (None, board.dtype)
         and asked.accuracy in (None, board.accuracy)
-        and size in (None, board.size)
+        and asked.size in (None, board.size)
     ]
 
 

@@ -11,6 +11,7 @@ from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import MatmulError, NoWorkerForDevice, NoWorkerForKernel, NoWorkers
 from jobs.fleet.workers import WorkerInfo
 from service.benchmarks.body import BenchmarkInput, named_kernels
+from service.problems import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def _on_device(name: str, live: Sequence[WorkerInfo]) -> Sequence[WorkerInfo]:
     )
     if live and not suited:
         there = ", ".join(sorted({worker.device.name for worker in live}))
-        raise NoWorkerForDevice(f"No live worker runs on {name}; there are: {there}.", field="device")
+        raise NoWorkerForDevice(f"No live worker runs on {shown(name)}; there are: {there}.", field="device")
     for worker in suited:
         if worker.device.uuid is not None and wanted == worker.device.uuid.lower():
             _check_alone(worker, live)
@@ -66,7 +67,7 @@ def _check_alone(worker: WorkerInfo, live: Sequence[WorkerInfo]) -> None:
     if alike > 1:
         raise NoWorkerForDevice(
             f"{alike} workers run on {worker.device.name}, and any of them may take a benchmark for that model; "
-            "a single one cannot be chosen. Name the model.",
+            "name the model, for a single one cannot be chosen.",
             field="device",
         )
 

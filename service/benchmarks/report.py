@@ -73,7 +73,7 @@ def _sections(asked: Sequence[str]) -> tuple[SectionName, ...]:
     names = [name for piece in ",".join(asked).split(",") if (name := piece.strip())]
     if unknown := [name for name in names if name not in SECTIONS]:
         raise InvalidRequest(
-            f"There is no section {unknown[0]!r} in a report; there are: {', '.join(SECTIONS)}.", field="sections"
+            f"There is no section {unknown[0][:40]!r} in a report; there are: {', '.join(SECTIONS)}.", field="sections"
         )
     return tuple(name for name in SECTIONS if name in names) if names else SECTIONS
 

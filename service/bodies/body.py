@@ -46,7 +46,7 @@ class Body:
         headers = Headers(scope=scope)
         self._memory = memory or BodyMemory()  # a body with a small limit is not counted elsewhere
         has_matrices = memory is not None and headers.get("content-type", "").startswith("application/json")
-        self._advice = " JSON is for small matrices; send .npy or safetensors." if has_matrices else ""
+        self._advice = "; JSON is for small matrices, so send .npy or safetensors" if has_matrices else ""
         self._receive = receive
         self._limit_bytes = limit_bytes
         self._seen_bytes = 0
@@ -69,7 +69,7 @@ class Body:
 
     def _too_large(self) -> PayloadTooLarge:
         return PayloadTooLarge(
-            f"The body is larger than the {in_units(self._limit_bytes)} taken here.{self._advice}",
+            f"The body is larger than the {in_units(self._limit_bytes)} taken here{self._advice}.",
             headers={"connection": "close"},
             members={"limit_bytes": self._limit_bytes},
         )
@@ -130,10 +130,15 @@ class Body:
 
 
 def _declared_bytes(headers: Headers) -> int | None:
-    """Content-Length; None for a chunked body."""
+    """Content-Length; None for a chunked body. Raises MalformedBody."""
     text = headers.get("content-length")
     if text is None:
-        return None if "transfer-encoding" in headers else 0
+        codings = ", ".join(headers.getlist("transfer-encoding")).lower()
+        if codings not in ("", "chunked"):
+            raise MalformedBody(
+                "A body may be chunked, but not compressed as well; send it uncompressed.", field="Transfer-Encoding"
+            )
+        return None if codings else 0
     if not (text.isascii() and text.isdigit()):
         raise MalformedBody("Content-Length must be a whole number of bytes.", field="Content-Length")
     return int(text)

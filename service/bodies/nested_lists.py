@@ -149,7 +149,7 @@ def read_lists(values: Mapping[str, Any], body: bytes, dtype: DTypeName | None) 
 
 def _rows(value: list[Any], name: str) -> list[Any]:
     """The rows of a value. A bias may be written as a single list, which is a row."""
-    return [value] if name == "bias" and value and not isinstance(value[0], list) else value
+    return [value] if name == "bias" and not (value and isinstance(value[0], list)) else value
 
 
 def parse_shaped(value: list[Any], name: str, shape: tuple[int, ...], dtype: DTypeName) -> Array:

@@ -22,6 +22,7 @@ from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
 from kernels.model.outputs import multiplied_as
 from kernels.model.scales import SCALE_DTYPE
 from kernels.selection.demands import ToleranceKind
+from service.problems import shown
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -167,7 +168,7 @@ class MatrixRef(Strict):
 
     matrix: str = Field(
         description="Id that POST /v1/matrices gave, or the id of a product (`c_…`).",
-        examples=["5f2b51ca1b0d8c6f9bd7d5b1f1e9a9a0c6b7f2d3e4f5061728394a5b6c7d8e9f"],
+        examples=["cf33700563fa0a8f8d3e9c616969986b6e3015b2e6fe7260cc35c5199045214e"],
     )
 
 
@@ -243,7 +244,7 @@ def options_error(
     unknown = (each for each in complaints if each["type"] == "extra_forbidden" and len(each["loc"]) == 1)
     first = next(unknown, complaints[0])
     place = _place(first["loc"], kinds)
-    field = ".".join([*([at] if at else []), *map(str, place)])
+    field = ".".join([*([at] if at else []), *map(shown, place)])
     sentence = _sentence(first, field, model)
     name = next((part for part in reversed(place) if isinstance(part, str)), "")
     if name in KERNEL_FIELDS and first["type"] == "value_error":
@@ -276,6 +277,8 @@ def _sentence(complaint: ErrorDetails, field: str, model: type[BaseModel]) -> st
             return f"{field}: {context['error']}." if field else _capitalised(f"{context['error']}.")
         case "too_short":
             return f"{field} must have at least {context['min_length']} of them, not {context['actual_length']}."
+        case "too_long":
+            return f"{field} may have at most {context['max_length']} of them, not {context['actual_length']}."
         case "int_type" if type(complaint["input"]) is float and abs(complaint["input"]) >= MAX_INTEGER:
             return f"{field} is {complaint['input']:g}, which is too large."
         case "json_invalid":

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from jobs.errors import InvalidRequest, MalformedBody
 from jobs.formats.elements import Array
 from jobs.formats.parser import MatrixHeader
-from jobs.requests.operands import INPUTS, RandomSpec
+from jobs.requests.operands import INPUTS, OPERANDS, RandomSpec
 from kernels.model.numerics import DTypeName
 from service.bodies.nested_lists import loads
 from service.bodies.options import JobRef, MatmulOptions, MatrixRef, RandomOperand, parse_model
@@ -112,8 +112,7 @@ def media_type_of(content_type: str | None) -> str:
 def unsupported(media_type: str, taken: Iterable[str]) -> UnsupportedMediaType:
     listed = ", ".join(taken)
     return UnsupportedMediaType(
-        f"The body's media type is {media_type or 'not given'}; this path takes {listed}. Say which it is in the "
-        "Content-Type header.",
+        f"The body's media type is {media_type or 'not given'}; send one of {listed}, and name it in Content-Type.",
         field="Content-Type",
         headers={"accept-post": listed},
     )
@@ -156,8 +155,9 @@ def reference(value: Any, name: str, otherwise: str = "a list of rows of numbers
         return parse_model(JobRef, value, name)
     if isinstance(value, dict) and "random" in value:
         return parse_model(RandomOperand, value, name).random
+    job = ', {"job": "<id>"}' if name in OPERANDS else ""
     raise InvalidRequest(
-        f'{name} must be {otherwise}, {{"matrix": "<id>"}}, {{"job": "<id>"}} or {{"random": {{…}}}}.',
+        f'{name} must be {otherwise}, {{"matrix": "<id>"}}{job} or {{"random": {{…}}}}.',
         field=name,
     )
 

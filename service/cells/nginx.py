@@ -13,7 +13,7 @@ DOWN = {
     "type": "/problems/cell_unavailable",
     "title": "This cell of the service does not answer.",
     "status": 503,
-    "detail": "The cell that has this does not answer; try again in a moment. Other cells are not touched.",
+    "detail": "The cell that has this does not answer, while others do; try again in a moment.",
     "instance": "$matmul_instance",
     "request_id": "$request_id",
     "retry_after_s": 2,

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jobs.errors import IdempotencyKeyInUse, StoreUnavailable
+from jobs.errors import IdempotencyKeyInUse, NotFound, StoreUnavailable
 from jobs.ledger.interface import IdempotencyKey
 from service.context import Context, context_of, owner_of
 from service.http.listed import sole
@@ -113,7 +113,8 @@ def once(
         return act()[0]
     ledger, owner = context_of(request).ledger, owner_of(request)
     if (subject := ledger.bound_job(owner, bound)) is not None:
-        return as_replay(again(subject))
+        with suppress(NotFound):  # its subject was deleted or expired: the request is carried out as a new one
+            return as_replay(again(subject))
     reply, subject = act()
     ledger.bind_key(owner, bound, subject)
     return reply

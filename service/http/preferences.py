@@ -26,7 +26,7 @@ def parse_wait(header: str | None, *, default_s: float, max_s: float) -> Wait:
     respond_async = "respond-async" in asked
     wait_s = asked.get("wait", "")
     if wait_s.isascii() and wait_s.isdigit():
-        seconds = min(float(wait_s[:9]), max_s)
+        seconds = min(float(wait_s), max_s)
         applied = f"wait={seconds:g}"
         return Wait(seconds, f"respond-async, {applied}" if respond_async else applied, respond_async)
     if respond_async:

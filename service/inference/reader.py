@@ -30,9 +30,9 @@ LENGTH_HEADER = "Inference-Header-Content-Length"
 MAX_HEADER_BYTES = 1 << 20  # of JSON with elements behind it
 PARSING = Semaphore(4)  # limits concurrent parsing: parsed JSON takes many times its length
 _NOT_OFFERED = {
-    "sequence_id": "Sequences are not offered: each product stands alone. Leave sequence_id out.",
-    "sequence_start": "Sequences are not offered: each product stands alone. Leave sequence_start out.",
-    "sequence_end": "Sequences are not offered: each product stands alone. Leave sequence_end out.",
+    "sequence_id": "Sequences are not offered: each product stands alone, so leave sequence_id out.",
+    "sequence_start": "Sequences are not offered: each product stands alone, so leave sequence_start out.",
+    "sequence_end": "Sequences are not offered: each product stands alone, so leave sequence_end out.",
     "classification": "A product has no classes; leave classification out.",
 }
 

@@ -40,7 +40,7 @@ def check_sendable(context: Context, wanted: InferRequest, delivered: Delivered)
             )
     elif not wanted.body.is_binary and elements > most:
         raise InvalidRequest(
-            f"The product has {elements} elements; JSON carries {most} here. Ask for it with binary_data.",
+            f"The product has {elements} elements; JSON carries {most} here, so ask for binary_data.",
             field="outputs",
         )
 

@@ -64,7 +64,7 @@ def queue_of(context: Context, name: str) -> QueueView:
     """Raises NotFound, StoreUnavailable."""
     known = {queue.name: queue for queue in queues_of(context).queues}
     if name not in known:
-        raise NotFound(f"There is no queue {name!a}; there are {', '.join(known)}.")
+        raise NotFound(f"There is no queue {name[:40]!a}; there are {', '.join(known)}.")
     return known[name]
 
 
@@ -91,7 +91,7 @@ def worker_of(context: Context, worker_id: str) -> WorkerSwitch:
     """Raises NotFound, StoreUnavailable."""
     found = next((worker for worker in context.fleet.all() if worker.id == worker_id), None)
     if found is None:
-        raise NotFound(f"No worker {worker_id!a} is live; GET /v1/devices lists those there are.")
+        raise NotFound(f"No worker {worker_id[:100]!a} is live; GET /v1/devices lists those there are.")
     is_drained = context.registry.is_drained(worker_id)
     return WorkerSwitch(id=worker_id, drained=is_drained, job=found.job, seen_at=found.seen_at)
 

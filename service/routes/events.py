@@ -28,7 +28,7 @@ async def job_events(request: Request, job_id: manual.JobId) -> Response:
     if job.record.state.is_terminal and not first:
         return Response(None, 204)  # no more events: an EventSource does not reconnect after a 204
     if request.state.head:
-        return Response(None, 200, HEADERS, EVENT_STREAM)
+        return StreamingResponse((), 200, HEADERS, EVENT_STREAM)  # as GET, without a length
 
     async def event_stream() -> AsyncIterator[bytes]:
         with context.hub.watch(job_id) as watch:

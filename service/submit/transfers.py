@@ -34,7 +34,7 @@ class UploadRequest(Strict):
         None,
         description="sha256 of `<dtype>:<size>x<size>\\n` and the elements, little-endian and row-major, in hex: the "
         "contents must have it. It may be left out unless they go to an object store.",
-        examples=["5f2b51ca1b0d8c6f9bd7d5b1f1e9a9a0c6b7f2d3e4f5061728394a5b6c7d8e9f"],
+        examples=["cf33700563fa0a8f8d3e9c616969986b6e3015b2e6fe7260cc35c5199045214e"],
     )
     dtype: DTypeName = Field(description="Element type.", examples=["float32"])
     shape: tuple[int, ...] = Field(description="Rows and columns, or batch, rows and columns.", examples=[[256, 512]])
@@ -76,14 +76,14 @@ class UrlView(Strict):
 def object_store(context: Context) -> ObjectMatrixStore:
     """Raises NoObjectStore."""
     if not isinstance(context.store, ObjectMatrixStore):
-        raise NoObjectStore
+        raise NoObjectStore("This server's store gives no URLs; fetch the matrix at /v1/matrices/{id}.")
     return context.store
 
 
 def file_store(context: Context) -> FileMatrixStore:
     """Raises NoObjectStore."""
     if not isinstance(context.store, FileMatrixStore):
-        raise NoObjectStore
+        raise NoObjectStore("This server's store takes no uploads in ranges; send the matrix to /v1/matrices.")
     return context.store
 
 

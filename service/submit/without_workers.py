@@ -10,7 +10,7 @@ from jobs.settings import Settings
 from service.api_process.fleet import Fleet
 from service.submit.plan import ProductPlan
 
-HINT = " A job waits for one where its request says `Prefer: respond-async`."
+OR_WAIT = "No worker is running; try again in a moment, or send `Prefer: respond-async`, so that the job waits for one."
 
 
 def waiting_queue(plan: ProductPlan, workers: Sequence[WorkerInfo], settings: Settings, *, asked: bool) -> str | None:
@@ -26,8 +26,8 @@ def waiting_queue(plan: ProductPlan, workers: Sequence[WorkerInfo], settings: Se
 
 
 def explained(refusal: MatmulError, fleet: Fleet, settings: Settings) -> MatmulError:
-    """The refusal, extended by what the caller can do."""
+    """The refusal, with what the caller can do."""
     told = fleet.explained(refusal)
     if told is refusal and type(refusal) is NoWorkers and settings.queue_without_workers == "asked":
-        return NoWorkers(refusal.detail + HINT)
+        return NoWorkers(OR_WAIT)
     return told

@@ -108,7 +108,7 @@ def find_upload(store: FileMatrixStore, name: str, *, owner: str, renews: bool =
 
 
 def gone() -> MatrixNotFound:
-    return MatrixNotFound("There is no upload with that id; it may have expired. Open another one.")
+    return MatrixNotFound("There is no upload with that id, perhaps because it has expired; open another one.")
 
 
 def received(store: FileMatrixStore, upload: Ranged) -> list[tuple[int, int]]:

@@ -30,7 +30,7 @@ class UploadNotSent(MatmulError):
 
 
 class NoObjectStore(MatmulError):
-    """This server's store has no uploads and no URLs; send and fetch matrices at /v1/matrices."""
+    """This server's store has no such uploads or URLs; send and fetch matrices at /v1/matrices."""
 
     type = "no_object_store"
 
@@ -125,7 +125,7 @@ def give_up(store: ObjectMatrixStore, upload: str, *, owner: str) -> None:
 
 def _opened(store: ObjectMatrixStore, upload: str, owner: str) -> tuple[MatrixInfo, str]:
     if _UPLOAD.fullmatch(upload) is None:
-        raise MatrixNotFound("There is no upload with that id; it may have expired. Open another one.")
+        raise MatrixNotFound("There is no upload with that id, perhaps because it has expired; open another one.")
     data = store.index.elements(upload).data
     if "." not in data:
         raise MatrixNotFound("That upload came to the API itself.")

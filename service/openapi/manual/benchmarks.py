@@ -103,7 +103,7 @@ LIST: Piece = {
     "summary": "List the presets",
     "description": "Benchmarks by name, with their specs and what they come to on the live workers. Benchmarks that "
     "were asked for are jobs: GET /v1/jobs?kind=benchmark lists them.",
-    "responses": {200: json_answer(PresetList, "The presets."), **problems()},
+    "responses": {200: json_answer(PresetList, "The presets."), **problems(errors.InvalidRequest)},
 }
 SUBMIT: Piece = {
     "tags": TAGS,

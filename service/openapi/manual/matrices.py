@@ -29,6 +29,7 @@ from service.openapi.manual.parts import (
     json_answer,
     no_answer,
     problems,
+    query_in,
     ref,
 )
 
@@ -57,22 +58,25 @@ OCTET_PARAMETERS = [
         "float32",
     ),
     header_in("X-Matmul-Shape", "Sizes of an octet-stream body; or the query's `shape`.", "256,512"),
+    query_in("dtype", "Element type of an octet-stream body, in place of X-Matmul-Dtype.", "float32"),
+    query_in("shape", "Sizes of an octet-stream body, in place of X-Matmul-Shape.", "256,512"),
 ]
-BODY: Piece = {
-    "required": True,
-    "description": "One matrix. npy and safetensors say themselves what they hold; an octet-stream is elements alone, "
-    "little-endian and row-major.",
-    "content": {
-        **binary((NPY, SAFETENSORS, OCTETS)),
-        JSON: {
-            "schema": ref(MatrixUpload),
-            "examples": {
-                "random": {"value": {"random": {"shape": [256, 512], "dtype": "float32", "seed": 7}}},
-                "data": {"value": {"data": [[1, 2], [3, 4]], "dtype": "int8"}},
-            },
+DATA = {"value": {"data": [[1, 2], [3, 4]], "dtype": "int8"}}  # whose id is MATRIX_ID
+RANDOM = {"value": {"random": {"shape": [256, 512], "dtype": "float32", "seed": 7}}}
+
+
+def _body(**examples: Piece) -> Piece:
+    return {
+        "required": True,
+        "description": "One matrix. npy and safetensors say themselves what they hold; an octet-stream is elements "
+        "alone, little-endian and row-major.",
+        "content": {
+            **binary((NPY, SAFETENSORS, OCTETS)),
+            JSON: {"schema": ref(MatrixUpload), "examples": examples},
         },
-    },
-}
+    }
+
+
 UPLOAD_ERRORS = (
     errors.MalformedBody,
     errors.BodyTooLarge,
@@ -97,7 +101,10 @@ UPLOAD: Piece = {
         **STORED,
         **problems(*UPLOAD_ERRORS, edge.InvalidHeader, errors.IdempotencyKeyInUse, errors.IdempotencyKeyReused),
     },
-    "openapi_extra": {"requestBody": BODY, "parameters": [IDEMPOTENCY_KEY, *OCTET_PARAMETERS]},
+    "openapi_extra": {
+        "requestBody": _body(random=RANDOM, data=DATA),
+        "parameters": [IDEMPOTENCY_KEY, *OCTET_PARAMETERS],
+    },
 }
 PUT: Piece = {
     "tags": TAGS,
@@ -108,7 +115,7 @@ PUT: Piece = {
     "is there is refused (412), before its body is read.",
     "status_code": 201,
     "responses": {**STORED, **problems(*UPLOAD_ERRORS, errors.DigestMismatch, errors.MatrixNotFound, *CONDITIONAL)},
-    "openapi_extra": {"requestBody": BODY, "parameters": OCTET_PARAMETERS},
+    "openapi_extra": {"requestBody": _body(data=DATA), "parameters": OCTET_PARAMETERS},
 }
 FILES = binary(offer for offer in FILE_OFFERS if offer != JSON)
 FILE_HEADERS = ("ETag", "Accept-Ranges", "X-Matmul-Dtype", "X-Matmul-Shape")

@@ -33,7 +33,7 @@ QUEUES: Piece = {
     "operation_id": "list_queues",
     "summary": "List the queues",
     "description": "How many jobs wait in each and for how long, who takes from it, and whether it is paused.",
-    "responses": {200: json_answer(QueueList, "The queues."), **problems()},
+    "responses": {200: json_answer(QueueList, "The queues."), **problems(errors.InvalidRequest)},
 }
 PAUSE_QUEUE: Piece = {
     "tags": TAGS,
@@ -90,5 +90,5 @@ DEAD_LETTERS: Piece = {
     "summary": "List the dead letters",
     "description": "Jobs that used up their attempts, as where each killed its worker: the last 200. Each can be "
     "retried or deleted, as any job that failed.",
-    "responses": {200: json_answer(DeadLetters, "The jobs."), **problems()},
+    "responses": {200: json_answer(DeadLetters, "The jobs."), **problems(errors.InvalidRequest)},
 }

@@ -29,7 +29,7 @@ from service.problems import (
 Piece = dict[str, Any]
 
 JOB_ID = "job_0123456789abcdef0123456789abcdef"
-MATRIX_ID = "5f2b51ca1b0d8c6f9bd7d5b1f1e9a9a0c6b7f2d3e4f5061728394a5b6c7d8e9f"
+MATRIX_ID = "cf33700563fa0a8f8d3e9c616969986b6e3015b2e6fe7260cc35c5199045214e"
 REQUEST_ID = "8a1f0c2be47d9350"
 
 MODELS: dict[str, type[Any]] = {}  # models that were passed to `ref`; they become components.schemas
@@ -73,9 +73,18 @@ def ref(model: type[Any]) -> Piece:
 
 def header_in(name: str, description: str, example: Any, **schema: Any) -> Piece:
     """A request header."""
+    return _parameter("header", name, description, example, **schema)
+
+
+def query_in(name: str, description: str, example: Any) -> Piece:
+    """A query parameter that its route reads by itself."""
+    return _parameter("query", name, description, example)
+
+
+def _parameter(place: str, name: str, description: str, example: Any, **schema: Any) -> Piece:
     return {
         "name": name,
-        "in": "header",
+        "in": place,
         "required": False,
         "description": description,
         "schema": {"type": "string", **schema},

@@ -25,7 +25,7 @@ LIST: Piece = {
     "operation_id": "list_pinned",
     "summary": "List the pinned results",
     "description": "Pinned benchmarks do not expire; their bytes count in the key's quota.",
-    "responses": {200: json_answer(PinnedResults, "The benchmarks."), **problems()},
+    "responses": {200: json_answer(PinnedResults, "The benchmarks."), **problems(errors.InvalidRequest)},
 }
 PIN: Piece = {
     "tags": TAGS,

@@ -27,7 +27,7 @@ LIST: Piece = {
     "responses": {
         200: json_answer(PublishedList, "The list.", "ETag"),
         304: NOT_MODIFIED,
-        **problems(*CONDITIONAL, reads_store=False),
+        **problems(*CONDITIONAL, errors.InvalidRequest, reads_store=False),
     },
     "openapi_extra": {"parameters": [*CONDITIONS]},
 }

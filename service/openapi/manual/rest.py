@@ -41,7 +41,7 @@ KERNELS: Piece = {
     "operation_id": "list_kernels",
     "summary": "List the kernels",
     "description": "In ladder order: each rung differs from the one before by one idea.",
-    "responses": {200: json_answer(KernelList, "The catalogue."), **problems()},
+    "responses": {200: json_answer(KernelList, "The catalogue."), **problems(errors.InvalidRequest)},
 }
 KERNEL: Piece = {
     "tags": ["kernels"],
@@ -73,7 +73,7 @@ DEVICES: Piece = {
     "summary": "List the live workers and their devices",
     "description": "Each with its device's ceilings, its state and what it serves. Also those out of service, and "
     "why they are.",
-    "responses": {200: json_answer(DeviceList, "The workers."), **problems()},
+    "responses": {200: json_answer(DeviceList, "The workers."), **problems(errors.InvalidRequest)},
 }
 LIVEZ: Piece = {
     "tags": ["probes"],

@@ -132,6 +132,16 @@ def test_http_1_0_has_no_chunks(api: Api, quiet: httpx.Client) -> None:
     assert json.loads(body)["id"] == job_id
 
 
+def test_head_names_no_length(api: Api, quiet: httpx.Client) -> None:
+    """As GET names none; of a job that has ended neither."""
+    waiting, ended = submit(quiet), submit(quiet)
+    api.succeed(ended, PRODUCT)
+    for job_id in (waiting, ended):
+        reply = quiet.head(f"/v1/jobs/{job_id}/events")
+        assert reply.status_code == 200 and reply.headers["content-type"].startswith("text/event-stream")
+        assert "content-length" not in reply.headers and not reply.content
+
+
 def test_bad_ids(quiet: httpx.Client) -> None:
     problem(quiet.get("/v1/jobs/job_of_no_one/events"), 404, "job_not_found")
     job_id = submit(quiet)

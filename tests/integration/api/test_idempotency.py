@@ -200,6 +200,15 @@ def test_uploads(quiet: httpx.Client) -> None:
     problem(quiet.post("/v1/matrices", content=two, headers=keyed(key) | kind), 422, "idempotency_key_reused")
 
 
+def test_an_upload_is_stored_again_once_its_matrix_is_gone(quiet: httpx.Client) -> None:
+    key, body = new_id("key"), {"data": [[3.5, 7.75]]}
+    path = quiet.post("/v1/matrices", json=body, headers=keyed(key)).headers["location"]
+    assert quiet.delete(path).status_code == 204
+    again = quiet.post("/v1/matrices", json=body, headers=keyed(key))
+    assert (again.status_code, again.headers["location"], "idempotent-replayed" in again.headers) == (201, path, False)
+    assert quiet.post("/v1/matrices", json=body, headers=keyed(key)).headers["idempotent-replayed"] == "true"
+
+
 @pytest.mark.parametrize("key", ["", "x" * 256, "ü"])
 def test_keys_that_are_none(quiet: httpx.Client, key: str) -> None:
     headers = [(b"idempotency-key", key.encode("latin-1")), (b"content-type", b"application/json")]

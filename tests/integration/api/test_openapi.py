@@ -40,6 +40,17 @@ def validator(document: dict[str, Any], schema: dict[str, Any]) -> Draft202012Va
     return Draft202012Validator({**schema, "components": document["components"]})
 
 
+def test_an_example_of_a_matrix_has_the_id_of_the_examples(quiet: httpx.Client, document: dict[str, Any]) -> None:
+    put = document["paths"]["/v1/matrices/{matrix_id}"]["put"]
+    (example,) = put["requestBody"]["content"]["application/json"]["examples"].values()
+    (name,) = (each for each in put["parameters"] if each["name"] == "matrix_id")
+    assert quiet.put(f"/v1/matrices/{name['schema']['examples'][0]}", json=example["value"]).is_success
+    products = document["paths"]["/v1/matmul"]["post"]["requestBody"]["content"]["application/json"]["examples"]
+    for one in ("stored", "within"):
+        reply = quiet.post("/v1/matmul", json=products[one]["value"], headers={"prefer": "respond-async"})
+        assert reply.status_code == 202, reply.text
+
+
 def test_it_is_openapi_3_1(document: dict[str, Any]) -> None:
     assert document["openapi"].startswith("3.1")
     assert document["servers"]

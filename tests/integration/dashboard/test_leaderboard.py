@@ -35,6 +35,11 @@ def test_it_is_sent_once_to_who_has_it(browser: httpx.Client) -> None:
 def test_what_nobody_measured_has_no_board(browser: httpx.Client) -> None:
     assert browser.get("/v1/leaderboard?size=12345").json() == {"boards": []}
     problem(browser.get("/v1/leaderboard?dtype=float99"), 422, "invalid_request")
+    for size in ("", "x", "-1", "1x2", "1x2x3x4", "4096 "):
+        refusal = problem(browser.get("/v1/leaderboard", params={"size": size}), 422, "invalid_request")
+        assert refusal["field"] == "size" and "such as 16×8192×8192" in refusal["detail"]
+    skinny = [browser.get("/v1/leaderboard", params={"size": f"1{x}8192{x}8192"}).json()["boards"] for x in "x×"]
+    assert skinny[0] == skinny[1] != []
     get(browser, "/ui/leaderboard?size=12345", 404)
 
 

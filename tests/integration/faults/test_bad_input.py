@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 from collections.abc import Iterator
 
 import httpx
@@ -36,7 +37,8 @@ def test_it_is_told_and_nothing_is_kept(api: Api, quiet: httpx.Client, case: Cas
     document = problem(send(quiet, case), case.status, case.kind)
     assert case.words in document["detail"]
     assert document.get("field") == case.field
-    assert len(document["detail"]) < 400
+    assert len(document["detail"]) < 400 and not re.search(r"[.!?] +[A-Z]", document["detail"])
+    assert document["detail"].isprintable()
     assert (newest(api), api.stored_bytes()) == (job, kept)
     assert not [path for path in api.settings.store_dir.iterdir() if path.is_file()]
 

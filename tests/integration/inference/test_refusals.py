@@ -192,4 +192,4 @@ def test_walls_hold_here_too(guarded: Guarded) -> None:
 def test_a_product_too_large_for_json_is_refused_before_it_is_made(quiet: httpx.Client) -> None:
     column = {"shape": [1100, 1], "datatype": "INT8", "data": [1] * 1100}
     row = {"shape": [1, 1100], "datatype": "INT8", "data": [1] * 1100}
-    assert "Ask for it with binary_data" in sentence_of(quiet.post(INFER, json=document(column, row)))
+    assert "so ask for binary_data" in sentence_of(quiet.post(INFER, json=document(column, row)))

@@ -146,10 +146,14 @@ def test_what_is_refused(quiet: httpx.Client, asked: dict[str, Any], status: int
 def test_without_an_object_store_there_are_no_urls(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> None:
     with running_api(valkey, key_prefix, tmp_path) as running, running.client() as quiet:
         stored = quiet.post("/v1/matrices", content=npy(MATRIX), headers={"content-type": "application/x-npy"})
-        problem(quiet.get(f"{stored.headers['location']}/url"), 501, "no_object_store")
+        refusal = problem(quiet.get(f"{stored.headers['location']}/url"), 501, "no_object_store")
+        assert refusal["detail"].startswith("This server's store gives no URLs; fetch")
+        for reply in (quiet.get("/v1/uploads/up_0"), quiet.post("/v1/uploads/up_0/complete")):
+            assert problem(reply, 404, "matrix_not_found")["field"] == "upload"
 
 
 def test_matrices_in_redis_have_no_uploads(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> None:
     with running_api(valkey, key_prefix, tmp_path, store="redis") as running, running.client() as quiet:
         asked = {"id": "0" * 64, "dtype": "float32", "shape": [2, 2]}
-        problem(quiet.post("/v1/uploads", json=asked), 501, "no_object_store")
+        refusal = problem(quiet.post("/v1/uploads", json=asked), 501, "no_object_store")
+        assert refusal["detail"].startswith("This server's store takes no uploads in ranges; send")

@@ -18,7 +18,7 @@ from tools.played.api import npy
 MAX_BODY, MAX_JSON, MAX_MATRIX = 2 << 20, 64 << 10, 256 << 10
 NPY, TENSORS, OCTETS = "application/x-npy", "application/x-safetensors", "application/octet-stream"
 F32 = np.float32
-UNKNOWN_ID = "0" * 64
+UNKNOWN_ID, LONG = "0" * 64, {"k" * 9999: 1}
 
 
 @dataclass
@@ -205,6 +205,9 @@ OPTIONS = [
         **lists(ROW, COLUMN, kernel="shared_tiled", config={"tile": True}),
     ),
     Case("transpose of 1", 422, "invalid_request", "transpose_a", "transpose_a", **lists(ROW, COLUMN, transpose_a=1)),
+    Case("long field", 422, "invalid_request", f"no field '{'k' * 40}';", f"'{'k' * 40}'", **lists(ROW, ROW, **LONG)),
+    Case("odd field", 422, "invalid_request", r"no field 'k\n';", r"'k\n'", **lists(ROW, ROW, **{"k\n": 1})),
+    Case("long kernel", 422, "unknown_kernel", f"kernel '{'k' * 40}';", "kernel", **lists(ROW, ROW, kernel="k" * 9999)),
     Case("verify", 422, "invalid_request", "freivalds", "verify", **lists(ROW, COLUMN, verify="maybe")),
     Case(
         "no live worker",
@@ -214,7 +217,7 @@ OPTIONS = [
         "kernel",
         **lists(ROW, COLUMN, kernel="naive"),
     ),
-    Case("unknown matrix", 404, "matrix_not_found", "Upload it again", "a", **lists({"matrix": UNKNOWN_ID}, COLUMN)),
+    Case("unknown matrix", 404, "matrix_not_found", "upload it again", "a", **lists({"matrix": UNKNOWN_ID}, COLUMN)),
     Case("odd matrix id", 404, "matrix_not_found", "no matrix", "b", **lists(ROW, {"matrix": "../x"})),
     Case(
         "matrix and more",
@@ -290,7 +293,7 @@ JSON_BODIES = [
         "over the limit",
         413,
         "body_too_large",
-        f"{in_units(MAX_JSON)} taken here. JSON is for small matrices; send .npy",
+        f"{in_units(MAX_JSON)} taken here; JSON is for small matrices, so send .npy",
         **bare(" " * (MAX_JSON + 1)),
     ),
 ]

@@ -75,6 +75,7 @@ def test_npy_has_no_bfloat16_and_no_float8() -> None:
         ('wait="5"', Wait(5, "wait=5")),
         ("wait=0", Wait(0, "wait=0")),
         ("wait=9999999999999999999999", Wait(120, "wait=120")),
+        ("wait=00000000000000005", Wait(5, "wait=5")),
         ("wait=-1", Wait(30, None)),
         ("wait=1.5", Wait(30, None)),
         ("wait", Wait(30, None)),

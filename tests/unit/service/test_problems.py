@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import orjson
 import pytest
@@ -10,6 +13,8 @@ import pytest
 from jobs.errors import JobFailed, MatmulError, QueueFull
 from service.problems import BY_TYPE, STATUS, job_failure, problem_headers, problem_response, title_of
 
+ROOT = Path(__file__).resolve().parents[3]
+SECOND_SENTENCE = re.compile(r"[.!?] +[A-Z`]")
 SCOPE = {"path": "/v1/matmul", "state": {"request_id": "r1"}}
 
 
@@ -31,6 +36,25 @@ def test_every_error_has_a_status_a_type_and_a_title(cls: type[MatmulError]) -> 
     assert document["title"] == title_of(cls)
     assert document["title"].endswith(".")
     assert "\n" not in document["title"]
+    assert not SECOND_SENTENCE.search(document["detail"])
+
+
+def text_of(node: ast.AST) -> str:
+    """The text of an expression, without what is put into it."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    return ""
+
+
+def test_every_detail_is_one_sentence() -> None:
+    names = {cls.__name__ for cls in ERRORS if cls.__name__ != "InvalidSettings"}  # which only a terminal shows
+    sources = [path for room in ("jobs", "service", "worker") for path in (ROOT / room).rglob("*.py")]
+    calls = [node for path in sources for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    details = [text_of(node.args[0]) for node in calls if node.args and getattr(node.func, "id", "") in names]
+    assert len([each for each in details if each]) > 100
+    assert [each for each in details if SECOND_SENTENCE.search(each)] == []
 
 
 def test_types_name_one_problem_each() -> None:

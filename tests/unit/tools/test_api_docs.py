@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 from pathlib import Path
 
 from jobs.settings import Settings
@@ -21,6 +23,17 @@ def named_in(page: str) -> set[str]:
 def test_paths_in_the_guide_exist() -> None:
     pages = ["README.md", "docs/api.md", "docs/operations.md", "docs/architecture.md"]
     assert set.union(*map(named_in, pages)) - PATHS == set()
+
+
+def test_examples_import_only_what_is_installed_beside_the_service() -> None:
+    locks = [(ROOT / "constraints" / name).read_text() for name in ("run.txt", "client.txt")]
+    there = {"matmul_client", *sys.stdlib_module_names, *re.findall(r"^([\w-]+)==", "\n".join(locks), re.M)}
+    text = "".join((ROOT / page).read_text() for page in ("README.md", "docs/api.md"))
+    trees = [ast.parse(block) for block in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)]
+    found = [node for tree in trees for node in ast.walk(tree)]
+    names = {alias.name for node in found if isinstance(node, ast.Import) for alias in node.names}
+    names |= {str(node.module).partition(".")[0] for node in found if isinstance(node, ast.ImportFrom)}
+    assert "numpy" in names and names - there == set()
 
 
 def test_every_path_is_in_the_guide() -> None:

@@ -37,6 +37,14 @@ def test_accept_and_if_none_match_in_two_lines_are_one(api: Api, quiet: httpx.Cl
     assert (shown.json()["c"], shown.headers["vary"]) == (PRODUCT.tolist(), "accept")
 
 
+def answer(quiet: httpx.Client, head: bytes) -> bytes:
+    """The answer to bytes that no client sends, and an empty line."""
+    place = urlsplit(str(quiet.base_url))
+    with socket.create_connection((place.hostname, place.port), timeout=20) as connection:
+        connection.sendall(head + b"\r\n\r\n")
+        return connection.makefile("rb").read()
+
+
 @pytest.mark.parametrize(
     ("head", "status", "words"),
     [
@@ -48,10 +56,7 @@ def test_accept_and_if_none_match_in_two_lines_are_one(api: Api, quiet: httpx.Cl
     ],
 )
 def test_a_host_is_named_once(quiet: httpx.Client, head: bytes, status: int, words: bytes) -> None:
-    place = urlsplit(str(quiet.base_url))
-    with socket.create_connection((place.hostname, place.port), timeout=20) as connection:
-        connection.sendall(head + b"\r\n\r\n")
-        reply = connection.makefile("rb").read()
+    reply = answer(quiet, head)
     assert reply.startswith(b"HTTP/1.1 %d " % status) and words in reply
 
 
@@ -93,7 +98,38 @@ def test_a_query_that_is_not_known_is_refused(quiet: httpx.Client, path: str) ->
     document = problem(quiet.post(path, json=SEEDED, headers=ASYNC), 422, "invalid_request")
     assert document["field"] == name
     assert document["detail"].startswith(f"There is no query parameter {name}")
-    assert "options are sent in the body" in document["detail"] or "benchmarks" in path
+    assert "; this path takes dry_run, and all else is sent in the body." in document["detail"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "end"),
+    [
+        ("jobs/job_0/product?format=json", "format", "this path takes none."),
+        ("kernels/naive/assembly?fom=ptx", "fom", "this path takes form."),
+        ("jobs?state=queued&state=failed", "state", "comes more than once; send it once."),
+        ("published/h200_quick/report?title=a&title=b", "title", "send it once."),
+        (f"jobs?{'x' * 99}=1", f"'{'x' * 40}'", "limit, cursor."),
+        ("jobs?%00=", r"'\x00'", "limit, cursor."),
+        (f"published/h200_quick/report?{'sections=summary&' * 14}", "sections", "sections may come at most 13 times."),
+    ],
+)
+def test_no_query_is_passed_over(quiet: httpx.Client, query: str, field: str, end: str) -> None:
+    document = problem(quiet.get(f"/v1/{query}"), 422, "invalid_request")
+    assert document["field"] == field and document["detail"].endswith(end)
+
+
+def test_queries_that_may_come(quiet: httpx.Client) -> None:
+    assert quiet.get("/v1/published/h200_quick/report?format=markdown&sections=summary&sections=method").is_success
+    octets = {"content-type": "application/octet-stream"}
+    assert quiet.post("/v1/matrices?dtype=float32&shape=1,1", content=bytes(4), headers=octets).is_success
+    assert all(quiet.get(f"/{path}?verbose").is_success for path in ("livez", "v2/health/live", "metrics"))
+
+
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"gzip\r\nTransfer-Encoding: chunked"])
+def test_a_body_that_is_compressed_on_its_way_is_refused(quiet: httpx.Client, coding: bytes) -> None:
+    lines = b"Host: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: " + coding
+    reply = answer(quiet, b"POST /v1/matmul HTTP/1.1\r\n" + lines + b"\r\n\r\n2\r\n{}\r\n0")
+    assert reply.startswith(b"HTTP/1.1 400 ") and b'"field":"Transfer-Encoding"' in reply
 
 
 @pytest.mark.parametrize(
@@ -112,6 +148,26 @@ def test_a_path_that_is_nearly_right_is_told(quiet: httpx.Client, path: str, wor
 def test_an_option_that_is_sent_as_a_part_is_told_where_it_goes(quiet: httpx.Client) -> None:
     document = problem(quiet.post("/v1/matmul", files={"kernel": (None, "cpu_blas")}), 422, "invalid_request")
     assert document["field"] == "kernel" and 'options={"kernel": …}' in document["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "sentence"),
+    [
+        ({"bias": []}, "shape_mismatch", "bias is 1×0 but the product is 3×2: bias must be 1×2, to be added"),
+        ({"bias": 1}, "invalid_request", 'bias must be a list of rows of numbers, {"matrix": "<id>"} or {"random"'),
+        ({"c": 1}, "invalid_request", 'c must be a list of rows of numbers, {"matrix": "<id>"}, {"job": "<id>"} or'),
+    ],
+)
+def test_what_an_operand_may_be(quiet: httpx.Client, body: dict[str, Any], kind: str, sentence: str) -> None:
+    document = problem(quiet.post("/v1/matmul", json=SEEDED | body), 422, kind)
+    assert document["detail"].startswith(sentence) and document["field"] in body
+
+
+def test_a_benchmarks_sentences(quiet: httpx.Client) -> None:
+    many = quiet.post("/v1/benchmarks", json={"preset": "quick", "tags": ["x"] * 21})
+    assert problem(many, 422, "invalid_request")["detail"] == "tags may have at most 20 of them, not 21."
+    odd = quiet.post("/v1/benchmarks", json={"preset": "quick", "device": "\n"})
+    assert problem(odd, 409, "no_worker_for_device")["detail"].startswith(r"No live worker runs on '\n'; there are: ")
 
 
 def test_refusals_say_what_to_do(quiet: httpx.Client) -> None:
