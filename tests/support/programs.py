@@ -3,7 +3,6 @@ kernel, for every architecture."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
