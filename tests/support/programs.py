@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.entries.hopper.waves import cut_always
+from kernels.entries.hopper.waves import BLOCK_M, cut_always
 from kernels.model.activations import ACTIVATION_NAMES, ActivationName
 from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.buckets import BucketName
@@ -135,7 +135,7 @@ def of_fused(name: str, dtype: DTypeName, output: DTypeName) -> list[Program]:
         for fused in (plain, activated[index])
     ]
     every = [each.config for each in cuda_kernel(name).defaults]
-    sizes = [config for config in every if config["block_m"] > 128 or config["block_n"] not in PROMOTED_WIDTHS]
+    sizes = [config for config in every if config["block_m"] > BLOCK_M or config["block_n"] not in PROMOTED_WIDTHS]
     return of_widths + [fused_program(name, dtype, config, plain, flip=True) for config in sizes]
 
 
@@ -167,15 +167,16 @@ def of_long() -> list[Program]:
 
 
 def of_cut() -> list[Program]:
-    """Of products whose tiles are cut along k, in every width; B by turns along and across k, with what may follow a
-    product and without."""
+    """Of products whose tiles are cut along k, in every width of the 128 rows that such tiles have; B by turns along and
+    across k, with what may follow a product and without."""
     found: list[Program] = []
     for name, dtype in HOPPER[:2]:
         kernel, fused = cut_always(cuda_kernel(name)), FusedEpilogue(dtype, has_c=True, has_bias=True)
-        for index, default in enumerate(kernel.defaults):
+        configs = [each.config for each in kernel.defaults if each.config["block_m"] == BLOCK_M]
+        for index, config in enumerate(configs):
             problem = Problem(1024, 1024, 16_384, dtype, transpose_b=index % 2 == 1)
             for after in (None, fused, replace(fused, activation="gelu")):
-                found.append(kernel_program(kernel, kernel.resolve_config(default.config), problem, fused=after))
+                found.append(kernel_program(kernel, kernel.resolve_config(config), problem, fused=after))
     return list(dict.fromkeys(found))
 
 
