@@ -167,8 +167,8 @@ def of_long() -> list[Program]:
 
 
 def of_cut() -> list[Program]:
-    """Of products whose tiles are cut along k, in every width of the 128 rows that such tiles have; B by turns along and
-    across k, with what may follow a product and without."""
+    """Of products whose tiles are cut along k, in every width that such tiles have; B by turns along and across k, with
+    what may follow a product and without."""
     found: list[Program] = []
     for name, dtype in HOPPER[:2]:
         kernel, fused = cut_always(cuda_kernel(name)), FusedEpilogue(dtype, has_c=True, has_bias=True)
