@@ -13,8 +13,6 @@ from kernels.entries import (
     complex_as_real,
     fp32_emulated,
     fp64_emulated,
-    hopper,
-    hopper_fp32,
     libraries,
     one_element,
     register_rows,
@@ -25,6 +23,8 @@ from kernels.entries import (
     tensor_fp64,
     warp_tiles,
 )
+from kernels.entries.hopper import fp32 as hopper_fp32
+from kernels.entries.hopper import tensor_cores as hopper
 from kernels.model.kernel import Kernel
 
 CATALOG: tuple[Kernel, ...] = (

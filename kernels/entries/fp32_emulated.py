@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kernels.entries.hopper import CONSUMERS, HOPPER, WARPGROUP
-from kernels.entries.hopper_fp32 import HOPPER_FP32
+from kernels.entries.hopper.fp32 import HOPPER_FP32
+from kernels.entries.hopper.tensor_cores import CONSUMERS, HOPPER, WARPGROUP
 from kernels.model.entry.config import Parameter, TileConfig
 from kernels.model.entry.fallback import UNUSUAL, Fallback
 from kernels.model.groups import tiles

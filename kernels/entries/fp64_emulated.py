@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernels.entries.hopper import CONSUMERS, HOPPER, WARPGROUP
+from kernels.entries.hopper.tensor_cores import CONSUMERS, HOPPER, WARPGROUP
 from kernels.entries.tensor_fp64 import TENSOR_FP64
 from kernels.model.entry.config import Parameter, TileConfig
 from kernels.model.entry.fallback import Fallback

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernels.entries.hopper_fp32 import HOPPER_FP32
+from kernels.entries.hopper.fp32 import HOPPER_FP32
 from kernels.entries.tensor_fp64 import TENSOR_FP64
 from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel

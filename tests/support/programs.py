@@ -3,12 +3,11 @@ kernel, for every architecture."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.entries.hopper_waves import cut_always
+from kernels.entries.hopper.waves import BLOCK_M, cut_always
 from kernels.model.activations import ACTIVATION_NAMES, ActivationName
 from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.buckets import BucketName
@@ -108,8 +107,10 @@ def of_pairs(kernel: CudaKernel) -> list[Program]:
 def of_every_width(name: str, dtype: DTypeName) -> list[Program]:
     """The default configs of a Hopper kernel and the transpositions, in step."""
     kernel = cuda_kernel(name)
-    configs = itertools.cycle([kernel.resolve_config(default.config) for default in kernel.defaults])
-    return [program(kernel, next(configs), dtype, transposes) for transposes in TRANSPOSES]
+    configs = [kernel.resolve_config(default.config) for default in kernel.defaults]
+    count = max(len(configs), len(TRANSPOSES))
+    each = [(configs[at % len(configs)], TRANSPOSES[at % len(TRANSPOSES)]) for at in range(count)]
+    return [program(kernel, config, dtype, transposes) for config, transposes in each]
 
 
 def with_b_from_registers(name: str, dtype: DTypeName, own: TileConfig) -> list[Program]:
@@ -123,20 +124,24 @@ def promoted(block_n: int) -> Program:
 
 
 def of_fused(name: str, dtype: DTypeName, output: DTypeName) -> list[Program]:
-    """In every width, with C and a bias; each activation once, with C or without; B in turn along and across k."""
+    """In every size of a tile, with C and a bias; each activation once, with C or without; B in turn along and across
+    k."""
     plain = FusedEpilogue(output, has_c=True, has_bias=True)
     by_width = list(enumerate(zip(PROMOTED_WIDTHS, ACTIVATION_NAMES, strict=True)))
     activated = [replace(plain, has_c=index // 2 == 1, activation=activation) for index, (_, activation) in by_width]
-    return [
-        fused_program(name, dtype, width, fused, flip=index % 2 == 1)
+    of_widths = [
+        fused_program(name, dtype, {"block_n": width}, fused, flip=index % 2 == 1)
         for index, (width, _) in by_width
         for fused in (plain, activated[index])
     ]
+    every = [each.config for each in cuda_kernel(name).defaults]
+    sizes = [config for config in every if config["block_m"] > BLOCK_M or config["block_n"] not in PROMOTED_WIDTHS]
+    return of_widths + [fused_program(name, dtype, config, plain, flip=True) for config in sizes]
 
 
-def fused_program(name: str, dtype: DTypeName, width: int, fused: FusedEpilogue, *, flip: bool) -> Program:
+def fused_program(name: str, dtype: DTypeName, config: TileConfig, fused: FusedEpilogue, *, flip: bool) -> Program:
     kernel, problem = cuda_kernel(name), Problem(1, 1, 1, dtype, transpose_b=flip)
-    return kernel_program(kernel, kernel.resolve_config({"block_n": width}), problem, fused=fused)
+    return kernel_program(kernel, kernel.resolve_config(config), problem, fused=fused)
 
 
 def of_the_fused_check(dtype: DTypeName, output: DTypeName) -> list[Program]:
@@ -162,15 +167,16 @@ def of_long() -> list[Program]:
 
 
 def of_cut() -> list[Program]:
-    """Of products whose tiles are cut along k, in every width; B by turns along and across k, with what may follow a
-    product and without."""
+    """Of products whose tiles are cut along k, in every width that such tiles have; B by turns along and across k, with
+    what may follow a product and without."""
     found: list[Program] = []
     for name, dtype in HOPPER[:2]:
         kernel, fused = cut_always(cuda_kernel(name)), FusedEpilogue(dtype, has_c=True, has_bias=True)
-        for index, default in enumerate(kernel.defaults):
+        configs = [each.config for each in kernel.defaults if each.config["block_m"] == BLOCK_M]
+        for index, config in enumerate(configs):
             problem = Problem(1024, 1024, 16_384, dtype, transpose_b=index % 2 == 1)
             for after in (None, fused, replace(fused, activation="gelu")):
-                found.append(kernel_program(kernel, kernel.resolve_config(default.config), problem, fused=after))
+                found.append(kernel_program(kernel, kernel.resolve_config(config), problem, fused=after))
     return list(dict.fromkeys(found))
 
 

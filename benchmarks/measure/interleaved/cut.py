@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.measure.interleaved.timing import Put, cuda_kernel, rounded, run, sampler_of, times_ms
 from benchmarks.measure.interleaved.ways import library_ways, own_way
 from jobs.benchmarks.spec import DataSpec
-from kernels.entries.hopper_waves import never_cut
+from kernels.entries.hopper.waves import never_cut
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem

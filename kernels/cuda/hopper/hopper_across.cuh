@@ -98,7 +98,7 @@ __device__ __forceinline__ void store_transposed(const Shared& at, const TensorM
 #else
     constexpr int TOGETHER = 1;
 #endif
-    static_assert(BOXES_OF_TWO >= 2 * TOGETHER, "some are filled while others are read");
+    static_assert(!FROM_REGISTERS || BOXES_OF_TWO >= 2 * TOGETHER, "some are filled while others are read");
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, two = consumer * 2 + warp / 2;
     const int column = work.row + two * OUT_COLUMNS;
     if (column >= sizes.m) return;

@@ -1,7 +1,7 @@
 // Where C has few tiles and k is deep, each tile is cut along k into as many parts of equal length as there are
 // clusters for it ("split-K"): one cluster has one part, and the sums come together as hopper_hand_over.cuh says.
 //
-// Compiled in with CUT alone, for operands of 16 bits (kernels/entries/hopper_cut.py).
+// Compiled in with CUT alone, for operands of 16 bits (kernels/entries/hopper/cut.py).
 #pragma once
 
 #ifdef CUT

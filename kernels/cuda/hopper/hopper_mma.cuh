@@ -21,12 +21,14 @@ __device__ __forceinline__ int warp_uniform(int value) { return __shfl_sync(0xff
 #define SUMS_64                                                                                                     \
     ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90," \
     "%91,%92,%93,%94,%95"
+#define SUMS_64_TO_72 ",%64,%65,%66,%67,%68,%69,%70,%71"
+#define SUMS_64_TO_80 SUMS_64_TO_72 ",%72,%73,%74,%75,%76,%77,%78,%79"
+#define SUMS_64_TO_88 SUMS_64_TO_80 ",%80,%81,%82,%83,%84,%85,%86,%87"
 #define SUMS_96                                                                                                   \
     ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117," \
     "%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-#define SUMS_96_TO_120                                                                                            \
-    ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117," \
-    "%118,%119"
+#define SUMS_96_TO_112 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111"
+#define SUMS_96_TO_120 SUMS_96_TO_112 ",%112,%113,%114,%115,%116,%117,%118,%119"
 #define SUMS_8(kind, sums, i)                                                                                     \
     kind(sums[i]), kind(sums[i + 1]), kind(sums[i + 2]), kind(sums[i + 3]), kind(sums[i + 4]), kind(sums[i + 5]), \
         kind(sums[i + 6]), kind(sums[i + 7])
@@ -94,8 +96,19 @@ DEFINE_MMA(64, SUMS_0, 32, 33, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0))
 DEFINE_MMA(96, SUMS_0 SUMS_32_TO_48, 48, 49, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
            SUMS_8(HOPPER_SUM_REGISTER, sums, 32), SUMS_8(HOPPER_SUM_REGISTER, sums, 40))
 DEFINE_MMA(128, SUMS_0 SUMS_32, 64, 65, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0), SUMS_OF(HOPPER_SUM_REGISTER, sums, 32))
+DEFINE_MMA(144, SUMS_0 SUMS_32 SUMS_64_TO_72, 72, 73, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
+           SUMS_OF(HOPPER_SUM_REGISTER, sums, 32), SUMS_8(HOPPER_SUM_REGISTER, sums, 64))
+DEFINE_MMA(160, SUMS_0 SUMS_32 SUMS_64_TO_80, 80, 81, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
+           SUMS_OF(HOPPER_SUM_REGISTER, sums, 32), SUMS_8(HOPPER_SUM_REGISTER, sums, 64),
+           SUMS_8(HOPPER_SUM_REGISTER, sums, 72))
+DEFINE_MMA(176, SUMS_0 SUMS_32 SUMS_64_TO_88, 88, 89, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
+           SUMS_OF(HOPPER_SUM_REGISTER, sums, 32), SUMS_8(HOPPER_SUM_REGISTER, sums, 64),
+           SUMS_8(HOPPER_SUM_REGISTER, sums, 72), SUMS_8(HOPPER_SUM_REGISTER, sums, 80))
 DEFINE_MMA(192, SUMS_0 SUMS_32 SUMS_64, 96, 97, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
            SUMS_OF(HOPPER_SUM_REGISTER, sums, 32), SUMS_OF(HOPPER_SUM_REGISTER, sums, 64))
+DEFINE_MMA(224, SUMS_0 SUMS_32 SUMS_64 SUMS_96_TO_112, 112, 113, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
+           SUMS_OF(HOPPER_SUM_REGISTER, sums, 32), SUMS_OF(HOPPER_SUM_REGISTER, sums, 64),
+           SUMS_8(HOPPER_SUM_REGISTER, sums, 96), SUMS_8(HOPPER_SUM_REGISTER, sums, 104))
 DEFINE_MMA(240, SUMS_0 SUMS_32 SUMS_64 SUMS_96_TO_120, 120, 121, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
            SUMS_OF(HOPPER_SUM_REGISTER, sums, 32), SUMS_OF(HOPPER_SUM_REGISTER, sums, 64),
            SUMS_8(HOPPER_SUM_REGISTER, sums, 96), SUMS_8(HOPPER_SUM_REGISTER, sums, 104),

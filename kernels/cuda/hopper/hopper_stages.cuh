@@ -10,13 +10,13 @@
 #include "hopper_mma.cuh"
 #include "tile_groups.cuh"
 
-constexpr int CONSUMERS = 2;  // warpgroups
+constexpr int BOX = 64;                   // rows and columns of a box: 64 × 128 bytes
+constexpr int CONSUMERS = BLOCK_M / BOX;  // warpgroups
 constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP;
-constexpr int PRODUCER_REGISTERS = 56, CONSUMER_REGISTERS = 224;
-constexpr int BOX = 64;                                // rows and columns of a box: 64 × 128 bytes
+constexpr int PRODUCER_REGISTERS = 56, CONSUMER_REGISTERS = CONSUMERS == 2 ? 224 : 152;
 constexpr int STEP = SWIZZLE_BYTES / sizeof(Element);  // of k, in a stage
 constexpr int BOX_BYTES = BOX * SWIZZLE_BYTES;
-constexpr int BOXES = BLOCK_N / BOX;  // of B in a stage; of A, one for each consumer
+constexpr int BOXES = (BLOCK_N + BOX - 1) / BOX;  // of B in a stage; of A, one for each consumer
 constexpr int STAGE_BYTES = (CONSUMERS + BOXES) * BOX_BYTES;
 constexpr int OUT_BYTES = 16 * SWIZZLE_BYTES;  // of C: 16 rows of a warp
 constexpr int OUT_COLUMNS = SWIZZLE_BYTES / sizeof(Delivered);
@@ -37,7 +37,6 @@ constexpr int BIAS_BYTES = BLOCK_N * 4;  // of a consumer
 constexpr int BIAS_BYTES = 0;
 #endif
 constexpr int OUT_BYTES_OF_ALL = CONSUMERS * 4 * OUT_BYTES;
-#if defined(HAS_ADDEND) || defined(SCALE_COLUMNS) || defined(CUT)
 constexpr int LARGEST_SHARED_BYTES = 227 * 1024;
 constexpr int ROOM =
     (LARGEST_SHARED_BYTES - OUT_OFFSET - STAGES * SCALES_APART - BARRIERS_BYTES - CONSUMERS * BIAS_BYTES) /
@@ -51,9 +50,6 @@ constexpr int MOST_BOXES = 2;
 #endif
 constexpr int OUT_BOXES = ROOM < MOST_BOXES ? ROOM : MOST_BOXES;  // of a warp, written and stored in turn
 static_assert(OUT_BOXES > 0, "there is room for a box");
-#else
-constexpr int OUT_BOXES = 2;  // of a warp, written and stored in turn
-#endif
 constexpr int SCALES_OFFSET = OUT_OFFSET + OUT_BOXES * OUT_BYTES_OF_ALL;
 constexpr int BARRIERS_OFFSET = SCALES_OFFSET + STAGES * SCALES_APART;
 constexpr int BIAS_OFFSET = BARRIERS_OFFSET + BARRIERS_BYTES;
@@ -79,8 +75,8 @@ constexpr int LESS = BLOCK_N == 256 && !PROMOTED ? 16 : 0;
 static_assert(STEP == BOX || ((A_ALONG_K || FROM_REGISTERS) && B_ALONG_K),
               "only 16-bit operands may lie across k in shared memory");
 static_assert(!PROMOTED || (A_ALONG_K && B_ALONG_K), "sums are promoted of operands along k");
-static_assert(BLOCK_M == CONSUMERS * BOX, "BLOCK_M is 128");
-static_assert(BLOCK_N % BOX == 0 && BLOCK_N <= 256, "BLOCK_N is 64, 128, 192 or 256");
+static_assert(BLOCK_M == 128 || (BLOCK_M == 192 && BLOCK_N <= 192), "registers are left for that many sums");
+static_assert(BLOCK_N % 16 == 0 && BLOCK_N >= BOX && BLOCK_N <= 256, "BLOCK_N is a multiple of 16 from 64 to 256");
 
 typedef PipelineState<STAGES> StageState;
 

@@ -26,8 +26,9 @@ from kernels.selection.tuned import Entry, Floats, RankedRow, TunedTable
 USUAL_ERROR = 0.1  # of the logarithm of a time: what is further off counts less and less
 ROUNDS = 5  # of weighing anew
 # Rows that say as much as what a coefficient is thought to be beforehand: that a product takes as long as its
-# operations, and that a config is like the others.
-OF_WORK, OF_OTHERS = 0.01, 0.3
+# operations, and that a config is like the others. The others count for more where a config has few rows: of one with
+# ten, for three.
+OF_WORK, OF_OTHERS, OF_OTHERS_BY_ROWS = 0.01, 0.3, 30.0
 NOT_OF_PACE = ("edge",)  # parameters whose effect the terms know
 MIN_EXPECTED = 1e-3  # of what is expected, in the time that was measured
 MIN_OF_OTHERS = 0.1  # share in what is expected at a row
@@ -152,7 +153,8 @@ def _fitted(table: TunedTable, kernel: Kernel, rows: Sequence[_Row]) -> Pace:
         together[_paced(config, terms[number])].append(number)
     pace = Pace(kernel, count, _fit(terms, times, _of_work(terms, kernel), OF_WORK)[0], {}, {})
     for paced, at in together.items():
-        pace.of_config[paced], errors = _fit(terms[at], times[at], pace.of_any.coefficients, OF_OTHERS)
+        others = max(OF_OTHERS, OF_OTHERS_BY_ROWS / len(at))
+        pace.of_config[paced], errors = _fit(terms[at], times[at], pace.of_any.coefficients, others)
         pace.errors.update(zip((_key(*rows[each][:2]) for each in at), errors.tolist(), strict=True))
     return pace
 

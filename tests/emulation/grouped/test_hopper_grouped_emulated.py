@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
@@ -34,15 +35,12 @@ ROW_BOX = 16  # rows of C that are stored at once
 NOT_WRITTEN = 0x7FC1  # a NaN that no product is
 
 
-CONFIG: TileConfig = KERNEL.resolve_config({"block_n": 64, "stages": 3, "cluster": 1})
-
-
-def grouped_run(case: Case, pair: tuple[Array, Array], order: int) -> Run:
+def grouped_run(config: TileConfig, case: Case, pair: tuple[Array, Array], order: int) -> Run:
     """C twice: what is stored in boxes, and what row by row."""
     assert isinstance(KERNEL, CudaKernel)
-    plan = KERNEL.plan(case.problem, CONFIG)
+    plan = KERNEL.plan(case.problem, config)
     assert plan.boxes is not None and plan.boxes.c_row is not None
-    plain = run_of(KERNEL, CONFIG, case, pair, order)
+    plain = run_of(KERNEL, config, case, pair, order)
     a, b, c = plain.memories
     c = replace(c, contents=np.full(c.shape, NOT_WRITTEN, c.dtype).tobytes())
     maps, sizes = plain.numbers[: 3 * 8], [*plain.numbers[3 * 8 :]]
@@ -58,16 +56,18 @@ def stored_by_rows(problem: Problem) -> Array:
     return np.array(found, np.bool_)
 
 
-def test_each_row_has_its_own_matrix(emulator: Emulator) -> None:
+@pytest.mark.parametrize("tile", [(128, 64), (192, 144)])
+def test_each_row_has_its_own_matrix(emulator: Emulator, tile: tuple[int, int]) -> None:
     assert isinstance(KERNEL, CudaKernel)
+    config = KERNEL.resolve_config({"block_m": tile[0], "block_n": tile[1], "stages": 3, "cluster": 1})
     rng = np.random.default_rng(3)
     cases = [
         Case(grouped_problem(sizes, n, k, "bfloat16", transpose_b=True), multiprocessors)
         for sizes, n, k, multiprocessors in CASES
     ]
     pairs = [grouped_operands(case.problem, rng, "integers") for case in cases]
-    runs = [grouped_run(*each, order) for order, each in enumerate(zip(cases, pairs, strict=True))]
-    compiled = emulator.compile(kernel_program(KERNEL, CONFIG, cases[0].problem), KERNEL.name)
+    runs = [grouped_run(config, *each, order) for order, each in enumerate(zip(cases, pairs, strict=True))]
+    compiled = emulator.compile(kernel_program(KERNEL, config, cases[0].problem), KERNEL.name)
     for case, pair, (boxes, rows) in zip(cases, pairs, execute(compiled, runs), strict=True):
         expected = stored(true_product(case.problem, *pair), "bfloat16")
         by_rows = stored_by_rows(case.problem)[:, np.newaxis]

@@ -1,5 +1,5 @@
 """Which cluster multiplies which stages of which tile, by the source's own arithmetic (hopper_cut.cuh): each once, in
-as many parts as the forecast says (kernels/entries/hopper_cut.py)."""
+as many parts as the forecast says (kernels/entries/hopper/cut.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from kernels.entries.hopper_cut import SHORTEST, Cut
+from kernels.entries.hopper.cut import SHORTEST, Cut
 from kernels.model.groups import tiles
 from tests.emulation.programs import compile_host_program, output_of
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.entries.hopper_waves import cut_always
+from kernels.entries.hopper.waves import cut_always
 from kernels.model.activations import FLOAT32
 from kernels.model.entry.config import TileConfig
 from kernels.model.fused import FusedEpilogue
@@ -47,10 +48,11 @@ def config_of(kernel: CudaKernel, block_n: int) -> TileConfig:
     return kernel.resolve_config({"block_n": block_n, "stages": 3, "cluster": 1})
 
 
-def test_cut_products_are_right(emulator: Emulator) -> None:
+@pytest.mark.parametrize("block_n", [64, 160])
+def test_cut_products_are_right(emulator: Emulator, block_n: int) -> None:
     """To the last bit, in every order; counters are left as they were found."""
     kernel, rng = cutting("hopper_bf16"), np.random.default_rng(5)
-    config = config_of(kernel, 64)
+    config = config_of(kernel, block_n)
     compiled = emulator.compile(kernel_program(kernel, config, CASES[0].problem), kernel.name)
     cases = [(case, operands(case.problem, rng, "integers"), order) for case in CASES for order in ORDERS]
     runs = [run_of(kernel, config, *each) for each in cases]

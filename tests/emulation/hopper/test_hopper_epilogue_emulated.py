@@ -29,12 +29,15 @@ ROUNDINGS, UNIT = 6, 2.0**-24  # of float32 after the sum: both factors, two pro
 SMALLEST = 2.0**-24  # of float16
 Variant = tuple[str, DTypeName, TileConfig, FusedEpilogue]
 SMALL, DEEP = {"block_n": 64, "stages": 3}, {"block_n": 128, "stages": 6}
+TALL, WIDE = {"block_m": 192, "block_n": 144, "stages": 4}, {"block_n": 224, "stages": 4}  # not whole boxes
 # Both ways that sums lie in registers, both sizes of what is stored, with C and a bias and without; more boxes of C
 # than there is room for at once. Each activation once, in place of what it is of and beside it.
 VARIANTS: list[Variant] = [
     ("hopper_bf16", "bfloat16", SMALL, FusedEpilogue("bfloat16", has_c=True, has_bias=True)),
     ("hopper_bf16", "bfloat16", SMALL, FusedEpilogue("bfloat16", has_bias=True, activation="gelu")),
     ("hopper_fp16", "float16", DEEP, FusedEpilogue("float32", has_c=True, has_bias=True, activation="silu")),
+    ("hopper_bf16", "bfloat16", TALL, FusedEpilogue("bfloat16", has_c=True, has_bias=True, activation="relu")),
+    ("hopper_fp16", "float16", WIDE, FusedEpilogue("float32", has_c=True, has_bias=True)),
     ("hopper_fp8", "float8_e4m3", SMALL, FusedEpilogue("bfloat16", has_bias=True)),
     ("hopper_tf32", "float32", SMALL, FusedEpilogue("float32", has_c=True, has_bias=True, activation="relu")),
     ("hopper_tf32", "float32", SMALL, FusedEpilogue("float32", has_bias=True, activation="gelu_tanh")),
@@ -45,7 +48,13 @@ def some_cases(dtype: DTypeName) -> Iterator[Case]:
     """Less than a box; edges of boxes and of tiles, odd widths; several tiles for a block; a batch. Operands of 16 bits
     along k, as the emulation has them."""
     step, along_k = 128 // DTYPES[dtype].itemsize, dtype != "float32"
-    for m, n, k, batch in ((1, 1, 1, 1), (65, 33, step + 1, 1), (140, 130, 2 * step, 1), (40, 70, step + 4, 2)):
+    for m, n, k, batch in (
+        (1, 1, 1, 1),
+        (65, 33, step + 1, 1),
+        (140, 130, 2 * step, 1),
+        (200, 370, step, 1),
+        (40, 70, step + 4, 2),
+    ):
         many = batch > 1
         yield Case(Problem(m, n, k, dtype, batch, False, along_k, many, many), 2)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from kernels.entries.hopper_fp32 import HOPPER_FP32
+from kernels.entries.hopper.fp32 import HOPPER_FP32
 from kernels.model.entry.config import TileConfig
 from kernels.model.numerics import Problem
 from tests.emulation.boxed import Case, run_of

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.entries.hopper_waves import COUNTER
+from kernels.entries.hopper.waves import COUNTER
 from kernels.model.entry.config import TileConfig
 from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel

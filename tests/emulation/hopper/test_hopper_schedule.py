@@ -19,7 +19,10 @@ HERE = Path(__file__).parent
 GROUP = 8
 Shape = tuple[int, int, int, int]
 # Rows and columns of a tile, blocks of a cluster, columns that a tile may have less.
-SHAPES = [(128, 256, 2, 0), (128, 256, 1, 0), (128, 64, 1, 0), (128, 192, 2, 0), (128, 256, 2, 16), (128, 256, 1, 16)]
+SHAPES = [
+    *((128, 256, 2, 0), (128, 256, 1, 0), (128, 64, 1, 0), (128, 192, 2, 0), (128, 256, 2, 16), (128, 256, 1, 16)),
+    *((128, 224, 2, 0), (192, 144, 2, 0), (192, 192, 1, 0)),
+]
 
 
 @dataclass(frozen=True, slots=True)

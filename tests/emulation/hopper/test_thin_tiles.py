@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from kernels.entries.hopper_fp32 import THIN_STEPS
+from kernels.entries.hopper.fp32 import THIN_STEPS
 from kernels.model.edge import EDGE, core
 from kernels.model.groups import tiles
 from kernels.model.numerics import Problem

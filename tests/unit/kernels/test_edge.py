@@ -80,14 +80,26 @@ def whole_of(kernel: CudaKernel, problem: Problem, config: TileConfig) -> tuple[
     return (inner.m, inner.n) if thin is None else (thin.row, thin.column)
 
 
-def test_tiles_are_as_wide_as_fills_the_waves() -> None:
-    """By arithmetic alone: 3,072 takes three waves of either width, 1,536 one of 192 columns and two of 128."""
+def test_tiles_are_as_large_as_fills_the_waves() -> None:
+    """By arithmetic alone: 2,049 takes one wave of 192 rows and columns, two of any with 128 rows; 5,120 takes seven
+    of 128 rows whether columns are 224 or 256."""
     kernel = our("hopper_bf16")
-    widths = {
-        n: kernel.resolve_config(problem=Problem(n, n, n, "bfloat16"), device=H200)["block_n"]
-        for n in (1024, 1536, 1792, 2048, 3072, 4096, 8192)
+    taken = {
+        n: kernel.resolve_config(problem=Problem(n, n, n, "bfloat16"), device=H200)
+        for n in (1024, 2048, 2049, 3072, 4096, 4097, 5120, 8192)
     }
-    assert widths == {1024: 64, 1536: 192, 1792: 256, 2048: 256, 3072: 192, 4096: 256, 8192: 256}
+    sizes = {n: (config["block_m"], config["block_n"]) for n, config in taken.items()}
+    wide, square = (128, 256), (192, 192)
+    assert sizes == {
+        1024: (128, 64),
+        2048: wide,
+        2049: square,
+        3072: square,
+        4096: wide,
+        4097: (192, 176),
+        5120: (128, 224),
+        8192: wide,
+    }
     assert kernel.resolve_config({"block_n": 128}, Problem(4096, 4096, 64, "bfloat16"), H200)["block_n"] == 128
 
 

@@ -32,15 +32,24 @@ EACH = pytest.mark.parametrize(("name", "dtype"), CASES)
 EACH_FLOAT = pytest.mark.parametrize(("name", "dtype"), FLOATS)
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 # Inside, at and past the edges of boxes, tiles and clusters; thin last rows and columns; rows that begin anywhere.
-SHAPES = [(1, 1, 1), (63, 65, 33), (129, 257, 65), (256, 512, 192), (255, 511, 200), (385, 769, 193), (700, 1100, 70)]
+SHAPES = [
+    (1, 1, 1),
+    (63, 65, 33),
+    (129, 257, 65),
+    (256, 512, 192),
+    (255, 511, 200),
+    (385, 769, 193),
+    (577, 353, 66),
+    (700, 1100, 70),
+]
 
 
 def chosen(name: str) -> list[TileConfig]:
-    """Every block_n with its fewest and most stages, alone and in clusters, and each way to sum."""
+    """Every size of a tile with its fewest and most stages, alone and in clusters, and each way to sum."""
     configs = one_of_each_edge(BY_NAME[name].configs())
     by_shape: dict[tuple[int, ...], list[TileConfig]] = {}
     for config in configs:
-        kind = config["block_n"], config["cluster"], config.get("promote", 0)
+        kind = config["block_m"], config["block_n"], config["cluster"], config.get("promote", 0)
         by_shape.setdefault(kind, []).append(config)
     return [config for alike in by_shape.values() for config in (alike[0], alike[-1])]
 

@@ -10,8 +10,8 @@ import pytest
 
 from jobs.benchmarks.spec import DataSpec
 from kernels.catalog import BY_NAME
-from kernels.entries.hopper import WIDTHS
-from kernels.entries.hopper_waves import cut_always, never_cut
+from kernels.entries.hopper.tiles import WIDTHS
+from kernels.entries.hopper.waves import cut_always, never_cut
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.benchmarks.spec import DataSpec
 from kernels.catalog import BY_NAME
-from kernels.entries.hopper_waves import COUNTER
+from kernels.entries.hopper.waves import COUNTER
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.kernels.hopper.launching import check_graph, check_launches_at_once, computed, drawn, prepared

@@ -12,7 +12,7 @@ from kernels.model.launch_plan import Launch, Workspace
 
 SHORTEST, MOST_STAGES = 4, 1 << 20  # stages, as in hopper_cut.cuh, and so that 32 bits count them
 MAX_MULTIPROCESSORS = 144  # of the full chip: no device of this compute capability has more
-WARPS = 8  # of a block, that have sums
+WARP_ROWS = 16  # whose sums a warp has
 ELEMENT_BYTES = 4
 LARGEST_SHARED_BYTES = 227 * 1024
 # What a cut costs: until the last warp of a tile knows that it is the last, and for each column, sums to be written and
@@ -53,4 +53,4 @@ def in_parts(launch: Launch, stages: int) -> Launch:
 def room_for(config: TileConfig) -> Workspace:
     """For sums of as many parts as there are clusters."""
     bytes_of_all = MAX_MULTIPROCESSORS * config["block_m"] * config["block_n"] * ELEMENT_BYTES
-    return Workspace(bytes_of_all, 0, ("CUT",), counters=MAX_MULTIPROCESSORS * WARPS)
+    return Workspace(bytes_of_all, 0, ("CUT",), counters=MAX_MULTIPROCESSORS * config["block_m"] // WARP_ROWS)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
-from kernels.entries.hopper_cut import LARGEST_SHARED_BYTES, in_parts
-from kernels.entries.hopper_waves import (
-    BLOCK_M,
+from kernels.entries.hopper.cut import LARGEST_SHARED_BYTES, in_parts
+from kernels.entries.hopper.tiles import BOX, GROUP_CONFIGS, OUT_ROWS, constraints, defaults, parameters, shared_bytes
+from kernels.entries.hopper.waves import (
     ROW_BYTES,
     as_it_lies,
     clocks,
@@ -20,26 +19,17 @@ from kernels.entries.hopper_waves import (
 )
 from kernels.model.edge import EDGE
 from kernels.model.entry.boxes import Boxes
-from kernels.model.entry.config import Constraint, Parameter, TileConfig
+from kernels.model.entry.config import Parameter, TileConfig
 from kernels.model.groups import Grouped, tile_count, tiles
-from kernels.model.kernel import CudaKernel, Default, Kernel
+from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
 from kernels.model.scales import SCALE_DEPTH
-from kernels.model.triangle import TriangleName, TriangleOf, triangle_tiles
+from kernels.model.triangle import TriangleName, triangle_tiles
 
 HOPPER = (9, 0)
 WARPGROUP = 128  # threads
-CONSUMERS = 2  # warp groups of a block that multiply, 64 rows each
-BOX = 64  # rows of a box, of ROW_BYTES each
-BOX_BYTES = BOX * ROW_BYTES
-OUT_ROWS, OUT_BYTES = 16, 16 * ROW_BYTES  # of C: what a warp writes at once
-OUT_BOXES, BARRIER_BYTES = 2, 8  # boxes of each warp
-WIDTHS = ((256, 4, 2), (192, 4, 2), (128, 6, 2), (64, 6, 1))  # columns, stages and blocks of a cluster
-# Of products with groups: blocks of a cluster have rows of one group, so where groups are small, each is alone.
-GROUP_CONFIGS: tuple[Mapping[str, int], ...] = tuple(
-    {"block_n": n, "stages": stages, "cluster": blocks} for n, stages, _ in WIDTHS for blocks in (1, 2)
-)
+CONSUMERS = 2  # warp groups of a block that multiply, of 64 rows each, where it has 128 rows
 # Of sums that are float32: of operands of 16 bits, in their own type or as they are; of 8-bit floats, in any.
 FUSED_OUTPUTS: dict[DTypeName, dict[DTypeName, tuple[DTypeName, ...]]] = {
     "bfloat16": {"bfloat16": ("bfloat16", "float32")},
@@ -49,13 +39,6 @@ FUSED_OUTPUTS: dict[DTypeName, dict[DTypeName, tuple[DTypeName, ...]]] = {
 }
 
 
-def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
-    """Stages, boxes of C on their way out, and two barriers for each stage."""
-    stage = (CONSUMERS + config["block_n"] // BOX) * BOX_BYTES
-    out = CONSUMERS * 4 * OUT_BOXES * OUT_BYTES
-    return config["stages"] * (stage + 2 * BARRIER_BYTES) + out
-
-
 def _triangle(problem: Problem, config: TileConfig) -> TriangleName | None:
     return "upper" if as_it_lies(problem, config) else "lower"
 
@@ -63,14 +46,14 @@ def _triangle(problem: Problem, config: TileConfig) -> TriangleName | None:
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     """All tiles of the batch, which resident blocks share."""
     m, n = sides(problem, config)
-    count = tiles(m, BLOCK_M) * tiles(n, config["block_n"]) * problem.batch
+    count = tiles(m, config["block_m"]) * tiles(n, config["block_n"]) * problem.batch
     if problem.symmetric:
-        count = triangle_tiles(problem, BLOCK_M * config["cluster"], config["block_n"])
+        count = triangle_tiles(problem, config["block_m"] * config["cluster"], config["block_n"])
     if problem.group_sizes:
         count = tile_count(problem, partial(group_tiles, config=config))
-    shared_bytes = LARGEST_SHARED_BYTES if problem.scale_columns else _shared_bytes(config, problem.dtype)
-    block = ((CONSUMERS + 1) * WARPGROUP, 1, 1)
-    whole = Launch((count, 1, 1), block, shared_bytes, resident=True, cluster=config["cluster"])
+    room = LARGEST_SHARED_BYTES if problem.scale_columns else shared_bytes(config, problem.dtype)
+    block = ((config["block_m"] // BOX + 1) * WARPGROUP, 1, 1)
+    whole = Launch((count, 1, 1), block, room, resident=True, cluster=config["cluster"])
     return in_parts(whole, stages_of(problem)) if is_cut(problem, config) else whole
 
 
@@ -97,8 +80,9 @@ def _stores(problem: Problem, config: TileConfig, output: DTypeName) -> bool:
 def _sums(config: TileConfig) -> int:
     """Of a thread: its own of the tile, and two sets of partial ones if these are promoted."""
     columns = config["block_n"]
-    partial = {64: 64, 128: 128, 192: 96, 256: 64}[columns]
-    return (columns + 2 * partial * config.get("promote", 0)) // 2
+    if not config.get("promote"):
+        return columns // 2
+    return columns // 2 + {64: 64, 128: 128, 192: 96, 256: 64}[columns]
 
 
 def _scales(problem: Problem, config: TileConfig) -> str | None:
@@ -108,16 +92,6 @@ def _scales(problem: Problem, config: TileConfig) -> str | None:
     if config["block_n"] == 192 and problem.scale_columns == SCALE_DEPTH:
         return "Tiles of block_n=192 begin within a block of scales: take 64, 128 or 256."
     return None
-
-
-def _defaults(own: tuple[Parameter, ...], triangle: TriangleOf | None) -> tuple[Default, ...]:
-    """Every width, with and without an edge if the kernel has that parameter; of triangles one more, whose tiles are
-    finer, for fuller waves."""
-    edges: list[TileConfig] = [{"edge": value} for value in EDGE.values] if EDGE in own else [{}]
-    widths = [{"block_m": BLOCK_M, "block_n": n, "stages": stages, "cluster": blocks} for n, stages, blocks in WIDTHS]
-    usual = tuple(Default(config={**width, **edge}) for width in widths for edge in edges)
-    finer = Default(config={**widths[2], **edges[0], "cluster": 1}, symmetric=True)
-    return usual if triangle is None else (*usual, finer)
 
 
 def _warp_specialised(
@@ -141,23 +115,12 @@ def _warp_specialised(
         arithmetic={} if dtype == "int8" else {dtype: "tensor"},
         min_compute_capability=HOPPER,
         architecture_specific=True,
-        parameters=(
-            Parameter("block_m", (BLOCK_M,), BLOCK_M, "rows of the product per thread block"),
-            Parameter("block_n", (64, 128, 192, 256), 256, "columns of the product per thread block"),
-            Parameter("stages", (3, 4, 5, 6), 4, "tiles in shared memory: one multiplied, the others in flight"),
-            Parameter("cluster", (1, 2), 2, "vertically adjacent thread blocks that share tiles of B"),
-            *own,
-        ),
-        constraints=(
-            Constraint(
-                lambda c: _shared_bytes(c, dtype) <= LARGEST_SHARED_BYTES,
-                "stages × block_n = {stages} × {block_n} must fit in shared memory.",
-            ),
-        ),
-        defaults=_defaults(own, triangle),
+        parameters=(*parameters(dtype), *own),
+        constraints=constraints(dtype),
+        defaults=defaults(dtype, own, has_triangle=triangle is not None),
         arrange=_resident_blocks,
         workspace=workspace,
-        shared_bytes=_shared_bytes,
+        shared_bytes=shared_bytes,
         accumulators=_sums,
         boxes=_boxes,
         inner=inner,
@@ -182,14 +145,14 @@ def _half(name: str, dtype: DTypeName) -> CudaKernel:
         "An instruction of four warps multiplies 64 rows by up to 256 columns straight out of shared memory, so "
         "fragments take no registers and no load instructions. One thread of a block feeds it: TMA brings boxes of 64 "
         "rows by 128 bytes, swizzles them against bank conflicts, fills what is outside the matrices with zeros, and "
-        "counts bytes on a barrier. Two warp groups multiply 64 rows of the tile each and keep its sums in registers "
-        "that the producer gave up. Blocks stay on their multiprocessor and go from tile to tile, so the next tile's "
-        "boxes arrive while the last one's sums are stored. The two blocks of a cluster need the same columns of B: "
-        "each copies half of them for both. Edge tiles that hold little of C come last and are cut short. float32 sums "
-        "are rounded once; before that, alpha, C and a bias are added to them where a product has these. Rows of A may "
-        "have groups, each with a matrix of its own: resident blocks find the group of a tile in a table. A box of A "
-        "may reach into the next group, whose rows are then multiplied and not stored: where a group ends within a box "
-        "of C, its rows are stored one by one.",
+        "counts bytes on a barrier. Two or three warp groups multiply 64 rows of the tile each and keep its sums in "
+        "registers that the producer gave up. Blocks stay on their multiprocessor and go from tile to tile, so the "
+        "next tile's boxes arrive while the last one's sums are stored. The two blocks of a cluster need the same "
+        "columns of B: each copies half of them for both. Edge tiles that hold little of C come last and are cut "
+        "short. float32 sums are rounded once; before that, alpha, C and a bias are added to them where a product has "
+        "these. Rows of A may have groups, each with a matrix of its own: resident blocks find the group of a tile in "
+        "a table. A box of A may reach into the next group, whose rows are then multiplied and not stored: where a "
+        "group ends within a box of C, its rows are stored one by one.",
         f"{DESIGN} (fast.cu, 2024).",
         (dtype, OWN_ACCURACY[dtype]),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from kernels.entries.hopper_cut import Cut, in_parts, room_for
+from kernels.entries.hopper.cut import Cut, in_parts, room_for
 from kernels.model.edge import core, edge_clocks
 from kernels.model.entry.config import TileConfig
 from kernels.model.groups import tile_count, tiles
@@ -16,13 +16,27 @@ from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import DTYPES, Problem
 from kernels.model.triangle import MULTIPROCESSORS, triangle_tiles
 
-BLOCK_M = 128  # rows: 64 of each warp group that multiplies
+BLOCK_M = 128  # usual rows of a tile: 64 of each warp group that multiplies
 ROW_BYTES = 128  # of k, of each operand in a stage
-# What a tile takes, measured on an H200: each stage, by its columns (narrow tiles wait for copies, at more energy), and
-# its end.
+# What a tile takes: each stage, and its end. Narrow tiles wait for copies, at more energy. Of 16-bit operands by rows
+# and columns, as best tells which of two sizes is faster (docs/decisions/0094); where columns are no whole boxes, whole
+# boxes are copied.
+TILE_CLOCKS = {
+    (128, 64): (460, 1270),
+    (128, 128): (595, 1660),
+    (128, 160): (670, 3600),
+    (128, 192): (780, 2770),
+    (128, 224): (915, 3580),
+    (128, 256): (1024, 3690),
+    (192, 128): (795, 2820),
+    (192, 144): (1030, 3170),
+    (192, 176): (1080, 4260),
+    (192, 192): (1150, 4220),
+}
+# Of others by columns, measured on an H200; operands of 32 bits may come out of registers.
 STAGE_CLOCKS = {64: 490, 128: 560, 192: 810, 256: 1024}
-STAGE_CLOCKS_OF_WORDS = {64: 610, 128: 740, 192: 850, 256: 1024}  # out of registers
-END_CLOCKS = 20  # for each column
+STAGE_CLOCKS_OF_WORDS = {64: 610, 128: 740, 192: 850, 256: 1024}
+END_CLOCKS = 20  # of a tile, for each column
 SLOWER_ALONE = 1.3  # of a stage of a block without another that shares its B, seen on an H100
 GROUP = 8  # rows of clusters whose tiles are computed at about the same time, and cut into one more column of tiles
 NARROWER = {256: 240}  # columns of some tiles of each width, if that fills a last wave
@@ -42,18 +56,23 @@ def sides(problem: Problem, config: TileConfig) -> tuple[int, int]:
     return (problem.n, problem.m) if as_it_lies(problem, config) else (problem.m, problem.n)
 
 
+def _rows(config: Mapping[str, int]) -> int:
+    """Of a cluster."""
+    return config["block_m"] * config["cluster"]
+
+
 def cluster_tile(problem: Problem, config: TileConfig) -> tuple[int, int]:
     """Rows and columns of C that a cluster computes."""
-    rows, columns = BLOCK_M * config["cluster"], config["block_n"]
+    rows, columns = _rows(config), config["block_n"]
     return (columns, rows) if as_it_lies(problem, config) else (rows, columns)
 
 
 def group_tiles(problem: Problem, config: Mapping[str, int]) -> int:
     """Of one group's product: tiles of clusters, of which the last rows may need but one block, and then two tiles next
     to each other are one (hopper_grouped.cuh)."""
-    rows, across = BLOCK_M * config["cluster"], tiles(problem.n, config["block_n"])
+    rows, across = _rows(config), tiles(problem.n, config["block_n"])
     tall, rest = divmod(problem.m, rows)
-    if rest > rows - BLOCK_M:
+    if rest > rows - config["block_m"]:
         return (tall + 1) * across
     return tall * across + (tiles(across, config["cluster"]) if rest else 0)
 
@@ -65,13 +84,13 @@ def inner(problem: Problem, config: TileConfig) -> Problem:
 def waves_of(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
     """Of whole tiles, of which some may be narrower, then of those thin ones that idle clusters do not take
     (hopper_schedule.cuh). A thin tile takes as long as another: it has as many stages."""
-    (m, n), rows, columns = sides(inner(problem, config), config), BLOCK_M * config["cluster"], config["block_n"]
+    (m, n), rows, columns = sides(inner(problem, config), config), _rows(config), config["block_n"]
     clusters = multiprocessors // config["cluster"]
     if problem.group_sizes:
         return tiles(tile_count(problem, partial(group_tiles, config=config)), clusters)
     if problem.symmetric:
         return tiles(triangle_tiles(problem, rows, columns), clusters)
-    down, across = m // rows + (m % rows > BLOCK_M // 2), n // columns + (n % columns > columns // 2)
+    down, across = m // rows + (m % rows > config["block_m"] // 2), n // columns + (n % columns > columns // 2)
     whole = problem.batch * down * across
     thin = problem.batch * tiles(m, rows) * tiles(n, columns) - whole
     idle, more = -whole % clusters, 0
@@ -88,7 +107,7 @@ def stages_of(problem: Problem) -> int:
 
 def _cut(problem: Problem, config: TileConfig, multiprocessors: int) -> Cut:
     """The tiles of 16-bit operands, which may be cut along k."""
-    count = tiles(problem.m, BLOCK_M * config["cluster"]) * tiles(problem.n, config["block_n"]) * problem.batch
+    count = tiles(problem.m, _rows(config)) * tiles(problem.n, config["block_n"]) * problem.batch
     return Cut(count, multiprocessors // config["cluster"], stages_of(problem))
 
 
@@ -101,11 +120,11 @@ def _counter(problem: Problem, config: TileConfig) -> Workspace | None:
 
 
 def is_cut(problem: Problem, config: TileConfig) -> bool:
-    """Whether it is forecast to gain by that, on a device as it is usual."""
-    if DTYPES[problem.dtype].itemsize != 2 or problem.group_sizes or problem.symmetric:
+    """Whether it is forecast to gain by that, on a usual device. Three warp groups have no registers for it."""
+    if DTYPES[problem.dtype].itemsize != 2 or problem.group_sizes or problem.symmetric or config["block_m"] != BLOCK_M:
         return False
-    columns = config["block_n"]
-    return _cut(problem, config, MULTIPROCESSORS).is_worth_it(STAGE_CLOCKS[columns], columns, columns * END_CLOCKS)
+    stage, end = _tile_clocks(problem, config)
+    return _cut(problem, config, MULTIPROCESSORS).is_worth_it(stage, config["block_n"], end)
 
 
 def workspace(problem: Problem, config: TileConfig) -> Workspace | None:
@@ -116,19 +135,25 @@ def workspace(problem: Problem, config: TileConfig) -> Workspace | None:
 def clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
     if not is_cut(problem, config):
         return clocks_of_whole(problem, config, multiprocessors)
-    columns = config["block_n"]
-    return _cut(problem, config, multiprocessors).clocks(STAGE_CLOCKS[columns], columns, columns * END_CLOCKS)
+    stage, end = _tile_clocks(problem, config)
+    return _cut(problem, config, multiprocessors).clocks(stage, config["block_n"], end)
 
 
 def clocks_of_whole(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
     """Where no tile is cut."""
-    columns = config["block_n"]
-    stages = stages_of(problem)
-    of_words = problem.dtype == "float32" and as_it_lies(problem, config)
-    each = (STAGE_CLOCKS_OF_WORDS if of_words else STAGE_CLOCKS)[columns]
+    stage, end = _tile_clocks(problem, config)
     slower = SLOWER_ALONE if problem.group_sizes and config["cluster"] == 1 else 1
     edge = edge_clocks(problem, config, cluster_tile(problem, config))
-    return waves_of(problem, config, multiprocessors) * (stages * each * slower + columns * END_CLOCKS) + edge
+    return waves_of(problem, config, multiprocessors) * (stages_of(problem) * stage * slower + end) + edge
+
+
+def _tile_clocks(problem: Problem, config: TileConfig) -> tuple[float, float]:
+    """Of a stage, and of a tile's end."""
+    columns = config["block_n"]
+    if DTYPES[problem.dtype].itemsize == 2:
+        return TILE_CLOCKS[config["block_m"], columns]
+    of_words = problem.dtype == "float32" and as_it_lies(problem, config)
+    return (STAGE_CLOCKS_OF_WORDS if of_words else STAGE_CLOCKS)[columns], columns * END_CLOCKS
 
 
 def cut_always(kernel: CudaKernel) -> CudaKernel:

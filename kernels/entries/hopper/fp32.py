@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kernels.entries.hopper import BARRIER_BYTES, HOPPER, OUT_BOXES, OUT_BYTES, OUT_ROWS
-from kernels.entries.hopper_cut import LARGEST_SHARED_BYTES
+from kernels.entries.hopper.cut import LARGEST_SHARED_BYTES
+from kernels.entries.hopper.tensor_cores import HOPPER
+from kernels.entries.hopper.tiles import BARRIER_BYTES, OUT_BOXES, OUT_BYTES, OUT_ROWS
 from kernels.model.edge import EDGE, MAX_EDGE, core
 from kernels.model.entry.boxes import Boxes, Thin
 from kernels.model.entry.config import Constraint, Parameter, TileConfig

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.entries.hopper_cut import Cut
-from kernels.entries.hopper_waves import COUNTER, is_cut, never_cut
+from kernels.entries.hopper.cut import Cut
+from kernels.entries.hopper.waves import COUNTER, is_cut, never_cut
 from kernels.model.architectures import H200, H200_MULTIPROCESSORS
 from kernels.model.launch_plan import LaunchPlan
 from kernels.model.numerics import DTypeName, Problem

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.entries.hopper_fp32 import HOPPER_FP32
+from kernels.entries.hopper.fp32 import HOPPER_FP32
 from kernels.model.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSORS
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.numerics import Problem
