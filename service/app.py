@@ -110,7 +110,8 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
 
 
 def _straight_on() -> Middleware:
-    return Middleware(StraightOn, routes=matmul.router.routes, on_error=handlers.ours)
+    routes = *matmul.router.routes, *infer.router.routes
+    return Middleware(StraightOn, routes=routes, on_error=handlers.ours, values=infer.MODEL_PATHS)
 
 
 @contextmanager
