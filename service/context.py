@@ -44,6 +44,7 @@ from service.process.known_matrices import KnownMatrices
 from service.process.render_cache import Renders
 from service.process.share import Share
 from service.process.unclaimed import UnclaimedBytes
+from service.process.work_threads import WorkThreads
 from service.sessions import Sessions
 from service.shared import Shared
 
@@ -106,7 +107,7 @@ class Context:
     limits: KeyLimits
     failed_keys: FailedAttempts
     audit: Audit | None
-    threads: CapacityLimiter
+    threads: WorkThreads
     renders: Renders
     breaker: Breaker = field(default_factory=Breaker)
     tasks: set[asyncio.Future[None]] = field(default_factory=set)  # work that continues after its reply
@@ -186,7 +187,7 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: K
         limits=limits,
         failed_keys=FailedAttempts(settings.max_failed_keys_per_minute),
         audit=Audit(settings) if keys is not None or settings.audit_file is not None else None,
-        threads=CapacityLimiter(share.of(MAX_THREADS, minimum=MIN_THREADS)),
+        threads=WorkThreads(share.of(MAX_THREADS, minimum=MIN_THREADS)),
         renders=Renders(share),
     )
 
