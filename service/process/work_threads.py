@@ -57,10 +57,10 @@ class Work(Generic[R]):
 
 
 class WorkThreads:
-    """At most `most` threads, which are started as they are needed. More work waits its turn."""
+    """At most `max_threads` threads, which are started as they are needed. More work waits its turn."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_threads: int) -> None:
+        self._max_threads = max_threads
         self._count = 0
         self._idle: list[SimpleQueue[Work[object]]] = []  # of each thread, where it takes work from
         self._waiting: deque[Work[object]] = deque()
@@ -71,7 +71,7 @@ class WorkThreads:
         work = Work(call)
         with self._lock:
             inbox = self._idle.pop() if self._idle else None
-            if inbox is None and self._count == self._most:
+            if inbox is None and self._count == self._max_threads:
                 self._waiting.append(work)  # type: ignore[arg-type]  # its outcome is for who asks
                 return work
             self._count += inbox is None

@@ -39,8 +39,7 @@ async def test_there_are_as_many_threads_as_may_be_and_the_rest_waits() -> None:
     threads, goes_on = WorkThreads(2), Event()
     begun = [Event() for _ in range(3)]
     doing = [asyncio.create_task(in_thread(waiting(each, goes_on), threads)) for each in begun]
-    await asyncio.to_thread(begun[1].wait, TIMEOUT_S)
-    assert begun[0].is_set() and not begun[2].is_set()
+    assert all([await asyncio.to_thread(each.wait, TIMEOUT_S) for each in begun[:2]]) and not begun[2].is_set()
     goes_on.set()
     assert len(set(await asyncio.gather(*doing))) == 2
 
