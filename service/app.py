@@ -117,7 +117,8 @@ def _routes() -> list[BaseRoute]:
 
 
 def _straight_on() -> Middleware:
-    return Middleware(StraightOn, routes=matmul.router.routes, on_error=error_handlers.ours)
+    routes = *matmul.router.routes, *infer.router.routes
+    return Middleware(StraightOn, routes=routes, on_error=error_handlers.ours, values=infer.MODEL_PATHS)
 
 
 @contextmanager

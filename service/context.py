@@ -38,6 +38,7 @@ from service.api_process.render_cache import Renders
 from service.api_process.share import Share
 from service.api_process.single_flight import SingleFlight
 from service.api_process.unclaimed import UnclaimedBytes
+from service.api_process.work_threads import WorkThreads
 from service.audit import Audit
 from service.changes import ChangeHub
 from service.keys import KeyRing
@@ -106,7 +107,7 @@ class Context:
     limits: KeyLimits
     failed_keys: WrongKeys
     audit: Audit | None
-    threads: CapacityLimiter
+    threads: WorkThreads
     renders: Renders
     breaker: Breaker = field(default_factory=Breaker)
     tasks: set[asyncio.Future[None]] = field(default_factory=set)  # work that continues after its reply
@@ -186,7 +187,7 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: K
         limits=limits,
         failed_keys=WrongKeys(settings.max_failed_keys_per_minute),
         audit=Audit(settings) if keys is not None or settings.audit_file is not None else None,
-        threads=CapacityLimiter(share.of(MAX_THREADS, minimum=MIN_THREADS)),
+        threads=WorkThreads(share.of(MAX_THREADS, minimum=MIN_THREADS)),
         renders=Renders(share),
     )
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.ledger.codec import JobRow, new_row
+from jobs.ledger.codec import JobRow
 from jobs.ledger.parts import error_of, outcome_of
-from jobs.models import Job, NewJob
-from jobs.redis.clock import us_of
+from jobs.models import Job
 from jobs.requests.operands import OPERANDS
 from jobs.states import JobState
 
@@ -25,14 +24,8 @@ class JobEnd:
     error: bytes
     product: bytes  # what of it is in the record
 
-    def of(self, job: NewJob, recorded: Job) -> Job:
-        """The job as it is now. `recorded` is the job as it was submitted."""
-        row = new_row(job, seq=0, created_us=us_of(recorded.record.created_at), number=0)
-        row.in_record = recorded.operands_in_record
-        return self.of_row(row)
-
     def of_row(self, row: JobRow) -> Job:
-        """The same of the row that was recorded, which is brought up to date."""
+        """The job as it is now. `row` is what was recorded of it, which is brought up to date."""
         state, attempt, version, queued, started, finished, *products = self.head
         row.state, row.attempt, row.version = JobState(state), int(attempt), int(version)
         row.queued_us, row.started_us, row.finished_us = int(queued), int(started or 0) or None, int(finished)

@@ -34,7 +34,7 @@ from jobs.ledger.interface import (
 from jobs.ledger.limits import NO_LIMITS, Limits, QuotaOf, limit_arguments, no_quota
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.moves import Moves
-from jobs.ledger.replies import RecordedJob, counts_of, event_of, job_of, recorded, redriven, refuse, submitted
+from jobs.ledger.replies import RecordedJob, counts_of, event_of, job_of, recorded, redriven, refuse
 from jobs.ledger.submission import key_digest, submission
 from jobs.ledger.successes import RedisSuccesses
 from jobs.ledger.unreadable import readable, requeued
@@ -86,9 +86,15 @@ class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisGivesBack, 
     def submit(
         self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
-        limits = Limits(max_queued, max_queued_per_owner)
+        found, is_new = self.record(job, Limits(max_queued, max_queued_per_owner), idempotency)
+        return found.job, found.row.message() if is_new else None
+
+    def record(
+        self, job: NewJob, limits: Limits, idempotency: IdempotencyKey | None = None
+    ) -> tuple[RecordedJob, bool]:
+        """As `submit`; the job is made where it is asked for. Also whether it is new."""
         (reply,) = self._run("submit", *self._submission(job, limits, idempotency))
-        return submitted(reply, job, self._bounds)
+        return recorded(reply, job, self._bounds), reply[0] != b"bound"
 
     async def submit_on(
         self, line: ScriptLine, job: NewJob, *, max_queued: int, max_queued_per_owner: int

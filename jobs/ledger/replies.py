@@ -51,14 +51,6 @@ class RecordedJob:
         return self.row.job(self.queue_position)
 
 
-def submitted(reply: Sequence[Any], job: NewJob, bounds: Bounds) -> tuple[Job, JobMessage | None]:
-    """As `Ledger.submit`."""
-    if reply[0] == b"bound":
-        return job_of(reply), None
-    found = recorded(reply, job, bounds)
-    return found.job, found.row.message()
-
-
 def recorded(reply: Sequence[Any], job: NewJob, bounds: Bounds) -> RecordedJob:
     """The job that was recorded. Raises what `Ledger.submit` raises."""
     match reply[0]:

@@ -7,7 +7,7 @@ import hashlib
 from jobs.formats.elements import matrix_bytes
 from jobs.ledger.chains import sources_of, unmet_error
 from jobs.ledger.interface import Success
-from jobs.ledger.limits import NO_QUOTA, Limits, Quota, cost_of, limit_arguments
+from jobs.ledger.limits import NO_COST, NO_QUOTA, Limits, Quota, cost_of, limit_arguments
 from jobs.matrices.index import MIN_CHARGE_BYTES, Bounds
 from jobs.models import BenchmarkOutcome, MatmulRequest, NewJob, Outcome
 from jobs.redis.clock import microseconds
@@ -30,7 +30,8 @@ def submission(
     # previous version can run all others.
     request = job.request.model_dump_json(exclude_defaults=True)
     of_job = (job.id, job.owner, job.kind, job.queue, microseconds(job.timeout_s), request, job.label)
-    about = (*of_job, *limit_arguments(limits, quota, cost_of(job)))
+    cost = NO_COST if quota == NO_QUOTA else cost_of(job)
+    about = (*of_job, *limit_arguments(limits, quota, cost))
     held = job.matrices
     space = held.product_bytes, microseconds(held.ttl_s), bounds.all_bytes, bounds.of(job.owner)
     sources, needs = sources_of(job.request), needs_of(job)

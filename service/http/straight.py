@@ -6,7 +6,7 @@ as reading the request itself, and a route that reads its request and makes its 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
 from fastapi.routing import APIRoute
 from starlette.requests import Request
@@ -17,24 +17,34 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from jobs.errors import MatmulError
 
 OnError = Callable[[Request, Exception], Awaitable[Response]]
+Values = Mapping[str, str]  # of the parameters in a path, by name
 
 
 class StraightOn:
     """ASGI middleware behind the gate: answers requests without a query for these routes, which need nothing but the
-    request. All other requests go on to `app`. `on_error` makes the response to an error of the service's own.
+    request. All other requests go on to `app`. `on_error` makes the response to an error of the service's own. Of a
+    route with parameters in its path, those paths are known that `values` make.
     """
 
-    def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute], on_error: OnError) -> None:
+    def __init__(
+        self, app: ASGIApp, routes: Iterable[BaseRoute], on_error: OnError, values: Sequence[Values] = ({},)
+    ) -> None:
         self._app = app
         self._on_error = on_error
-        found = [route for route in routes if isinstance(route, APIRoute)]
-        self._routes = {(method, route.path): route for route in found for method in route.methods or ()}
+        self._routes = {
+            (method, path): (route, own)
+            for route in routes
+            if isinstance(route, APIRoute)
+            for path, own in _paths(route, values)
+            for method in route.methods or ()
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route = self._routes.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
-        if route is None or scope["query_string"]:
+        found = self._routes.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
+        if found is None or scope["query_string"]:
             await self._app(scope, receive, send)
             return
+        route, scope["path_params"] = found
         scope["route"] = route  # for metrics and the audit log
         request = Request(scope, receive, send)
         try:
@@ -42,3 +52,12 @@ class StraightOn:
         except MatmulError as error:
             response = await self._on_error(request, error)
         await response(scope, receive, send)
+
+
+def _paths(route: APIRoute, values: Sequence[Values]) -> Iterator[tuple[str, Values]]:
+    """The route's paths, each with its own parameters."""
+    names = route.param_convertors.keys()
+    for each in values:
+        if names <= each.keys():
+            own = {name: each[name] for name in names}
+            yield route.path.format(**own), own

@@ -47,11 +47,14 @@ class OutputParameters(InRegion):
     binary_data: bool | None = None
 
 
+AS_USUAL = OutputParameters()
+
+
 class Output(Strict):
     """The requested output; there is only one."""
 
     name: Literal["C"]
-    parameters: OutputParameters = OutputParameters()
+    parameters: OutputParameters = AS_USUAL
 
 
 class Parameters(MatmulOptions):
@@ -73,18 +76,21 @@ class Parameters(MatmulOptions):
         return MatmulOptions.model_construct(**{name: getattr(self, name) for name in MatmulOptions.model_fields})
 
 
+NO_PARAMETERS = Parameters()
+
+
 class InferBody(Strict):
     """The whole request body."""
 
     id: str = Field("", max_length=MAX_ID_CHARACTERS)
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...] = ()
-    parameters: Parameters = Parameters()
+    parameters: Parameters = Field(default_factory=lambda: NO_PARAMETERS)  # a default would be copied each time
 
     @property
     def output(self) -> OutputParameters:
         """The parameters of the one output, whether it is named or not."""
-        return self.outputs[0].parameters if self.outputs else OutputParameters()
+        return self.outputs[0].parameters if self.outputs else AS_USUAL
 
     @property
     def is_binary(self) -> bool:

@@ -21,9 +21,9 @@ VERSION = "1"
 PLATFORM = "matmul_service"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """A model. `kernel` is None for the model that runs any kernel."""
+    """A model, one of MODELS. `kernel` is None for the model that runs any kernel."""
 
     name: str
     kernel: Kernel | None

@@ -22,10 +22,18 @@ from service.http.negotiation import JSON, OCTETS
 from service.http.representations import UNCONDITIONAL, Representation, StoredElements, send
 from service.inference.body import OUTPUT
 from service.inference.datatypes import datatype_of
+from service.inference.head import LENGTH_HEADER
 from service.inference.models import VERSION, Model
-from service.inference.reader import LENGTH_HEADER, InferRequest
+from service.inference.reader import InferRequest
 from service.inference.regions import Window
-from service.submit.replies import end_reply, job_location, product_elements, sending_product, server_timing
+from service.submit.replies import (
+    end_reply,
+    job_location,
+    product_elements,
+    reads_long,
+    sending_product,
+    server_timing,
+)
 
 
 def check_sendable(context: Context, wanted: InferRequest, delivered: Delivered) -> None:
@@ -77,6 +85,14 @@ def infer_end(
         return send(context, Representation(product, OCTETS, head), UNCONDITIONAL, headers)
 
 
+def infer_reads_store(context: Context, job: Job, _request: Request, *, wanted: InferRequest) -> bool:
+    """As `reads_store`, of `infer_end`."""
+    product, body = job.record.product, wanted.body
+    if product is None:
+        return False
+    return not body.is_binary or body.output.is_in_region or reads_long(context, product.bytes)
+
+
 def _write(target: Window, context: Context, product: StoredElements) -> None:
     """Writes the product to shared memory. The reply does not mention it, because NVIDIA's C++ client expects other
     parameters there.
@@ -102,4 +118,4 @@ def _about(record: JobRecord) -> dict[str, str | float]:
     """The reply's parameters about the job. Parameters of the protocol are flat."""
     assert record.timing is not None
     about = {"job": record.id, "kernel": record.kernel, "device": record.device, "gflops": record.gflops}
-    return {name: value for name, value in (about | record.timing.model_dump()).items() if value is not None}
+    return {name: value for name, value in (*about.items(), *record.timing) if value is not None}

@@ -20,9 +20,9 @@ from service.http.idempotency import holding_key
 from service.http.listed import sole
 from service.http.preferences import Wait
 from service.inference.body import InRegion
-from service.inference.models import model_of
+from service.inference.head import LENGTH_HEADER
+from service.inference.models import MODELS, VERSION, model_of
 from service.inference.reader import (
-    LENGTH_HEADER,
     BinaryInferReader,
     InferParser,
     InferRequest,
@@ -30,7 +30,7 @@ from service.inference.reader import (
     header_length,
 )
 from service.inference.regions import Regions, Window
-from service.inference.reply import check_sendable, infer_end
+from service.inference.reply import check_sendable, infer_end, infer_reads_store
 from service.problems import ProductNotReady
 from service.routes.matmul import EndReply, answer
 from service.submit.job import Receipt
@@ -39,6 +39,7 @@ from service.submit.product import Submitter
 from service.submit.replies import job_location
 
 ACCEPTED = 202
+MODEL_PATHS = tuple({"name": name, "version": VERSION} for name in MODELS)  # the parameters of all paths below
 
 router = APIRouter(prefix="/v2/models/{name}", include_in_schema=False)
 
@@ -85,7 +86,7 @@ class InferCall:
             unclaimed=context.unclaimed,
         )
         operands = OperandResolver(context, self._owner)
-        path = request.url.path
+        path = request.scope["path"]
         submitter = Submitter(context, self._owner, job_id, operands, None, key, waits=True, path=path)
 
         def parser(header_bytes: int) -> InferParser:
@@ -132,7 +133,8 @@ class InferCall:
         is_over = timeout_s is not None and timeout_s <= most_s  # after the wait
         wait = Wait(min(timeout_s or most_s, most_s), None)
         ended = partial(infer_end, model=self._model, wanted=self._wanted, target=self._target)
-        reply = await answer(self._request, self.context, receipt, watch, wait, key, ended)
+        reads = partial(infer_reads_store, wanted=self._wanted)
+        reply = await answer(self._request, self.context, receipt, watch, wait, key, ended, reads)
         if reply.status_code != ACCEPTED:
             return reply
         give_up = partial(self._give_up, receipt.job_id, wait.seconds, ended, cancels=is_over)

@@ -35,6 +35,7 @@ from service.submit.product import Submitter
 from service.submit.replies import end_reply, pending_reply, reads_store
 
 EndReply = Callable[[Context, Job, Request, Mapping[str, str]], Response | None]
+ReadsStore = Callable[[Context, Job, Request], bool]
 LOST = "The job store has no record of this job any more, as a failover to a replica can have it; send it again."
 ACCEPTED_TYPES = (JSON, MULTIPART, SAFETENSORS)
 
@@ -134,17 +135,18 @@ async def answer(
     wait: Wait,
     key: str | None,
     ended: EndReply = end_reply,
+    reads: ReadsStore = reads_store,
 ) -> Response:
     """The reply: the product, or 202 if it is not ready in time. Raises ClientGone if the client disconnected,
     StoreUnavailable also if the job is gone. `ended` makes the reply of a job that has ended; it returns None for one
-    that has not.
+    that has not. `reads` says whether that takes a thread.
     """
     job_id, owner = receipt.job_id, owner_of(request)
     extra = applied(wait) | ({"idempotent-replayed": "true"} if receipt.replayed else {})
 
     async def answered(end: JobEnd) -> Response | None:
         job = receipt.ended(end)
-        if job.packed_product is None and (ended is not end_reply or reads_store(context, job, request)):
+        if job.packed_product is None and reads(context, job, request):
             return await context.call(ended, context, job, request, extra)
         return ended(context, job, request, extra)
 

@@ -21,10 +21,6 @@ class Receipt:
     found: Job | RecordedJob
     asked: NewJob | None = None  # what was recorded for it
 
-    @classmethod
-    def of(cls, job: Job, asked: NewJob | None = None) -> Receipt:
-        return cls(job.id, job, asked)
-
     @property
     def job(self) -> Job:
         """As it was when it was recorded or found."""
@@ -32,8 +28,8 @@ class Receipt:
 
     def ended(self, end: JobEnd) -> Job:
         """The job after its end. Only for one that was recorded for this request."""
-        assert self.asked is not None, "only a job that was recorded here is answered here"
-        return end.of(self.asked, self.found) if isinstance(self.found, Job) else end.of_row(self.found.row)
+        assert isinstance(self.found, RecordedJob), "only a job that was recorded here is answered here"
+        return end.of_row(self.found.row)
 
     @property
     def replayed(self) -> bool:
@@ -44,7 +40,7 @@ def replayed(context: Context, owner: str, key: IdempotencyKey | None) -> Receip
     """The receipt of an earlier request with this key; None for the first one. Raises IdempotencyKeyReused."""
     if key is None or (first := context.ledger.bound_job(owner, key)) is None:
         return None
-    return Receipt.of(context.ledger.get(first, owner=owner))
+    return Receipt(first, context.ledger.get(first, owner=owner))
 
 
 def submit_job(
@@ -62,18 +58,13 @@ def submit_job(
     try:
         store()
         limits = context.limits.queue(new.owner)
-        job, message = context.ledger.submit(
-            new,
-            max_queued=limits.all,
-            max_queued_per_owner=limits.of_owner,
-            idempotency=key,
-        )
+        found, is_new = context.ledger.record(new, limits, key)
     except StoreUnavailable:
         raise  # the job may have been recorded all the same and need its operands; otherwise they expire
     except MatmulError:
         drop()
         raise
-    if message is None:  # another request with this key was faster
+    if not is_new:  # another request with this key was faster
         drop()
-        return Receipt.of(job)
-    return Receipt.of(job, new)
+        return Receipt(found.row.id, found)
+    return Receipt(new.id, found, new)

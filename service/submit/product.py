@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -145,19 +145,24 @@ class Submitter:
         )
 
     def _request(self, asked: MatmulInput, plan: ProductPlan, matrices: JobMatrices) -> MatmulRequest:
-        """The request to be recorded. Where A and B come with it and into the record, it depends on their types and
-        shapes alone.
+        """The request to be recorded. Where A and B come with it, it depends on their types and shapes alone, but for
+        the names of those that are stored.
         """
         a, b = asked.a, asked.b
-        if asked.is_plain and isinstance(a, Upload) and isinstance(b, Upload) and matrices.a and matrices.b:
-            key = "request", a.dtype, a.shape, b.dtype, b.shape
-            return asked.options.derived(key, partial(self._make_request, asked, plan, matrices))
-        return self._make_request(asked, plan, matrices)
+        if not (asked.is_plain and isinstance(a, Upload) and isinstance(b, Upload)):
+            return self._make_request(asked, plan, self._references(asked, plan, matrices))
+        key = "request", a.dtype, a.shape, b.dtype, b.shape
+        usual = asked.options.derived(key, lambda: self._make_request(asked, plan, _unnamed(a, b)))
+        if matrices.a and matrices.b:
+            return usual
+        return usual.model_copy(update=self._references(asked, plan, matrices))
 
-    def _make_request(self, asked: MatmulInput, plan: ProductPlan, matrices: JobMatrices) -> MatmulRequest:
+    def _make_request(
+        self, asked: MatmulInput, plan: ProductPlan, references: Mapping[str, OperandRef]
+    ) -> MatmulRequest:
         options = asked.options
         return MatmulRequest(
-            **self._references(asked, plan, matrices),
+            **references,
             kernel=options.kernel,
             config=options.config,
             accuracy=plan.accuracy,
@@ -237,6 +242,12 @@ class Submitter:
                     self.context.store.drop(operand.id, operand.dtype, operand.shape)
 
         return submit_job(self.context, new, key, store=store, drop=drop)
+
+
+def _unnamed(a: Upload, b: Upload) -> dict[str, OperandRef]:
+    """References to operands that are in the job's record."""
+    of = {"a": a, "b": b}
+    return {name: OperandRef(source="inline", dtype=each.dtype, shape=each.shape) for name, each in of.items()}
 
 
 def batch_of(request: MatmulRequest, timeout_s: float) -> str:

@@ -125,15 +125,20 @@ def end_reply(context: Context, job: Job, request: Request, extra: Mapping[str, 
 
 
 def reads_store(context: Context, job: Job, request: Request) -> bool:
-    """Whether `end_reply` must read a product from the store for so long that it should run in a thread. A small
-    product that a worker on this host has just written is read faster than a thread starts.
-    """
+    """Whether `end_reply` must read a product from the store for so long that it should run in a thread."""
     product = job.record.product
     if product is None:
         return False
     if product_type(request, job.record, PRODUCT_OFFERS) == JSON:
         return prod(product.shape) <= context.settings.max_json_elements
-    return product.bytes >= WHOLE_BYTES or not context.store.REREADS_AT_ONCE
+    return reads_long(context, product.bytes)
+
+
+def reads_long(context: Context, size: int) -> bool:
+    """Whether to read so many bytes of a new product takes long. A small product that a worker on this host has just
+    written is read faster than a thread starts.
+    """
+    return size >= WHOLE_BYTES or not context.store.REREADS_AT_ONCE
 
 
 def _no_product(error: MatmulError, record: JobRecord, scope: Scope, extra: Mapping[str, str]) -> Response:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from threading import Event
 from typing import Any, cast
 
-import anyio
 import pytest
 
 from service.api_process.body_memory import BodyMemory
 from service.api_process.in_thread import in_thread
+from service.api_process.work_threads import WorkThreads
 from service.bodies.body import Body
 from service.bodies.reader import Reader
 from service.bodies.receive import receive
@@ -68,7 +68,7 @@ class Threads:
     bodies = BodyMemory()
 
     async def call(self, work: Callable[..., Any], *args: object) -> Any:
-        return await in_thread(lambda: work(*args), anyio.CapacityLimiter(1))
+        return await in_thread(lambda: work(*args), WorkThreads(1))
 
 
 @pytest.mark.parametrize("slow", ["feed", "finish"])
@@ -95,9 +95,9 @@ async def test_one_that_is_called_off_waits_for_its_thread_and_leaves_nothing(sl
 
 
 async def test_what_waits_for_a_thread_is_called_off_at_once() -> None:
-    limiter, ran, goes_on = anyio.CapacityLimiter(1), [], Event()
-    first = asyncio.create_task(in_thread(lambda: goes_on.wait(60), limiter))
-    second = asyncio.create_task(in_thread(lambda: ran.append(1), limiter))
+    threads, ran, goes_on = WorkThreads(1), [], Event()
+    first = asyncio.create_task(in_thread(lambda: goes_on.wait(60), threads))
+    second = asyncio.create_task(in_thread(lambda: ran.append(1), threads))
     await asyncio.sleep(0.01)
     second.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -25,6 +25,12 @@ async def product(request: Request, wrong: bool = False) -> Response:
     return Response(b"straight")
 
 
+@router.post("/v2/models/{name}/infer")
+@router.post("/v2/models/{name}/versions/{version}/infer")
+async def inference(request: Request) -> Response:
+    return Response(repr(request.path_params).encode())
+
+
 async def beyond(_scope: Any, _receive: Any, send: Any) -> None:
     await Response(b"beyond")({"type": "http"}, _receive, send)
 
@@ -49,7 +55,8 @@ async def _asked(method: str, path: str, query: bytes, wrong: bool) -> tuple[int
     async def receive() -> dict[str, Any]:
         raise AssertionError("nobody reads a body here")
 
-    await StraightOn(beyond, router.routes, refused)(scope, receive, send)  # type: ignore[arg-type]
+    known = [{"name": name, "version": "1"} for name in ("matmul", "naive")]
+    await StraightOn(beyond, router.routes, refused, known)(scope, receive, send)  # type: ignore[arg-type]
     return sent[0]["status"], sent[1]["body"], scope
 
 
@@ -60,6 +67,22 @@ def test_it_leads_to_the_route() -> None:
         "/v1/product",
         "multiply",
     )  # for metrics and the audit
+
+
+@pytest.mark.parametrize(
+    ("path", "route", "parameters"),
+    [
+        ("/v2/models/naive/infer", "/v2/models/{name}/infer", {"name": "naive"}),
+        (
+            "/v2/models/matmul/versions/1/infer",
+            "/v2/models/{name}/versions/{version}/infer",
+            {"name": "matmul", "version": "1"},
+        ),
+    ],
+)
+def test_a_route_has_the_parameters_of_its_path(path: str, route: str, parameters: dict[str, str]) -> None:
+    status, body, scope = asked("POST", path)
+    assert (status, body, scope["route"].path) == (200, repr(parameters).encode(), route)
 
 
 def test_an_error_of_the_service_is_answered() -> None:
@@ -74,11 +97,28 @@ def test_an_error_of_the_service_is_answered() -> None:
         ("POST", "/v1/products", b""),
         ("POST", "/v1/product", b"wrong=yes"),
         ("POST", "/v1/product", b"x"),
+        ("POST", "/v2/models/other/infer", b""),
+        ("POST", "/v2/models/matmul/versions/2/infer", b""),
+        ("GET", "/v2/models/matmul/infer", b""),
     ],
 )
 def test_all_else_goes_the_usual_way(method: str, path: str, query: bytes) -> None:
     status, body, scope = asked(method, path, query)
     assert (status, body) == (200, b"beyond") and "route" not in scope
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/matmul", "/v2/models/matmul/infer", "/v2/models/naive/infer", "/v2/models/matmul/versions/1/infer"]
+)
+def test_products_of_both_protocols_go_straight_on(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
+    middleware: list[Any] = app.create_app(Settings()).user_middleware
+    (added,) = (each for each in middleware if each.cls is StraightOn)
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
+    straight: Any = StraightOn
+    with pytest.raises(KeyError, match="app"):  # which its route asks for, and which the framework would have set
+        anyio.run(straight(beyond, **added.kwargs), scope, None, None)
+    assert scope["route"]
 
 
 def test_spans_are_made_by_the_framework(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,3 +47,20 @@ def test_each_record_has_what_its_request_asked_for(valkey: EmbeddedServer, tmp_
                 assert int(room) == request.delivered.bytes + DIGEST_BYTES
                 assert job.batch == batch_of(request, api.settings.job_timeout_s) != BESIDE
         assert seen > 40 and refused > 40
+
+
+def test_each_record_names_the_operands_that_were_stored_for_it(valkey: EmbeddedServer, tmp_path: Path) -> None:
+    own = running_api(valkey, f"{new_id('test')}:", tmp_path, record_matrix_bytes=16)
+    with own as api, api.client() as client:
+        names: list[str | None] = []
+        for number, options in product(range(3), [*OPTIONS[:1], *OPTIONS[2:]]):
+            pair = np.full((3, 3), number, np.float32), np.full((3, 3), 7, np.float32)
+            reply = client.post("/v1/matmul", files=files(*pair, **options), headers={"prefer": "respond-async"})
+            request = api.ledger.get(reply.json()["job"]["id"]).record.request
+            assert isinstance(request, MatmulRequest)
+            assert {name: getattr(request, name) for name in options} == options
+            for ref, sent in zip(request.operands.values(), pair, strict=True):
+                assert ref.source == "inline" and ref.matrix is not None
+                assert np.array_equal(api.store.load(ref.matrix, ref.dtype, ref.shape), sent)
+                names.append(ref.matrix)
+        assert len({*names}) == len(names)
