@@ -112,7 +112,7 @@ class Emulator:
 
     def _compile(self, name: str) -> Path:
         target = self.directory / f"{name}.o"
-        _run("-c", "-o", target, EMULATOR / f"{name}.cpp")
+        _run("-c", "-O2", "-o", target, EMULATOR / f"{name}.cpp")  # it is compiled once, and all kernels run on it
         return target
 
     def _link(self) -> Path:
