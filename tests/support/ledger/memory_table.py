@@ -77,6 +77,7 @@ class JobTable(Chains, Backlogs):
     )
     findings: defaultdict[str, dict[str, bytes]] = field(default_factory=lambda: defaultdict(dict))  # job id →
     bindings: dict[tuple[str, str], Binding] = field(default_factory=dict)  # (owner, key)
+    came_first: set[str] = field(default_factory=set)  # jobs that came when none waited: nobody's companions
     last_seq: int = 0
 
     # ---- reading ----
@@ -109,7 +110,8 @@ class JobTable(Chains, Backlogs):
         own = self.backlog(row.queue, row.owner)[:most]
         near = [o for o in self.waiting(row.queue) if self.places[o.id] <= abs(row.number) + BATCH_NEAR]
         oldest = sorted(near, key=lambda other: self.places[other.id])
-        fit = [o for o in (*own, *oldest) if (o.batch, o.attempt) == (row.batch, 1) and o is not row]
+        fit = [o for o in (*own, *oldest) if (o.batch, o.attempt) == (row.batch, 1) and o.id not in self.came_first]
+        fit = [other for other in fit if other is not row]
         found = list({other.id: other for other in fit}.values())[:most]
         return beside_it(row, found, beside) if row.batch == BESIDE else found
 
@@ -159,6 +161,9 @@ class JobTable(Chains, Backlogs):
             in_record="".join(sorted({n for n in OPERANDS if getattr(held, n)} | {s.name for s in sources if s.room})),
             product_bytes=job.matrices.product_bytes,
         )
+        none_waits = not any(other.state is JobState.QUEUED for other in self.rows.values())
+        if none_waits and row.batch and row.in_record == "ab" and not sources:
+            self.came_first.add(row.id)
         self.matrices[job.id] = RecordMatrices(microseconds(held.ttl_s), held.a, held.b, held.c, charged=charged)
         self.rows[job.id] = row
         self._queue(row, sources)
