@@ -37,8 +37,8 @@ CLOCKS: Mapping[tuple[int, ...], tuple[float, float, float]] = {
     TALL: (33.0, 42.0, 3140.0),
 }
 MEET_CLOCKS = 1_600.0  # each time that a cluster's size doubles
-# Blocks of a cluster are neighbours on a chip, so fewer large ones run at once than multiprocessors are there for: of 132
-# all but 8 serve them. Behind a few waves it is hidden (seen on an H100).
+# Blocks of a cluster are neighbours on a chip, so large ones have all but 8 of 132 multiprocessors to run on. With more
+# than a few waves that is hidden (docs/notes/cluster_split_k.md).
 LARGE_CLUSTER, WITHOUT_CLUSTERS, FEW_WAVES = 4, 8, 3
 NOT_BATCHED = tuple(name for name in BUCKET_NAMES if name != "batched")
 
