@@ -154,11 +154,16 @@ def test_auto_is_close_to_the_best_at_shapes_that_it_has_not_seen(shipped: Tuned
     ours = [one for one in held if not isinstance(BY_NAME[one.kernel], LibraryKernel)]
     lost = [one for one in ours if (one.of_best_library or one.of_library or 1.0) < 0.95]
     assert len(ours) > len(held) / 10 and len(lost) <= len(held) / 200
-    assert sum(not one.is_as_exact for one in held) <= len(held) / 500
     assert geometric_mean([one.probed for one in held]) >= 0.995
     for dtype, least in OVER_BEST.items():
         speeds = [one.of_best_library for one in held if one.entry.dtype == dtype and one.of_best_library is not None]
         assert not speeds or geometric_mean(speeds) >= least
+
+
+def test_few_choices_are_less_exact_than_the_library() -> None:
+    """They are so few that all parts of all tables are looked at."""
+    held = [one for shipped in TABLES for one in validated(shipped)]
+    assert sum(not one.is_as_exact for one in held) <= len(held) / 500
 
 
 def test_a_pace_of_its_own_forecasts_better_than_the_library_s(monkeypatch: pytest.MonkeyPatch) -> None:
