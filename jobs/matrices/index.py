@@ -172,7 +172,7 @@ class MatrixIndex:
         return int(cast(bytes, self._client.hget(f"{self._prefix}matrices:bytes", field)) or 0)
 
     @translated()
-    def check_free_memory(self, need_bytes: int, owner: str) -> None:
+    def check_room(self, need_bytes: int, owner: str) -> None:
         """Raises StoreFull if there is no room for that many more bytes now."""
         need_bytes = max(need_bytes, MIN_CHARGE_BYTES)
         kept = self._client.hmget(f"{self._prefix}matrices:bytes", ["all", f"of:{owner}"])

@@ -142,7 +142,7 @@ class IndexedMatrixStore(MatrixStore):
         if (size := claim.bytes) > self.max_matrix_bytes:
             raise BodyTooLarge(f"The matrix has {size} bytes; {self.max_matrix_bytes} are the most taken here.")
         if comes_slowly and size > STEP_BYTES:
-            self.check_free_memory(size, owner=owner)
+            self.check_room(size, owner=owner)
             claim = replace(claim, charged=STEP_BYTES)
         return self._writer(claim, expected_id, place)
 
@@ -163,8 +163,8 @@ class IndexedMatrixStore(MatrixStore):
     def used_bytes(self, *, owner: str | None = None) -> int:
         return self.index.used_bytes(owner)
 
-    def check_free_memory(self, need_bytes: int, *, owner: str) -> None:
-        self.index.check_free_memory(need_bytes, owner)
+    def check_room(self, need_bytes: int, *, owner: str) -> None:
+        self.index.check_room(need_bytes, owner)
 
     def sweep(self, *, limit: int = 100) -> int:
         count, orphans = self.index.expire(limit)

@@ -269,7 +269,7 @@ class MatrixStore(ABC):
         """Bytes kept in total, or under one owner's claims."""
 
     @abstractmethod
-    def check_free_memory(self, need_bytes: int, *, owner: str) -> None:
+    def check_room(self, need_bytes: int, *, owner: str) -> None:
         """Raises StoreFull if there is no room for that many more bytes now."""
 
     def check_ready(self) -> None:

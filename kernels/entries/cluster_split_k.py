@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import log2
 
-from kernels.model.arrange import MAX_GRID_Z, tile_grid
+from kernels.model.arrange import MAX_GRID_Z, blocks_at_once, tile_grid
 from kernels.model.buckets import BUCKET_NAMES
 from kernels.model.entry.config import Constraint, Parameter, TileConfig
 from kernels.model.groups import tiles
@@ -37,9 +37,7 @@ CLOCKS: Mapping[tuple[int, ...], tuple[float, float, float]] = {
     TALL: (33.0, 42.0, 3140.0),
 }
 MEET_CLOCKS = 1_600.0  # each time that a cluster's size doubles
-# Blocks of a cluster are neighbours on a chip, so large ones have all but 8 of 132 multiprocessors to run on. With more
-# than a few waves that is hidden (docs/notes/cluster_split_k.md).
-LARGE_CLUSTER, WITHOUT_CLUSTERS, FEW_WAVES = 4, 8, 3
+FEW_WAVES = 3  # behind more, what large clusters leave idle is hidden (docs/notes/cluster_split_k.md)
 NOT_BATCHED = tuple(name for name in BUCKET_NAMES if name != "batched")
 
 
@@ -78,8 +76,8 @@ def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float
     blocks = of_product * tiles(problem.batch, config["items"]) * cluster
     steps = tiles(problem.k, config["block_k"] * cluster) * config["block_k"] * config["items"]
     waves = tiles(blocks, multiprocessors)
-    if cluster >= LARGE_CLUSTER and waves <= FEW_WAVES:
-        waves = tiles(blocks, max((multiprocessors - WITHOUT_CLUSTERS) // cluster, 1) * cluster)
+    if waves <= FEW_WAVES:
+        waves = tiles(blocks, blocks_at_once(cluster, multiprocessors))
     shared_out = waves * (steps * work + besides)
     return MEET_CLOCKS * log2(cluster) + max(steps * latency + besides, shared_out)
 

@@ -66,7 +66,7 @@ class Submitter:
         queue = self._queue(asked, plan, self.context.workers.now())
         claims_some = any(not upload.is_unclaimed for upload in asked.uploads.values())
         if plan.delivered.bytes > ASK_ROOM_BYTES and claims_some:  # else it is asked in the step that records the job
-            self.context.store.check_free_memory(plan.delivered.bytes, owner=self.owner)
+            self.context.store.check_room(plan.delivered.bytes, owner=self.owner)
         return self._stored(self._new_job(asked, plan, queue), asked, key)
 
     async def at_once(self, asked: MatmulInput) -> Receipt | None:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from math import isfinite
 
 from kernels.catalog import BY_NAME
+from kernels.model.arrange import blocks_at_once
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.launch_plan import Launch
@@ -22,9 +23,6 @@ from kernels.selection.paces.sizes import RUN_BYTES, megabytes
 
 PASSES = 4  # at most, of a kernel
 WAVES = 4  # place of the waves among the terms of a kernel of ours
-# Blocks of a cluster are neighbours on a chip. On the H100 and the H200 that were measured, with 132 multiprocessors,
-# 15 clusters of eight or 31 of four run at once: a 16th, or a 32nd, waits for a second wave.
-LARGE_CLUSTER, WITHOUT_CLUSTERS = 4, 8  # blocks, multiprocessors
 Terms = tuple[float, ...]
 Config = tuple[tuple[str, int], ...]
 
@@ -66,9 +64,9 @@ def _of_ours(kernel: CudaKernel, config: TileConfig, problem: Problem, multiproc
 
 def _late(launch: Launch, blocks: int, multiprocessors: int) -> float:
     """Waves that clusters add, over those that blocks without them would take."""
-    if launch.cluster < LARGE_CLUSTER or launch.resident:
+    if launch.resident:
         return 0.0
-    together = max((multiprocessors - WITHOUT_CLUSTERS) // launch.cluster, 1) * launch.cluster * launch.each
+    together = blocks_at_once(launch.cluster, multiprocessors) * launch.each
     return -(-blocks // together) / -(-blocks // (multiprocessors * launch.each)) - 1
 
 

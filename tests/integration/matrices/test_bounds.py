@@ -32,9 +32,9 @@ def test_the_bound_on_all_bytes(make_stores: MakeStores) -> None:
         stores.put(numbers((64, 32), seed=1))
     with pytest.raises(StoreFull):
         stores.put(numbers((64, 32), seed=1), name=fresh_name())
-    stores.store.check_free_memory(4608, owner="ada")
+    stores.store.check_room(4608, owner="ada")
     with pytest.raises(StoreFull):
-        stores.store.check_free_memory(4609, owner="ada")
+        stores.store.check_room(4609, owner="ada")
     stores.put(numbers((36, 32)))
     stores.store.delete(kept.id, owner="bob")
     stores.put(numbers((64, 32), seed=1))
@@ -49,8 +49,8 @@ def test_the_bound_on_one_owners_bytes(make_stores: MakeStores) -> None:
     with pytest.raises(StoreFull, match="This API key has no room for 8192 more bytes: 8192 of 12800 are used"):
         stores.put(shared)  # kept once, but charged to each
     with pytest.raises(StoreFull):
-        stores.store.check_free_memory(4609, owner="ada")
-    stores.store.check_free_memory(4608, owner="ada")
+        stores.store.check_room(4609, owner="ada")
+    stores.store.check_room(4608, owner="ada")
     assert stores.store.used_bytes(owner="ada") == 8192
     assert len(stores.kept()) == 2
 
@@ -74,7 +74,7 @@ def test_the_least_that_a_matrix_is_charged(make_stores: MakeStores, shape: tupl
         with pytest.raises(StoreFull, match=r"no room for 4096 more bytes: (4096 of 4096|8192 of 8192) are used"):
             stores.put(numbers(shape), owner=owner, name=fresh_name())
         with pytest.raises(StoreFull):
-            stores.store.check_free_memory(0, owner=owner)
+            stores.store.check_room(0, owner=owner)
     for info, owner in zip(infos, ("ada", "bob"), strict=True):
         stores.store.delete(info.id, owner=owner)
     assert nothing_is_left(stores)
@@ -236,7 +236,7 @@ def test_redis_away_is_said_at_once_and_forgotten_when_it_is_back(make_stores: M
             lambda: stores.store.info(info.id, owner="ada"),
             lambda: stores.put(numbers((3, 3)), name=fresh_name()),
             lambda: stores.store.used_bytes(),
-            lambda: stores.store.check_free_memory(1, owner="ada"),
+            lambda: stores.store.check_room(1, owner="ada"),
             lambda: stores.store.sweep(),
         ]
 
