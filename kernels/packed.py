@@ -14,5 +14,7 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file; the same text always gives the same bytes."""
-    path.write_bytes(gzip.compress(text.encode(), mtime=0) if path.suffix == SUFFIX else text.encode())
+    """Writes a text file, which is complete at any moment; the same text always gives the same bytes."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_bytes(gzip.compress(text.encode(), mtime=0) if path.suffix == SUFFIX else text.encode())
+    partial.replace(path)
