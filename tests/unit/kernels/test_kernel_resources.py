@@ -8,7 +8,6 @@ a sample that the keys choose, another one after each change, must come out as r
 from __future__ import annotations
 
 import hashlib
-import time
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, Problem
-from kernels.packed import read_text, write_text
+from kernels.packed import write_text
 from kernels.resources import ConfigRecord, path_of, read, records_of
 from kernels.selection.defaults import default_configs, example, main_dtype
 from kernels.strict_json import DataError
@@ -88,15 +87,6 @@ def test_there_is_no_record_of_a_kernel_that_is_gone(tmp_path: Path) -> None:
     for path in (path_of("naive", tmp_path), gone, plain):
         write_text(path, "")
     assert surplus(tmp_path) == [gone, plain]
-
-
-def test_the_same_records_give_the_same_bytes_at_any_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = set()
-    for now, path in ((1e9, tmp_path / "a.json.gz"), (2e9, tmp_path / "b.json.gz")):
-        monkeypatch.setattr(time, "time", lambda now=now: now)
-        write_text(path, read_text(path_of("naive")))
-        written.add(path.read_bytes())
-    assert len(written) == 1
 
 
 @EACH
