@@ -28,21 +28,32 @@ TALL: Shape = (128, 16, 4, 8, 4)
 SHAPES: tuple[Shape, ...] = (FINE, TINY, WHOLE, (32, 64, 4, 4, 2), SQUARE, SLICED, (64, 64, 8, 4, 4), WIDE, TALL)
 NAMES = ("block_m", "block_n", "thread_m", "thread_n", "slices")
 # Clocks of a block in these tiles: a step of k with its latency exposed, one with it hidden, and everything else.
-# Fitted to 1,134 times recorded on an H200 (docs/notes/cluster_split_k.md).
+# Fitted to 6,100 times by hand on an H100 (docs/notes/cluster_split_k.md).
 CLOCKS: Mapping[tuple[int, ...], tuple[float, float, float]] = {
-    TINY: (22.0, 8.2, 940.0),
-    FINE: (32.0, 24.5, 2210.0),
-    SLICED: (20.0, 64.5, 2400.0),
-    WIDE: (49.5, 47.5, 2570.0),
-    TALL: (33.0, 42.0, 3140.0),
+    TINY: (19.0, 6.9, 380.0),
+    FINE: (26.8, 21.6, 1160.0),
+    SLICED: (20.0, 55.0, 2130.0),
+    WIDE: (42.0, 37.6, 1650.0),
+    TALL: (36.2, 33.5, 2100.0),
 }
-MEET_CLOCKS = 1_600.0  # each time that a cluster's size doubles
+MEET_CLOCKS = 1_370.0  # each time that a cluster's size doubles
 FEW_WAVES = 3  # behind more, what large clusters leave idle is hidden (docs/notes/cluster_split_k.md)
 NOT_BATCHED = tuple(name for name in BUCKET_NAMES if name != "batched")
 
 
 def _config(shape: Shape, block_k: int, cluster: int, items: int = 1) -> TileConfig:
     return dict(zip(NAMES, shape, strict=True)) | {"block_k": block_k, "cluster": cluster, "items": items}
+
+
+# Measured for float32 alone: deep products with few tiles, and skinny ones whose tiles are enough blocks.
+OF_FLOAT32 = (
+    _config(FINE, 32, 8),
+    _config(SLICED, 64, 2),
+    _config(SLICED, 64, 8),
+    _config(WIDE, 32, 1),
+    _config(TALL, 64, 1),
+    _config(TALL, 64, 2),
+)
 
 
 def _shared_bytes(config: TileConfig, dtype: DTypeName) -> int:
@@ -126,6 +137,7 @@ CLUSTER_SPLIT_K: tuple[Kernel, ...] = (
             # Integers in tiny tiles would spill.
             Default(config=_config(TINY, 64, 1), buckets=NOT_BATCHED, dtypes=("float32", "float64")),
             Default(config=_config(TINY, 64, 8), buckets=NOT_BATCHED, dtypes=("float32", "float64")),
+            *(Default(config=config, buckets=NOT_BATCHED, dtypes=("float32",)) for config in OF_FLOAT32),
             Default(config=_config(FINE, 32, 2), buckets=NOT_BATCHED),
             Default(config=_config(SLICED, 32, 1), buckets=NOT_BATCHED),
             Default(config=_config(SLICED, 32, 2), buckets=NOT_BATCHED),

@@ -29,12 +29,24 @@ def suited(
     kernel: Kernel, config: TileConfig, there: Problem, problem: Problem, device: DeviceTraits
 ) -> TileConfig | None:
     """A row's config as it is for the product at hand: a kernel that chose its own there, by what each should take,
-    chooses its own here."""
+    chooses its own here. It may have chosen by other numbers then."""
     if isinstance(kernel, CudaKernel):
-        chooses = kernel.clocks is not None and config == _own(kernel.name, there, device)
-        if chooses or (problem.symmetric and kernel.triangle is not None):
+        if _is_own(kernel, config, there.dtype, device) or (problem.symmetric and kernel.triangle is not None):
             return _own(kernel.name, problem, device)
     return as_measured(kernel, config, problem, device)
+
+
+def _is_own(kernel: CudaKernel, config: TileConfig, dtype: DTypeName, device: DeviceTraits) -> bool:
+    """Whether it is one of those that the kernel chooses from."""
+    return kernel.clocks is not None and items(config) in _offered(kernel.name, dtype, device)
+
+
+@lru_cache(maxsize=256)
+def _offered(name: str, dtype: DTypeName, device: DeviceTraits) -> frozenset[ConfigItems]:
+    kernel, anything = BY_NAME[name], Problem(1, 1, 1, dtype)
+    starts = (default.config for default in kernel.defaults if default.runs(dtype, device))
+    resolved = (_resolved(kernel, start, anything, device) for start in starts)
+    return frozenset(items(config) for config in resolved if config is not None)
 
 
 @lru_cache(maxsize=16_384)
