@@ -45,9 +45,9 @@ class Roofs:
         """FLOP per byte above which compute is the limit."""
         return self.gflops / self.memory_gb_s if self.gflops and self.memory_gb_s else None
 
-    def ops_per_word(self, dtype: DTypeName = "float32") -> float | None:
-        """The ridge in operations for each word of that type: the q of the reports."""
-        return None if self.ridge is None else self.ridge * DTYPES[dtype].itemsize
+    def ops_per_word(self) -> float | None:
+        """The ridge in operations for each float32: the q of the reports."""
+        return None if self.ridge is None else self.ridge * DTYPES["float32"].itemsize
 
     def attainable(self, intensity: float) -> float | None:
         """GFLOPS at this intensity in FLOP per byte."""

@@ -79,9 +79,9 @@ class Stack:
     def _start_worker(self, index: int) -> subprocess.Popen[bytes]:
         return self._spawn_worker(index, self._devices[index])
 
-    def add_worker(self, device: str = "cpu") -> subprocess.Popen[bytes]:
-        """One more; it is not waited for."""
-        self.workers.append(self._spawn_worker(len(self.workers), device))
+    def add_worker(self) -> subprocess.Popen[bytes]:
+        """Starts another CPU worker and does not wait for it."""
+        self.workers.append(self._spawn_worker(len(self.workers), "cpu"))
         return self.workers[-1]
 
     def _spawn_worker(self, index: int, device: str) -> subprocess.Popen[bytes]:

@@ -14,10 +14,10 @@ from kernels.model.buckets import BucketName
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel
-from kernels.model.kinds.pairs import pair_dtypes
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from kernels.selection.defaults import example, main_dtype
 from tests.support.grouped.programs import of_groups, of_hopper_groups
+from tests.support.kernels.catalogue import pair_dtypes
 from worker.cuda.sources import (
     TRANSPOSE_TILES,
     Program,
