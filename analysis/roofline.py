@@ -178,13 +178,13 @@ def _implausible(measurement: Measurement, roofs: Roofs, model: ByteModel, inten
     """A speed that no device with these roofs has. The memory roof applies to bytes that must pass through memory:
     counted ones, and compulsory ones if the cache was cold. Tiles are read again from caches, which are faster than
     memory."""
-    gflops, most = measurement.gflops, TOLERANCE[roofs.kind]
+    gflops, tolerance = measurement.gflops, TOLERANCE[roofs.kind]
     if gflops is None:
         return None
-    if roofs.gflops is not None and gflops > most * roofs.gflops:
+    if roofs.gflops is not None and gflops > tolerance * roofs.gflops:
         return f"{gflops:.0f} GFLOPS are above the {roofs.kind} peak of {roofs.gflops:.0f}."
     from_memory = model == "measured" or (model == "compulsory" and measurement.cache == "cold")
-    if from_memory and roofs.memory_gb_s is not None and gflops > most * intensity * roofs.memory_gb_s:
+    if from_memory and roofs.memory_gb_s is not None and gflops > tolerance * intensity * roofs.memory_gb_s:
         return (
             f"{gflops:.0f} GFLOPS at {intensity:.1f} FLOP a byte are {gflops / intensity:.0f} GB/s, "
             f"above the {roofs.kind} {roofs.memory_gb_s:.0f}."

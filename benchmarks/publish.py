@@ -99,8 +99,8 @@ def beside_cublas(document: Mapping[str, Any]) -> Results:
     title = BESIDE_CUBLAS if len(types) > 1 else f"The fast {types.pop()} kernels beside cuBLAS"
     spec = runs[0].spec.model_copy(update={"title": title})
     job = runs[0].job.model_copy(update={"title": title, "finished_at": runs[-1].job.finished_at})
-    told = {"job": job, "spec": spec, "warnings": (PADDED_TOO,), "records": tuple(reversed(records.values()))}
-    return runs[0].model_copy(update=told)
+    parts = {"job": job, "spec": spec, "warnings": (PADDED_TOO,), "records": tuple(reversed(records.values()))}
+    return runs[0].model_copy(update=parts)
 
 
 def text(document: Mapping[str, Any]) -> str:

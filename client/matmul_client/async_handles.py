@@ -42,7 +42,7 @@ class AsyncMatrix(_Handle):
     async def numpy(self, *, timeout: float | None = None) -> Array:
         """Fetches it."""
         call = self._client._call(timeout)
-        return products.turned(await self._client._run(call, products.download(call, self.id)), self)
+        return products.resolve_view(await self._client._run(call, products.download(call, self.id)), self)
 
     async def delete(self) -> None:
         """Deletes the matrix; jobs that need it keep it until they end."""
@@ -61,7 +61,7 @@ class AsyncProduct(_Handle):
     async def result(self, *, timeout: float | None = None) -> Array:
         """Computes and fetches the product. Raises JobFailed and the other errors of `matmul`."""
         call = self._client._call(timeout)
-        return products.turned(await self._client._run(call, products.chained(call, self._source)), self)
+        return products.resolve_view(await self._client._run(call, products.chained(call, self._source)), self)
 
     async def submit(self, *, timeout: float | None = None) -> AsyncJob:
         """Has it computed, and does not wait."""
@@ -100,7 +100,7 @@ class AsyncJob(_Handle):
         job continues.
         """
         call = self._client._call(timeout)
-        return products.turned(await self._client._run(call, products.fetch(call, self.id)), self)
+        return products.resolve_view(await self._client._run(call, products.fetch(call, self.id)), self)
 
     async def cancel(self, *, timeout: float | None = None) -> Record:
         """Cancels the job and returns its record. Raises Conflict if it had already ended."""

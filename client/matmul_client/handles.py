@@ -42,7 +42,7 @@ class Matrix(_Handle):
     def numpy(self, *, timeout: float | None = None) -> Array:
         """Fetches it."""
         call = self._client._call(timeout)
-        return products.turned(self._client._run(call, products.download(call, self.id)), self)
+        return products.resolve_view(self._client._run(call, products.download(call, self.id)), self)
 
     def _fetched(self) -> Array:
         return self.numpy()
@@ -64,7 +64,7 @@ class Product(_Handle):
     def result(self, *, timeout: float | None = None) -> Array:
         """Computes and fetches the product. Raises JobFailed and the other errors of `matmul`."""
         call = self._client._call(timeout)
-        return products.turned(self._client._run(call, products.chained(call, self._source)), self)
+        return products.resolve_view(self._client._run(call, products.chained(call, self._source)), self)
 
     def _fetched(self) -> Array:
         return self.result()
@@ -106,7 +106,7 @@ class Job(_Handle):
         job continues.
         """
         call = self._client._call(timeout)
-        return products.turned(self._client._run(call, products.fetch(call, self.id)), self)
+        return products.resolve_view(self._client._run(call, products.fetch(call, self.id)), self)
 
     def cancel(self, *, timeout: float | None = None) -> Record:
         """Cancels the job and returns its record. Raises Conflict if it had already ended."""

@@ -69,8 +69,8 @@ class History:
 
     @translated()
     def write(self, series: Series, values: Mapping[str, float | None]) -> None:
-        told: Any = {name: f"{value:.10g}" for name, value in values.items() if value is not None}
-        self._client.xadd(self._key(series), told, maxlen=series.kept, approximate=False)
+        fields: Any = {name: f"{value:.10g}" for name, value in values.items() if value is not None}
+        self._client.xadd(self._key(series), fields, maxlen=series.kept, approximate=False)
 
     @translated()
     def counts(self) -> dict[str, float]:

@@ -27,7 +27,7 @@ SHARED_BYTES = PLACES * (2 * LINES * DEPTH + 2 * BARRIER_BYTES) + CONSUMERS * TA
 LAUNCHES_US, MEASURED_MB_A_US = 24.0, 2.5
 # Operands of moderate spread (log-normal, σ = 1) take more products and listed rows: so many times as long as normal
 # ones, and more by each step of k.
-SPREAD, SPREAD_A_STEP = 1.4, 1 / 3000
+UNUSUAL_BASE, UNUSUAL_A_STEP = 1.4, 1 / 3000
 
 
 def is_direct(problem: Problem) -> bool:
@@ -81,7 +81,7 @@ def _passes(problem: Problem, _config: TileConfig) -> tuple[Pass, ...]:
 
 def _worth(problem: Problem) -> float:
     """Of operands of moderate spread, if UNUSUAL products are of these."""
-    return float((SPREAD + SPREAD_A_STEP * problem.k) ** UNUSUAL)
+    return float((UNUSUAL_BASE + UNUSUAL_A_STEP * problem.k) ** UNUSUAL)
 
 
 def _lost_us(problem: Problem) -> float:

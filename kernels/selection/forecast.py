@@ -136,12 +136,13 @@ def _speeds(
     if not together:
         return
     libraries = [points for points in together.values() if isinstance(points[0].kernel, LibraryKernel)]
-    at_least = max(map(len, libraries), default=0) * SHARE
+    min_points = max(map(len, libraries), default=0) * SHARE
     known = max(libraries, key=len)[0].kernel if libraries else None
     times = []
     for points in together.values():
         # A kernel without a pace of its own that was left out of most measurements nearby says too little of itself.
-        if len(points) >= at_least or pace_of(table, problem.dtype, points[0].kernel, known).kernel is points[0].kernel:
+        kernel = points[0].kernel
+        if len(points) >= min_points or pace_of(table, problem.dtype, kernel, known).kernel is kernel:
             times.append(_time(points, known, table, problem, here))
     library = _library_of(times)
     for one in times:

@@ -38,7 +38,7 @@ from service.submit.replies import (
 
 def check_sendable(context: Context, wanted: InferRequest, delivered: Delivered) -> None:
     """Checks, before a job is submitted, that the product can be sent as requested. Raises InvalidRequest."""
-    elements, most = prod(delivered.shape), context.settings.max_json_elements
+    elements, max_elements = prod(delivered.shape), context.settings.max_json_elements
     where = wanted.body.output
     if where.is_in_region:
         if (where.shared_memory_byte_size or 0) < delivered.bytes:
@@ -46,9 +46,9 @@ def check_sendable(context: Context, wanted: InferRequest, delivered: Delivered)
                 f"The product has {delivered.bytes} bytes, which is more than its shared_memory_byte_size.",
                 field="outputs",
             )
-    elif not wanted.body.is_binary and elements > most:
+    elif not wanted.body.is_binary and elements > max_elements:
         raise InvalidRequest(
-            f"The product has {elements} elements; JSON carries {most} here, so ask for binary_data.",
+            f"The product has {elements} elements; JSON carries {max_elements} here, so ask for binary_data.",
             field="outputs",
         )
 

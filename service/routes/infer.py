@@ -129,9 +129,9 @@ class InferCall:
 
     async def answer(self, receipt: Receipt, watch: Watch, key: str | None) -> Response:
         """The reply. Raises ProductNotReady, and what sending a product raises."""
-        most_s, timeout_s = self.context.settings.max_wait_s, self._wanted.body.parameters.timeout_s
-        is_over = timeout_s is not None and timeout_s <= most_s  # after the wait
-        wait = Wait(min(timeout_s or most_s, most_s), None)
+        max_s, timeout_s = self.context.settings.max_wait_s, self._wanted.body.parameters.timeout_s
+        is_over = timeout_s is not None and timeout_s <= max_s  # after the wait
+        wait = Wait(min(timeout_s or max_s, max_s), None)
         ended = partial(infer_end, model=self._model, wanted=self._wanted, target=self._target)
         reads = partial(infer_reads_store, wanted=self._wanted)
         reply = await answer(self._request, self.context, receipt, watch, wait, key, ended, reads)

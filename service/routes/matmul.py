@@ -62,29 +62,29 @@ async def multiply(request: Request, dry_run: Annotated[bool, Query(description=
 
 async def _submit(request: Request, context: Context, job_id: str, key: str | None, wait: Wait) -> Receipt:
     """Reads the body and records a job for it."""
-    incoming = _incoming(request, context, fingerprinted=key is not None)
+    parts = _request_parts(request, context, fingerprinted=key is not None)
     accept, waits = listed(request, "accept"), wait.seconds > 0
     submitter = Submitter(
-        context, owner_of(request), job_id, incoming.operands, accept, key, waits=waits, is_async=wait.is_async
+        context, owner_of(request), job_id, parts.operands, accept, key, waits=waits, is_async=wait.is_async
     )
-    return await receive(context, incoming.body, incoming.reader, incoming.uploads, submitter.submit, submitter.at_once)
+    return await receive(context, parts.body, parts.reader, parts.uploads, submitter.submit, submitter.at_once)
 
 
 async def _dry_run(request: Request, context: Context) -> Response:
     """Reads and validates the operands, then discards them."""
-    incoming = _incoming(request, context, fingerprinted=False)
-    told: ProductDryRun = await receive(
+    parts = _request_parts(request, context, fingerprinted=False)
+    plan: ProductDryRun = await receive(
         context,
-        incoming.body,
-        incoming.reader,
-        incoming.uploads,
-        lambda asked: dry_run_of(context, incoming.operands, asked),
+        parts.body,
+        parts.reader,
+        parts.uploads,
+        lambda asked: dry_run_of(context, parts.operands, asked),
     )
-    return Response(told.model_dump_json(), 200, {"cache-control": "no-store"}, JSON)
+    return Response(plan.model_dump_json(), 200, {"cache-control": "no-store"}, JSON)
 
 
 @dataclass(frozen=True, slots=True)
-class _Incoming:
+class _RequestParts:
     """A request's body and its reader."""
 
     body: Body
@@ -93,7 +93,7 @@ class _Incoming:
     reader: Reader[MatmulInput]
 
 
-def _incoming(request: Request, context: Context, *, fingerprinted: bool) -> _Incoming:
+def _request_parts(request: Request, context: Context, *, fingerprinted: bool) -> _RequestParts:
     """Raises UnsupportedMediaType."""
     owner, settings = owner_of(request), context.settings
     media_type = media_type_of(sole(request, "Content-Type"))
@@ -110,7 +110,7 @@ def _incoming(request: Request, context: Context, *, fingerprinted: bool) -> _In
         unclaimed=context.unclaimed,
     )
     operands = OperandResolver(context, owner)
-    return _Incoming(body, uploads, operands, _reader(request, media_type, body, uploads, operands, context))
+    return _RequestParts(body, uploads, operands, _reader(request, media_type, body, uploads, operands, context))
 
 
 def _reader(

@@ -114,10 +114,10 @@ class Submitter:
             raise explained(refusal, fleet, settings) from None
 
     def _needs_no_store(self, asked: MatmulInput) -> bool:
-        most = self.context.settings.record_matrix_bytes
+        max_bytes = self.context.settings.record_matrix_bytes
         return all(
             isinstance(operand, RandomSpec | MatrixRef)
-            or (isinstance(operand, Upload) and operand.bytes <= most and name in OPERANDS)
+            or (isinstance(operand, Upload) and operand.bytes <= max_bytes and name in OPERANDS)
             for name, operand in asked.operands.items()
         ) and self.operands.assume(asked)
 
@@ -190,10 +190,10 @@ class Submitter:
     def _matrices(self, asked: MatmulInput, plan: ProductPlan) -> JobMatrices:
         """The matrices kept in the job's record, and those stored for it that it is to claim."""
         settings = self.context.settings
-        most = settings.record_matrix_bytes
+        max_bytes = settings.record_matrix_bytes
         packed = {name: self.operands.pack(getattr(asked, name)) for name in OPERANDS}
         product_bytes = plan.delivered.bytes
-        room = product_bytes + DIGEST_BYTES if product_bytes <= most else 0
+        room = product_bytes + DIGEST_BYTES if product_bytes <= max_bytes else 0
         stored = tuple(
             StoredOperand(id=operand.name, dtype=operand.dtype, shape=operand.shape)
             for name, operand in asked.uploads.items()

@@ -142,9 +142,9 @@ def _touched(drawn: Picture, at: Frame, depth: int, access: Access) -> None:
 
 
 def _cells(drawn: Picture, kind: str, x: float, y: float, scale: float, cells: Cells) -> None:
-    least = MIN_ELEMENT_WIDTH if kind == "thread" else 0
+    min_width = MIN_ELEMENT_WIDTH if kind == "thread" else 0
     for row, column, rows, columns in cells:
-        width, height = max(columns * scale, least), max(rows * scale, least)
+        width, height = max(columns * scale, min_width), max(rows * scale, min_width)
         drawn.rectangle(kind, x + column * scale, y + row * scale, width, height)
 
 

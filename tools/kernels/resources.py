@@ -98,13 +98,13 @@ def cases(kernel: CudaKernel) -> Iterator[CompiledCase]:
     # Of configs that are compiled alike, one.
     configs = {tuple(compiled_part(kernel, config).values()): config for config in kernel.configs()}
     for index, config in enumerate(configs.values()):
-        in_turn = others[index % len(others)] if others else None
+        next_dtype = others[index % len(others)] if others else None
         for dtype in kernel.dtypes:
             chosen = [
                 arch
                 for arch in archs[dtype]
                 if dtype == main
-                or (dtype == in_turn and arch == one_of(archs[dtype]))
+                or (dtype == next_dtype and arch == one_of(archs[dtype]))
                 or case_key(dtype, arch, config) in defaults
             ]
             if chosen and kernel.misfit(config, dtype) is None:

@@ -93,11 +93,11 @@ def _of_sampling(case_run: CaseRun, taken: SampleSet, watched: Watched) -> dict[
 
 
 def _why_so_few(taken: SampleSet, case_run: CaseRun) -> str:
-    timing, least = case_run.timing, min(MIN_SAMPLES, case_run.timing.min_samples)
-    told = f"Only {len(taken.kept)} of at least {least} samples were taken in {timing.timeout_s:g} s"
+    timing, min_samples = case_run.timing, min(MIN_SAMPLES, case_run.timing.min_samples)
+    sentence = f"Only {len(taken.kept)} of at least {min_samples} samples were taken in {timing.timeout_s:g} s"
     if taken.discarded:
-        return f"{told}; {taken.discarded} more were thrown away, for the clock was far below its default."
-    return f"{told}; allow it more, or make the product smaller."
+        return f"{sentence}; {taken.discarded} more were thrown away, for the clock was far below its default."
+    return f"{sentence}; allow it more, or make the product smaller."
 
 
 def _extras(bench: Bench, prepared: Prepared, case_run: CaseRun) -> dict[str, Any]:

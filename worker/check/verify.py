@@ -146,7 +146,7 @@ def _widths(widest: int) -> Iterator[int]:
     width = widest
     while 3 * width >= widest:
         yield width
-        step = next(step for least, step in STEPS if width > least)
+        step = next(step for from_width, step in STEPS if width > from_width)
         width = (width - 1) // step * step
 
 

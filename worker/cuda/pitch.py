@@ -122,8 +122,8 @@ def layout(dtype: DTypeName, shape: tuple[int, ...], *, in_groups: bool, dense: 
     rows, columns = shape[-2:]
     itemsize = DTYPES[dtype].itemsize
     row_bytes = columns * itemsize
-    least = GROUP * itemsize if in_groups else itemsize
-    pitch = (round_up(max(row_bytes, 1), least) if dense else pitch_bytes(row_bytes, least)) // itemsize
+    multiple = GROUP * itemsize if in_groups else itemsize
+    pitch = (round_up(max(row_bytes, 1), multiple) if dense else pitch_bytes(row_bytes, multiple)) // itemsize
     kept_rows = round_up(rows, GROUP) if in_groups else rows
     if batch == 1 and not dense and not in_groups:
         kept_rows = padded_size(rows, MAX_PAD, itemsize)

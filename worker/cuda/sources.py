@@ -260,10 +260,10 @@ def edge_program(problem: Problem, vectors: int, *, narrow: bool) -> Program:
 
 def edge_program_of(problem: Problem, inner: Problem) -> Program | None:
     """The program that multiplies a product's edge; None if `inner`, the kernel's part, is the whole product."""
-    least = max(problem.m - inner.m, problem.n - inner.n)
-    if not least:
+    missing = max(problem.m - inner.m, problem.n - inner.n)
+    if not missing:
         return None
-    vectors = min(size for size in (1, 2, 4, MAX_EDGE) if size >= least)
+    vectors = min(size for size in (1, 2, 4, MAX_EDGE) if size >= missing)
     return edge_program(problem, vectors, narrow=is_small(problem, inner))
 
 

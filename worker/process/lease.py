@@ -169,10 +169,10 @@ class LeaseKeeper:
         job, attempt = held.claimed.job, held.claimed.attempt
         held.lost_at = time.monotonic()
         try:
-            told = retry_until(
+            recorded = retry_until(
                 lambda: self._ledger.fail(job.id, attempt, error, max_attempts=max_attempts), timeout_s=LAST_WORDS_S
             )
-            if told is not None:
+            if recorded is not None:
                 self._launches.handed_back(held.claimed, error)
         except MatmulError:
             about = {"job": job.id, **log_fields([held.claimed])}

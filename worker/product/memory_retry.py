@@ -38,8 +38,8 @@ def _lightest(
     fit = candidates(problem, request.accuracy, traits, runner.kernels) if among is None else among
     choices = {kernel.name: Choice(kernel, kernel.resolve_config(NO_CONFIG, problem, traits), "") for kernel in fit}
     need = {name: runner.kernel_bytes(choice, problem) for name, choice in choices.items()}
-    least = min(need.values(), default=0)
-    if least >= runner.kernel_bytes(below, problem):
+    smallest = min(need.values(), default=0)
+    if smallest >= runner.kernel_bytes(below, problem):
         return None
-    kernel = preferred_of(kernel for kernel in fit if need[kernel.name] == least)
+    kernel = preferred_of(kernel for kernel in fit if need[kernel.name] == smallest)
     return None if kernel is None else choices[kernel.name]

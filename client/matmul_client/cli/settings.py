@@ -127,11 +127,11 @@ def fail(error: Exception, as_json: bool) -> NoReturn:
     """Reports an error of the client and exits."""
     members = ("code", "field", "request_id", "job_id")
     sentence = error.message if isinstance(error, click.ClickException) else str(error)
-    told = {"error": sentence, **{name: getattr(error, name, None) for name in members}}
+    problem = {"error": sentence, **{name: getattr(error, name, None) for name in members}}
     if as_json:
-        click.echo(json.dumps(told), err=True)
+        click.echo(json.dumps(problem), err=True)
     else:
-        quote = f" (request {told['request_id']})" if told["request_id"] else ""
+        quote = f" (request {problem['request_id']})" if problem["request_id"] else ""
         click.secho(f"{sentence}{quote}", fg="red", err=True)
     sys.exit(status_of(error))
 

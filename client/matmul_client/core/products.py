@@ -89,7 +89,7 @@ def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> 
     for name, value in given.items():
         if isinstance(value, Operand):
             operands[name] = yield from _reference(call, value)
-            _turn(chosen, name, value)
+            _add_view(chosen, name, value)
         else:
             arrays[name] = to_array(value, name)
     scales = {name: arrays.pop(name) for name in SCALES if name in arrays}
@@ -113,7 +113,7 @@ def _addends_widened(arrays: Mapping[str, Array], options: Mapping[str, Any]) ->
     }
 
 
-def _turn(options: dict[str, Any], name: str, operand: Operand) -> None:
+def _add_view(options: dict[str, Any], name: str, operand: Operand) -> None:
     """As options have it that an operand is a transpose or a conjugate."""
     for option, asked in (("transpose", operand._transposed), ("conjugate", operand._conjugated)):
         if asked and name not in ("a", "b"):
@@ -256,7 +256,7 @@ def get_json(call: Call, target: str, headers: Mapping[str, str] | None = None) 
     return json.loads(bytes(reply.body))
 
 
-def turned(array: Array, operand: Operand) -> Array:
+def resolve_view(array: Array, operand: Operand) -> Array:
     """The matrix behind an operand, as that is seen: transposed, conjugated."""
     seen = array.swapaxes(-1, -2) if operand._transposed else array
     return seen.conj() if operand._conjugated and seen.dtype.kind == "c" else seen

@@ -58,8 +58,8 @@ class LibraryRoofs:
             if not _fits(size, dtype):
                 break
             found.append(self._at(name, kernel, Problem(size, size, size, dtype)))
-            spread = found[-1].time_us
-            if spread is None or spread.median * GROWTH > LONGEST_US:
+            times = found[-1].time_us
+            if times is None or times.median * GROWTH > LONGEST_US:
                 break
         if not found:
             raise OutOfDeviceMemory

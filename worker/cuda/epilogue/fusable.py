@@ -60,8 +60,8 @@ class Fusable:
     def as_chosen(self, choice: Choice) -> Choice:
         """For the job's record."""
         added = [name for name, has in (("C", self.fused.has_c), ("the bias", self.fused.has_bias)) if has]
-        told = f" {' and '.join(added)} added" if added else ""
-        does = f"{self.kernel.name} stores its float32 sums with alpha{told}, rounded once"
+        addends = f" {' and '.join(added)} added" if added else ""
+        does = f"{self.kernel.name} stores its float32 sums with alpha{addends}, rounded once"
         does += "" if self.fused.activation is None else f", and {self.fused.activation} of them"
         return Choice(self.kernel, self.config, f"{choice.why.removesuffix('.')}; {does}.")
 
