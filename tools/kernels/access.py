@@ -58,7 +58,7 @@ def summed_up(model: Model, key: str) -> Access:
     a, b = traced.of_spaces(found, traced.A), traced.of_spaces(found, traced.B)
     writes = traced.of_spaces(found, traced.C, stores=True)
     shared = [traced.of_spaces(found, traced.SHARED, traced.DYNAMIC_SHARED, stores=stores) for stores in (False, True)]
-    turns, unavoidable = np.sum([traced.bank_turns(accesses) for accesses in shared], axis=0)
+    turns, least = np.sum([traced.bank_turns(accesses) for accesses in shared], axis=0)
     multiply_adds = problem.flops // 2
     fetched = traced.fetched_bytes(a) + traced.fetched_bytes(b)
     return Access(
@@ -74,7 +74,7 @@ def summed_up(model: Model, key: str) -> Access:
         bytes_fetched=round(fetched / multiply_adds, 4),
         used=round((traced.asked_bytes(a) + traced.asked_bytes(b)) / fetched, 4),
         bytes_read=round(float(shared[0]["bytes"].sum()) / multiply_adds, 4),
-        conflicts=round(float(turns / unavoidable), 4) if unavoidable and not traced.has_fragments(model) else None,
+        conflicts=round(float(turns / least), 4) if least and not traced.has_fragments(model) else None,
         fragments=traced.has_fragments(model),
     )
 

@@ -56,8 +56,8 @@ def trace(model: Model) -> Accesses:
     numbers = (*grid, problem.m, problem.n, problem.k, ROW_STEP, *itemsizes, *workspace)
     with TemporaryDirectory() as directory:
         binary = _build(model, Path(directory))
-        output = subprocess.run([binary, *map(str, numbers)], capture_output=True, check=True).stdout
-    return np.frombuffer(output, ACCESS)
+        told = subprocess.run([binary, *map(str, numbers)], capture_output=True, check=True).stdout
+    return np.frombuffer(told, ACCESS)
 
 
 def _build(model: Model, directory: Path) -> Path:
@@ -67,9 +67,8 @@ def _build(model: Model, directory: Path) -> Path:
     options += [f'-DSOURCE="{program.path}"', f"-DKERNEL={model.kernel.name}"]
     options += ["-include", str(RECORDER / "fragments.hpp")] if has_fragments(model) else []
     options += ["-include", str(EMULATOR / "dmma_emulated.hpp")] if "dmma.cuh" in program.headers else []
-    sanitizer = ["-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0", *options]
-    objects = [_compiled(EMULATOR / "kernel.cpp", directory, *sanitizer)]
-    objects.append(_compiled(RECORDER / "recorder.cpp", directory))
+    told = ["-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0", *options]
+    objects = [_compiled(EMULATOR / "kernel.cpp", directory, *told), _compiled(RECORDER / "recorder.cpp", directory)]
     objects += [_compiled(EMULATOR / f"{name}.cpp", directory) for name in RUNTIME]
     binary = directory / "traced"
     # The emulation speaks to the address sanitizer, which has nothing to watch here.
@@ -95,9 +94,9 @@ def instructions(found: Accesses) -> Integers:
     thread = found["block"].astype(np.int64) << 20 | found["thread"]
     order = np.argsort(thread, kind="stable")
     begins = np.searchsorted(thread[order], thread[order], side="left")
-    occurrence = np.empty(len(found), np.int64)
-    occurrence[order] = np.arange(len(found)) - begins
-    numbers: Integers = (thread // WARP) << 24 | occurrence
+    turn = np.empty(len(found), np.int64)
+    turn[order] = np.arange(len(found)) - begins
+    numbers: Integers = (thread // WARP) << 24 | turn
     return numbers
 
 
@@ -127,9 +126,9 @@ def bank_turns(found: Accesses) -> tuple[int, int]:
     # Wide accesses are served for as many threads together as ask for 128 bytes.
     part = found["thread"] % WARP // (WARP // words)
     request = instructions(found) << 5 | part
-    owner = np.repeat(np.arange(len(found)), words)
-    word = found["offset"][owner] // BANK_BYTES + np.arange(len(owner)) - np.repeat(np.cumsum(words) - words, words)
-    each = np.unique(np.stack([request[owner], word % BANKS, word], axis=1), axis=0)
+    spread = np.repeat(np.arange(len(found)), words)
+    word = found["offset"][spread] // BANK_BYTES + np.arange(len(spread)) - np.repeat(np.cumsum(words) - words, words)
+    each = np.unique(np.stack([request[spread], word % BANKS, word], axis=1), axis=0)
     banks, loads = np.unique(each[:, :2], axis=0, return_counts=True)
     _, first, words_asked = np.unique(each[:, 0], return_index=True, return_counts=True)
     worst = np.maximum.reduceat(loads, np.searchsorted(banks[:, 0], each[first, 0])) if len(each) else loads
@@ -139,7 +138,7 @@ def bank_turns(found: Accesses) -> tuple[int, int]:
 def elements(found: Accesses, itemsize: int) -> Integers:
     """(row, column) of every element that these accesses touch, each once."""
     counts = (found["bytes"] // itemsize).astype(np.int64)
-    owner = np.repeat(np.arange(len(found)), counts)
-    within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-    index = np.unique(found["offset"][owner] // itemsize + within)
+    spread = np.repeat(np.arange(len(found)), counts)
+    within = np.arange(len(spread)) - np.repeat(np.cumsum(counts) - counts, counts)
+    index = np.unique(found["offset"][spread] // itemsize + within)
     return np.stack([index // ROW_STEP, index % ROW_STEP], axis=1)
