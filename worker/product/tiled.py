@@ -37,7 +37,7 @@ from worker.device.operands import HostOperand
 from worker.device.runner import Epilogue, host_operands
 from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, Tiling, TilingRunner
 from worker.product.mismatch import Mismatch, failed_check, wrong_epilogue
-from worker.product.operands import epilogue_of, multiplied
+from worker.product.operands import open_operands
 from worker.product.outcome import outcome_of
 from worker.product.tile_journal import TileJournal
 
@@ -62,12 +62,10 @@ def multiply_tiled(job: TiledJob, choice: Choice, tiling: Tiling) -> Outcome:
     choice, tiling = _as_begun(job, choice, tiling)
     problem = job.request.problem
     with ExitStack() as opened:
-        of = job.claimed, job.request, job.store, opened
-        operands = multiplied("a", *of), multiplied("b", *of)
-        epilogue = epilogue_of(job.request, job.claimed.c, job.store, opened)
+        a, b, epilogue = open_operands(job.claimed, job.request, job.store, opened)
         with _memory(job, problem) as (out, partial), _kept_for_another_attempt(partial):
             try:
-                measured, verification = _computed(job, choice, tiling, operands, epilogue, out, partial)
+                measured, verification = _computed(job, choice, tiling, (a, b), epilogue, out, partial)
             except (VerificationFailed, OperandDamaged, OperandOutOfRange):
                 job.journal.spoil()
                 raise
