@@ -30,9 +30,9 @@ from service.inference.reader import (
     header_length,
 )
 from service.inference.regions import Regions, Window
-from service.inference.reply import check_sendable, infer_end, infer_reads_store
+from service.inference.reply import InferReply, check_sendable
 from service.problems import ProductNotReady
-from service.routes.matmul import EndReply, answer
+from service.routes.matmul import EndReplies, answer
 from service.submit.job import Receipt
 from service.submit.operands import OperandResolver
 from service.submit.product import Submitter
@@ -132,15 +132,15 @@ class InferCall:
         max_s, timeout_s = self.context.settings.max_wait_s, self._wanted.body.parameters.timeout_s
         is_over = timeout_s is not None and timeout_s <= max_s  # after the wait
         wait = Wait(min(timeout_s or max_s, max_s), None)
-        ended = partial(infer_end, model=self._model, wanted=self._wanted, target=self._target)
-        reads = partial(infer_reads_store, wanted=self._wanted)
-        reply = await answer(self._request, self.context, receipt, watch, wait, key, ended, reads)
+        infer_reply = InferReply(self._model, self._wanted, self._target)
+        replies = EndReplies(infer_reply.make, infer_reply.reads_store)
+        reply = await answer(self._request, receipt, watch, wait, key, replies)
         if reply.status_code != ACCEPTED:
             return reply
-        give_up = partial(self._give_up, receipt.job_id, wait.seconds, ended, cancels=is_over)
+        give_up = partial(self._give_up, receipt.job_id, wait.seconds, infer_reply, cancels=is_over)
         return await self.context.call(give_up)
 
-    def _give_up(self, job_id: str, waited_s: float, ended: EndReply, *, cancels: bool) -> Response:
+    def _give_up(self, job_id: str, waited_s: float, reply: InferReply, *, cancels: bool) -> Response:
         """Cancels the job of a product that came too late. If it ended in the meantime, returns the reply."""
         goes_on = "was cancelled" if cancels else f"goes on; see /v1/jobs/{job_id}"
         if cancels:
@@ -148,7 +148,7 @@ class InferCall:
                 self.context.ledger.cancel(job_id, owner=self._owner)
             except WrongState:
                 job = self.context.ledger.get(job_id, owner=self._owner, with_product=True)
-                if (late := ended(self.context, job, self._request, {})) is not None:
+                if (late := reply.make(self.context, job, self._request, {})) is not None:
                     return late
         raise ProductNotReady(
             f"The product was not ready within {waited_s:g} s; its job {goes_on}.",
