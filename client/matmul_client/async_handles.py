@@ -80,7 +80,7 @@ class AsyncJob(_Handle):
         self.record = record
 
     async def status(self, *, timeout: float | None = None) -> Record:
-        """Its record now."""
+        """Fetches the job's record."""
         return await self._heard(timeout, wait=False)
 
     async def wait(self, *, timeout: float | None = None) -> Record:
@@ -142,7 +142,7 @@ class AsyncBenchmark(AsyncJob):
         return Plot((await self.drawn(name, "svg")).decode())
 
     async def drawn(self, name: str, form: str) -> bytes:
-        """The same as a file's contents, `svg` or `png`."""
+        """Fetches a plot as `svg` or `png`."""
         return await self._shown(f"plots/{name}", form)
 
     async def report(self, form: str = "html") -> bytes:

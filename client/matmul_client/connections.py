@@ -68,7 +68,7 @@ class Connections:
                 connection.close()
 
     def _take(self, deadline: float) -> HTTPConnection:
-        """One that is open already, if the service has not closed it meanwhile. Raises OSError."""
+        """An idle connection that the service has not closed, or else a new one. Raises OSError."""
         while kept := self._idle_one():
             connection, since = kept
             if time.monotonic() - since < IDLE_S and not _has_something(connection):
@@ -125,7 +125,7 @@ class Opened:
         self.is_read = True
 
     def read_into(self, memory: memoryview, deadline: float) -> None:
-        """All of it, each read straight to where it stays. Raises OSError, HTTPException."""
+        """Reads the whole body into `memory`, without a copy. Raises OSError, HTTPException."""
         reader, have = self.response.fp, 0
         while have < len(memory):
             self.limit_wait(deadline)

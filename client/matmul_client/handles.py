@@ -86,7 +86,7 @@ class Job(_Handle):
         self.record = record
 
     def status(self, *, timeout: float | None = None) -> Record:
-        """Its record now."""
+        """Fetches the job's record."""
         return self._heard(timeout, wait=False)
 
     def wait(self, *, timeout: float | None = None) -> Record:
@@ -146,7 +146,7 @@ class Benchmark(Job):
         return Plot(self.drawn(name, "svg").decode())
 
     def drawn(self, name: str, form: str) -> bytes:
-        """The same as a file's contents, `svg` or `png`."""
+        """Fetches a plot as `svg` or `png`."""
         return self._shown(f"plots/{name}", form)
 
     def report(self, form: str = "html") -> bytes:

@@ -25,7 +25,7 @@ COUNTED = ("succeeded", "failed", "cancelled")  # jobs that ended so since the l
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One resolution."""
+    """One resolution of the history."""
 
     name: str  # as pages ask for it
     step_s: float
@@ -100,7 +100,7 @@ def _number(text: bytes | None) -> float | None:
 
 @dataclass(slots=True)
 class _Step:
-    """What was seen since the last sample of a series."""
+    """The observations since the last sample of a series."""
 
     ends_at_s: float
     looks: int = 0
@@ -145,7 +145,7 @@ class HistoryKeeper:
         self._steps: dict[str, _Step] = {}
 
     def look(self) -> None:
-        """To be called with each sweep."""
+        """Takes observations; called with each sweep."""
         now = self._clock()
         if now < self._look_at_s:
             return

@@ -90,7 +90,7 @@ def _check(settings: Settings, marks: Sequence[Mark], answers: Sequence[Any]) ->
 
 
 class ReplicaWait:
-    """For threads."""
+    """Waits until replicas have what was written. Safe to share between threads."""
 
     def __init__(self, connections: Connections, settings: Settings) -> None:
         self._connections, self._settings = connections, settings

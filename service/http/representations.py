@@ -62,7 +62,7 @@ class StoredElements:
                 yield from context.store.chunks(self.id, size, start, stop, grows=grows)
 
     def whole(self, context: Context) -> memoryview | None:
-        """All bytes, where `MatrixStore.whole` has them. Raises MatrixNotFound, MatrixDamaged."""
+        """All bytes, if the store has them in one buffer (`MatrixStore.whole`). Raises as that does."""
         if self.packed is not None:
             return None
         with damage_reported(context, self.id):

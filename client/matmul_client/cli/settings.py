@@ -137,7 +137,7 @@ def fail(error: Exception, as_json: bool) -> NoReturn:
 
 
 def cancelled(job: Job, *, timeout: float, done: str) -> str:
-    """What came of cancelling a job, in words: `done` where that went well."""
+    """Cancels a job and returns a sentence about the result: `done` if it was cancelled."""
     from matmul_client.core.errors import Conflict, MatmulError
 
     try:

@@ -72,14 +72,14 @@ def chained(call: Call, product: Chained) -> Flow[Array]:
 
 
 def chain_submitted(call: Call, product: Chained) -> Flow[str]:
-    """As `chain`; the jobs go on by themselves."""
+    """Like `chain`, but the jobs continue if this call fails later."""
     job_id = yield from chain(call, product)
     call.owned.clear()
     return job_id
 
 
 def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> Flow[Request]:
-    """With one Idempotency-Key for all tries; jobs that the operands need are submitted first."""
+    """The request for a product. All tries use one Idempotency-Key. Jobs that the operands need are submitted first."""
     chosen = {name: _factor(value) for name, value in options.items() if value is not None}
     if "group_sizes" in chosen:
         chosen["group_sizes"] = [operator.index(size) for size in chosen["group_sizes"]]
@@ -105,7 +105,7 @@ def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> 
 
 
 def _addends_widened(arrays: Mapping[str, Array], options: Mapping[str, Any]) -> dict[str, Array]:
-    """What is added to a float32 product of 16-bit operands has its type."""
+    """Widens 16-bit addends to float32 if the product is float32."""
     is_wide = options.get("output_dtype") == "float32"
     return {
         name: array.astype("float32") if is_wide and name in ADDED and array.itemsize == HALF_BYTES else array
@@ -114,7 +114,7 @@ def _addends_widened(arrays: Mapping[str, Array], options: Mapping[str, Any]) ->
 
 
 def _add_view(options: dict[str, Any], name: str, operand: Operand) -> None:
-    """As options have it that an operand is a transpose or a conjugate."""
+    """Adds the options for an operand that is a transpose or a conjugate."""
     for option, asked in (("transpose", operand._transposed), ("conjugate", operand._conjugated)):
         if asked and name not in ("a", "b"):
             raise ValueError(f"{name} cannot be a transpose or a conjugate: fetch it, or compute it so.")
@@ -144,7 +144,7 @@ def _upload_what_no_form_carries(call: Call, operands: dict[str, Array | Referen
 
 
 def _post(call: Call, request: Request, headers: Mapping[str, str]) -> Flow[Reply]:
-    """Of a request that makes a job, which is the call's own from then on."""
+    """Sends a request that makes a job. The job belongs to the call until it ends."""
     asked = replace(request, headers={**request.headers, **headers})
     call.unanswered = asked if call.max_retries else None  # without a key, asking again would make another job
     try:
@@ -257,6 +257,6 @@ def get_json(call: Call, target: str, headers: Mapping[str, str] | None = None) 
 
 
 def resolve_view(array: Array, operand: Operand) -> Array:
-    """The matrix behind an operand, as that is seen: transposed, conjugated."""
+    """The matrix of an operand that may be a transposed or conjugated view: `array` is the stored matrix."""
     seen = array.swapaxes(-1, -2) if operand._transposed else array
     return seen.conj() if operand._conjugated and seen.dtype.kind == "c" else seen

@@ -28,7 +28,7 @@ class FoundSoFar:
 
 
 def found_so_far(records: Sequence[CaseRecord]) -> FoundSoFar | None:
-    """None before the first measurement."""
+    """A summary of the measurements so far; None before the first one."""
     if not records:
         return None
     speeds = [record.gflops for record in records if record.status == "ok" and record.gflops is not None]
