@@ -27,7 +27,7 @@ def cut(indices: Array, length: int) -> Iterator[Array]:
 
 
 class Norms:
-    """For one item, the largest norm of a row of A times the largest norm of a column of B."""
+    """The largest norm of a row of A times the largest norm of a column of B, for one matrix of the batch."""
 
     def __init__(self, a: OperandMatrix, b: OperandMatrix, item: int) -> None:
         self.product = self._largest(a, item) * self._largest(b, item, of_columns=True)
@@ -223,7 +223,8 @@ class FusedBlock(Block):
     def _distance(
         self, a: Array, b: Array, given: float, added: list[float], of_operands: float, of_product: float
     ) -> float:
-        """From the sum of these terms, over what steps of the sum, operands, the epilogue and D are granted."""
+        """The error of one element, over the error that the steps of its sum, its operands, the epilogue and the
+        rounding of D may cause."""
         terms, rounding, alpha = a * b, self._rounding, abs(self._alpha)
         product, size = float(terms.sum()), np.abs(terms).sum()
         true = self._alpha * product + sum(added)

@@ -73,7 +73,7 @@ def _by_rows(values: Array, vectors: Array) -> Array:
 
 
 def grouped(values: Array, vectors: Array, width: int) -> Array:
-    """The same by groups of columns: float64 (…, rows, groups, V)."""
+    """`values` times `vectors`, summed by groups of `width` columns: float64 (…, rows, groups, V)."""
     columns = values.shape[-1]
     run = min(width, RUN)
     parts = in_runs(values, vectors, run)

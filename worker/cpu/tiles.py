@@ -79,7 +79,7 @@ class CpuTiledProduct(TiledProduct):
         return CheckedTile(tile, verification, record, wrong)
 
     def _epilogue_of(self, tile: Tile) -> Epilogue | None:
-        """With the tile's part of C."""
+        """The epilogue with the tile's part of C and of the bias."""
         whole = self._task.epilogue
         if whole is None or whole.c is None:
             return whole

@@ -36,7 +36,7 @@ class OutOfService:
         self._thread = Thread(target=self._run, name="out of service", daemon=True)
 
     def start(self) -> None:
-        """From a thread of its own."""
+        """Sends heartbeats from a thread of its own."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -48,8 +48,8 @@ def _measured(case_run: CaseRun) -> Result:
 
 
 def _end_with_parent() -> None:
-    """Nothing more is ever sent, so what ends the wait is the input's end. Unbuffered: the interpreter could not end
-    while a thread holds the buffer's lock."""
+    """Ends this process when its input ends, that is, when the parent is gone. Reads without a buffer: the interpreter
+    could not exit while a thread holds the buffer's lock."""
     while os.read(0, 1):
         pass
     os._exit(EXIT_LEFT_ALONE)

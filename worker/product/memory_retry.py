@@ -23,8 +23,9 @@ def second_try(
     full: OutOfDeviceMemory,
     among: Sequence[Kernel] | None = None,
 ) -> Choice | None:
-    """For `auto` a kernel that needs less beside the matrices, the first in order of preference of those that need
-    least; `among`, where the product demands some. Else the same once more, unless it is known not to fit: None."""
+    """The choice for a second try, or None. `auto` takes the kernel that needs least memory besides the matrices, the
+    first in order of preference if several do; `among`: only one of these. Otherwise the same choice again, unless it
+    is known not to fit."""
     if request.kernel == "auto" and (lighter := _lightest(request, problem, runner, among, below=choice)) is not None:
         why = f"auto: the device's memory has no room for {choice.kernel.name} here, so {lighter.kernel.name} is taken."
         return replace(lighter, why=why)

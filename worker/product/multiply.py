@@ -131,7 +131,7 @@ def _multiply_by(task: _Task, choice: Choice, ledger: Ledger, among: Sequence[Ke
 
 
 def _multiplied(task: _Task, choice: Choice) -> Multiplied:
-    """By that kernel, whole."""
+    """Computes the product whole, by that kernel, and delivers it."""
     claimed, request, began = task.claimed, task.request, now()
     try:
         with ExitStack() as opened:
@@ -204,7 +204,7 @@ def _choose_demanded(task: _Task, auto: AutoChoices) -> Demanded:
 
 
 def choose_kernel(claimed: Claimed, problem: Problem, runner: Runner, auto: AutoChoices) -> Choice:
-    """For one job, or for several whose products are one batch. Raises KernelUnavailable."""
+    """Chooses for one job, or for several whose products are one batch. Raises KernelUnavailable."""
     request = claimed.job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
     try:
@@ -220,7 +220,8 @@ def choose_kernel(claimed: Claimed, problem: Problem, runner: Runner, auto: Auto
 def verified(
     request: MatmulRequest, problem: Problem, choice: Choice, product: Product, rng: np.random.Generator
 ) -> Verification:
-    """The operands' digests come after the check: what changed while it read them is seen too."""
+    """Checks the product. The operands' digests are compared after the check, so that changes during the check are
+    found too."""
     if request.verify == "off":
         product.verify_operands()
         product.device_lock.release()
@@ -274,7 +275,7 @@ def store_bytes(claimed: Claimed, data: memoryview, store: MatrixStore, ttl_s: f
 def _writer(
     claimed: Claimed, delivered: Delivered, store: MatrixStore, ttl_s: float, place: Place | None = None
 ) -> MatrixWriter:
-    """To be used within `no_room`."""
+    """A writer for the product, to be used within `no_room`."""
     shape, dtype, owner = delivered.shape, delivered.dtype, claimed.job.owner
     name, later = product_id(claimed.job.id, claimed.attempt), _is_claimed_later(delivered)
     return store.create(dtype, shape, owner=owner, ttl_s=ttl_s, name=name, place=place, claimed_later=later)

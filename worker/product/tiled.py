@@ -54,11 +54,11 @@ class TiledJob:
     runner: TilingRunner
     journal: TileJournal
     product_ttl_s: float
-    wanted: Callable[[], None]
+    check_ownership: Callable[[], None]
 
 
 def multiply_tiled(job: TiledJob, choice: Choice, tiling: Tiling) -> Outcome:
-    """The product is in the store when this returns. Raises JobFailed and its kin, StoreUnavailable, StaleAttempt."""
+    """Computes the product and stores it. Raises JobFailed and its subclasses, StoreUnavailable, StaleAttempt."""
     choice, tiling = _as_begun(job, choice, tiling)
     problem = job.request.problem
     with ExitStack() as opened:
@@ -74,7 +74,7 @@ def multiply_tiled(job: TiledJob, choice: Choice, tiling: Tiling) -> Outcome:
 
 
 def _as_begun(job: TiledJob, choice: Choice, tiling: Tiling) -> tuple[Choice, Tiling]:
-    """By the kernel of an earlier attempt's tiles: it was ended, and did nothing wrong."""
+    """The kernel and tiling of an earlier attempt, if its tiles are sound."""
     header, request = job.journal.header, job.request
     if header is None or header.is_spoilt or request.kernel != "auto" or header.kernel not in job.runner.kernels:
         return choice, tiling
@@ -87,7 +87,7 @@ def _as_begun(job: TiledJob, choice: Choice, tiling: Tiling) -> tuple[Choice, Ti
 
 @contextmanager
 def _memory(job: TiledJob, problem: Problem) -> Iterator[tuple[Array, Partial | None]]:
-    """Where the product grows: in the store, or in this process where the store has no such place."""
+    """The memory for the product: in the store if it can keep a partial product, otherwise in this process."""
     name = f"tiles_{job.claimed.job.id.removeprefix('job_')}"
     try:
         with job.store.partial(name, problem.product_dtype, problem.product_shape) as partial:
@@ -102,7 +102,7 @@ def _memory(job: TiledJob, problem: Problem) -> Iterator[tuple[Array, Partial | 
 
 @contextmanager
 def _kept_for_another_attempt(partial: Partial | None) -> Iterator[None]:
-    """What is done stays where another attempt may go better."""
+    """Keeps the finished tiles if another attempt may succeed."""
     try:
         yield
     except JobFailed as failure:
@@ -120,7 +120,7 @@ def _computed(
     out: Array,
     partial: Partial | None,
 ) -> tuple[Measured, Verification]:
-    """All tiles, and the product stored."""
+    """Computes all tiles and stores the product."""
     problem, journal = job.request.problem, job.journal
     is_checked = job.request.verify != "off"
     is_found = goes_on(choice.kernel, partial)
@@ -132,7 +132,7 @@ def _computed(
         *(problem, choice, tiling.plan, *operands, whole, memory, seed),
         checked=is_checked,
         epilogue=epilogue,
-        wanted=job.wanted,
+        wanted=job.check_ownership,
     )
     with job.runner.tiled(task) as product:
         for checked in product.tiles(frozenset(journal.records)):
@@ -149,12 +149,13 @@ def _computed(
 
 
 def goes_on(kernel: Kernel, partial: Partial | None) -> bool:
-    """Whether tiles of an earlier attempt may count: its memory is there, and no library writes all of it anew."""
+    """Whether tiles of an earlier attempt may count: their memory is still there, and no library writes the whole
+    product anew."""
     return partial is not None and partial.is_found and not isinstance(kernel, HostLibraryKernel)
 
 
 def library_ms(kernel: Kernel, product: TiledProduct) -> float:
-    """What a library took for the whole, before there were tiles."""
+    """The time of a library that computed the whole product before there were tiles."""
     return product.measured.kernel_ms if isinstance(kernel, HostLibraryKernel) else 0.0
 
 
@@ -173,7 +174,7 @@ def _failure(
 def _store(job: TiledJob, problem: Problem, out: Array, partial: Partial | None, parts: bytes) -> None:
     name = product_id(job.claimed.job.id, job.claimed.attempt)
     shape, dtype, place = problem.product_shape, problem.product_dtype, partial.place if partial else None
-    job.wanted()
+    job.check_ownership()
     owner = job.claimed.job.owner
     with job.store.create(dtype, shape, owner=owner, ttl_s=job.product_ttl_s, name=name, place=place) as writer:
         if partial is None:
@@ -184,13 +185,13 @@ def _store(job: TiledJob, problem: Problem, out: Array, partial: Partial | None,
 
 
 def _kernel_ms(plan: TilePlan, journal: TileJournal) -> float:
-    """Of the device that computed longest, in all attempts."""
+    """The kernel time of the device that computed longest, over all attempts."""
     tiles = (plan.tiles_of(device) for device in range(plan.devices))
     return max(sum(journal.records[tile.number].kernel_ms for tile in own) for own in tiles)
 
 
 def _verification(job: TiledJob, choice: Choice, problem: Problem) -> Verification:
-    """Of all tiles, by the one that was farthest off."""
+    """The verification of all tiles: that of the tile with the largest residual."""
     if job.request.verify == "off":
         return NOT_CHECKED
     if problem.product_dtype == "int32":

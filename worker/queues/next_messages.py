@@ -39,7 +39,7 @@ _stopping = mmap(-1, 1)  # shared by the parent and the children that it forks
 
 
 def worker_stops() -> None:
-    """For the parent: no child is to take another message."""
+    """Called by the parent: no child takes another message."""
     _stopping[0] = 1
 
 
@@ -58,8 +58,8 @@ class NextJob(NamedTuple):
 
 
 class NextMessages:
-    """Of one child; for the thread that runs its tasks. With `claims` jobs are claimed by `terms` as their messages
-    come."""
+    """One per child; for the thread that runs its tasks. With `claims`, jobs are claimed by `terms` in the step that
+    takes their messages."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class NextMessages:
 
 
 def read_message(raw: bytes) -> Message | None:
-    """None for what the ledger did not send (`jobs/queue.py`)."""
+    """The message; None if the ledger did not send it (`jobs/queue.py`)."""
     try:
         carried = orjson.loads(raw)
         (job_id, attempt), _, _ = orjson.loads(carried["body"])
