@@ -37,17 +37,17 @@ from service.submit.replies import (
 )
 
 
-def check_sendable(context: Context, wanted: InferRequest, delivered: Delivered) -> None:
+def check_sendable(context: Context, infer_request: InferRequest, delivered: Delivered) -> None:
     """Checks, before a job is submitted, that the product can be sent as requested. Raises InvalidRequest."""
     elements, max_elements = prod(delivered.shape), context.settings.max_json_elements
-    where = wanted.body.output
+    where = infer_request.body.output
     if where.is_in_region:
         if (where.shared_memory_byte_size or 0) < delivered.bytes:
             raise InvalidRequest(
                 f"The product has {delivered.bytes} bytes, which is more than its shared_memory_byte_size.",
                 field="outputs",
             )
-    elif not wanted.body.is_binary and elements > max_elements:
+    elif not infer_request.body.is_binary and elements > max_elements:
         raise InvalidRequest(
             f"The product has {elements} elements; JSON carries {max_elements} here, so ask for binary_data.",
             field="outputs",
@@ -59,7 +59,7 @@ class InferReply:
     """Makes the reply to one inference request. `target` is the shared memory to write the product to."""
 
     model: Model
-    wanted: InferRequest
+    infer_request: InferRequest
     target: Window | None
 
     def make(self, context: Context, job: Job, request: Request, extra: Mapping[str, str]) -> Response | None:
@@ -76,7 +76,7 @@ class InferReply:
             if self.target is not None:
                 _write(self.target, context, product)
                 return Response(self._head(job.record, product), 200, headers, JSON)
-            if not self.wanted.body.is_binary:
+            if not self.infer_request.body.is_binary:
                 values = to_json(product.load(context).reshape(-1), product.dtype)
                 head = self._head(job.record, product, data=orjson.Fragment(values))
                 return Response(head, 200, headers, JSON)
@@ -87,7 +87,7 @@ class InferReply:
 
     def reads_store(self, context: Context, job: Job, _request: Request) -> bool:
         """Whether `make` must read a product from the store for so long that it should run in a thread."""
-        product, body = job.record.product, self.wanted.body
+        product, body = job.record.product, self.infer_request.body
         if product is None:
             return False
         return not body.is_binary or body.output.is_in_region or reads_long(context, product.bytes)
@@ -95,8 +95,8 @@ class InferReply:
     def _head(self, record: JobRecord, product: StoredElements, **output: Any) -> bytes:
         """The reply's JSON."""
         document: dict[str, Any] = {"model_name": self.model.name, "model_version": VERSION}
-        if self.wanted.body.id:
-            document["id"] = self.wanted.body.id
+        if self.infer_request.body.id:
+            document["id"] = self.infer_request.body.id
         document["parameters"] = _job_parameters(record)
         about = {"name": OUTPUT, "datatype": datatype_of(product.dtype), "shape": product.shape}
         document["outputs"] = [about | output]

@@ -69,7 +69,7 @@ class InferCall:
         self._owner = owner_of(request)
         self._model = model_of(request.path_params)
         self._regions = Regions(self.context.client, self.context.settings)
-        self._wanted: InferRequest
+        self._infer_request: InferRequest
         self._target: Window | None = None
 
     async def submit(self, job_id: str, key: str | None) -> Receipt:
@@ -100,25 +100,25 @@ class InferCall:
                 open_window=self._window,
             )
 
-        def submit(wanted: InferRequest) -> Receipt:
-            self._take(wanted, operands)
-            return submitter.submit(wanted.asked)
+        def submit(infer_request: InferRequest) -> Receipt:
+            self._take(infer_request, operands)
+            return submitter.submit(infer_request.product)
 
-        async def at_once(wanted: InferRequest) -> Receipt | None:
-            self._take(wanted, operands)
-            return await submitter.at_once(wanted.asked)
+        async def at_once(infer_request: InferRequest) -> Receipt | None:
+            self._take(infer_request, operands)
+            return await submitter.at_once(infer_request.product)
 
         reader: Reader[InferRequest] = JsonInferReader(parser) if length is None else BinaryInferReader(parser(length))
         in_thread = self._regions.is_on  # reading shared memory needs a thread
         return await receive(context, body, reader, uploads, submit, None if in_thread else at_once)
 
-    def _take(self, wanted: InferRequest, operands: OperandResolver) -> None:
+    def _take(self, infer_request: InferRequest, operands: OperandResolver) -> None:
         """Checks that the product can be sent as requested. Raises InvalidRequest and its subclasses."""
-        self._wanted, where = wanted, wanted.body.output
+        self._infer_request, where = infer_request, infer_request.body.output
         if where.is_in_region:
             self._target = self._held.enter_context(self._window(where, writes=True))
-        if where.is_in_region or not wanted.body.is_binary:
-            check_sendable(self.context, wanted, operands.plan(wanted.asked).delivered)
+        if where.is_in_region or not infer_request.body.is_binary:
+            check_sendable(self.context, infer_request, operands.plan(infer_request.product).delivered)
 
     def _window(self, where: InRegion, *, writes: bool) -> AbstractContextManager[Window]:
         self._regions.check_on()
@@ -129,10 +129,10 @@ class InferCall:
 
     async def answer(self, receipt: Receipt, watch: Watch, key: str | None) -> Response:
         """The reply. Raises ProductNotReady, and what sending a product raises."""
-        max_s, timeout_s = self.context.settings.max_wait_s, self._wanted.body.parameters.timeout_s
+        max_s, timeout_s = self.context.settings.max_wait_s, self._infer_request.body.parameters.timeout_s
         is_over = timeout_s is not None and timeout_s <= max_s  # after the wait
         wait = Wait(min(timeout_s or max_s, max_s), None)
-        infer_reply = InferReply(self._model, self._wanted, self._target)
+        infer_reply = InferReply(self._model, self._infer_request, self._target)
         replies = EndReplies(infer_reply.make, infer_reply.reads_store)
         reply = await answer(self._request, receipt, watch, wait, key, replies)
         if reply.status_code != ACCEPTED:
