@@ -33,11 +33,10 @@ from kernels.tiles.plan import TilePlan
 from worker.check.rounding import rounding_of
 from worker.check.verify import NOT_CHECKED
 from worker.cpu.free_memory import check_free_memory
-from worker.device.operands import HostOperand
-from worker.device.runner import Epilogue, host_operands
+from worker.device.runner import host_operands
 from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, Tiling, TilingRunner
 from worker.product.mismatch import Mismatch, failed_check, wrong_epilogue
-from worker.product.operands import open_operands
+from worker.product.operands import ProductOperands, open_operands
 from worker.product.outcome import outcome_of
 from worker.product.tile_journal import TileJournal
 
@@ -62,10 +61,10 @@ def multiply_tiled(job: TiledJob, choice: Choice, tiling: Tiling) -> Outcome:
     choice, tiling = _as_begun(job, choice, tiling)
     problem = job.request.problem
     with ExitStack() as opened:
-        a, b, epilogue = open_operands(job.claimed, job.request, job.store, opened)
+        operands = open_operands(job.claimed, job.request, job.store, opened)
         with _memory(job, problem) as (out, partial), _kept_for_another_attempt(partial):
             try:
-                measured, verification = _computed(job, choice, tiling, (a, b), epilogue, out, partial)
+                measured, verification = _computed(job, choice, tiling, operands, out, partial)
             except (VerificationFailed, OperandDamaged, OperandOutOfRange):
                 job.journal.spoil()
                 raise
@@ -115,23 +114,27 @@ def _computed(
     job: TiledJob,
     choice: Choice,
     tiling: Tiling,
-    operands: tuple[HostOperand, HostOperand],
-    epilogue: Epilogue | None,
+    operands: ProductOperands,
     out: Array,
     partial: Partial | None,
 ) -> tuple[Measured, Verification]:
     """Computes all tiles and stores the product."""
     problem, journal = job.request.problem, job.journal
-    is_checked = job.request.verify != "off"
     is_found = goes_on(choice.kernel, partial)
     seed = journal.begin(tiling, choice.kernel.name, dict(choice.config), is_found=is_found)
     log.info("a product in tiles", way=tiling.why, kernel=choice.kernel.name, found=len(journal.records))
     whole = out.reshape(problem.batch, problem.m, problem.n)
-    memory = partial.place.memory if partial is not None else None
     task = TiledTask(
-        *(problem, choice, tiling.plan, *operands, whole, memory, seed),
-        checked=is_checked,
-        epilogue=epilogue,
+        problem,
+        choice,
+        tiling.plan,
+        operands.a,
+        operands.b,
+        whole,
+        memory=partial.place.memory if partial is not None else None,
+        seed=seed,
+        checked=job.request.verify != "off",
+        epilogue=operands.epilogue,
         wanted=job.check_ownership,
     )
     with job.runner.tiled(task) as product:
@@ -160,11 +163,11 @@ def library_ms(kernel: Kernel, product: TiledProduct) -> float:
 
 
 def _failure(
-    choice: Choice, problem: Problem, operands: tuple[HostOperand, HostOperand], out: Array, checked: CheckedTile
+    choice: Choice, problem: Problem, operands: ProductOperands, out: Array, checked: CheckedTile
 ) -> JobFailed:
     if checked.verification.passed is not False:
         return wrong_epilogue(checked.wrong_elements)
-    a, b = (each.elements for each in operands)
+    a, b = operands.a.elements, operands.b.elements
     failure = failed_check(choice, problem, host_operands(problem, a, b, out).elementwise, checked.verification)
     if isinstance(failure, Mismatch):
         failure.kernel = choice.kernel.name  # it is not made again, so that is all that is known
