@@ -23,7 +23,7 @@ from worker.cuda.memory import DeviceMatrix
 
 
 class ComplexProducts:
-    """For one thread. `traits` are asked for at each product: a worker may leave out kernels."""
+    """For one thread. `traits` are read for each product, because a worker may leave kernels out."""
 
     def __init__(
         self, compiler: Compiler, prepared: PreparedKernels, cublas: Cublas, traits: Callable[[], DeviceTraits]

@@ -62,7 +62,7 @@ CHAINS_OF: tuple[Chain, ...] = (
 
 
 class CoreRoofs:
-    """All roofs but those of cuBLAS. For the current stream."""
+    """All roofs but those of cuBLAS, measured on the current stream."""
 
     def __init__(self, compiler: Compiler, device: DeviceInfo) -> None:
         self._device, self._compiler = device, compiler

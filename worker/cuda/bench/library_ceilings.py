@@ -39,7 +39,7 @@ ROOFS: tuple[tuple[str, str, DTypeName], ...] = (
 
 
 class LibraryRoofs:
-    """For the current stream."""
+    """The roofs of cuBLAS, measured on the current stream."""
 
     def __init__(self, compiler: Compiler, cublas: Cublas, device: DeviceInfo) -> None:
         self._compiler, self._cublas, self._device = compiler, cublas, device
