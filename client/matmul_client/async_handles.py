@@ -61,12 +61,12 @@ class AsyncProduct(_Handle):
     async def result(self, *, timeout: float | None = None) -> Array:
         """Computes and fetches the product. Raises JobFailed and the other errors of `matmul`."""
         call = self._client._call(timeout)
-        return products.resolve_view(await self._client._run(call, products.chained(call, self._source)), self)
+        return products.resolve_view(await self._client._run(call, products.multiply_chain(call, self._source)), self)
 
     async def submit(self, *, timeout: float | None = None) -> AsyncJob:
         """Has it computed, and does not wait."""
         call = self._client._call(timeout)
-        job = await self._client.job(await self._client._run(call, products.chain_submitted(call, self._source)))
+        job = await self._client.job(await self._client._run(call, products.submit_chain_detached(call, self._source)))
         job._seen_as(self)
         return job
 

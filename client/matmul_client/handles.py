@@ -64,7 +64,7 @@ class Product(_Handle):
     def result(self, *, timeout: float | None = None) -> Array:
         """Computes and fetches the product. Raises JobFailed and the other errors of `matmul`."""
         call = self._client._call(timeout)
-        return products.resolve_view(self._client._run(call, products.chained(call, self._source)), self)
+        return products.resolve_view(self._client._run(call, products.multiply_chain(call, self._source)), self)
 
     def _fetched(self) -> Array:
         return self.result()
@@ -72,7 +72,7 @@ class Product(_Handle):
     def submit(self, *, timeout: float | None = None) -> Job:
         """Has it computed, and does not wait."""
         call = self._client._call(timeout)
-        job = self._client.job(self._client._run(call, products.chain_submitted(call, self._source)))
+        job = self._client.job(self._client._run(call, products.submit_chain_detached(call, self._source)))
         job._seen_as(self)
         return job
 

@@ -49,9 +49,9 @@ class CpuTiledProduct(TiledProduct):
         for tile in self._task.plan.tiles():
             if tile.number not in done:
                 self._task.wanted()
-                yield self._computed(tile)
+                yield self._compute(tile)
 
-    def _computed(self, tile: Tile) -> CheckedTile:
+    def _compute(self, tile: Tile) -> CheckedTile:
         task = self._task
         problem = tile.problem(task.problem)
         a, b = stored_part(self._a, tile, task.problem, "a")[0], stored_part(self._b, tile, task.problem, "b")[0]

@@ -156,9 +156,9 @@ class Child:
         self._under_way |= {(each.job.id, each.attempt) for each in launch}
         with named(launch):
             if alone or self._jobs_under_way == 1 or self._is_soon_done(launch[0]):
-                self._work(launch, claim)
+                self._run_launch(launch, claim)
             else:
-                self._threads.start(lambda: self._work_in_thread(launch, claim))
+                self._threads.start(lambda: self._run_launch_in_thread(launch, claim))
 
     def _is_soon_done(self, claimed: Claimed) -> bool:
         """Whether the product would be done before a thread could be woken for it."""
@@ -170,18 +170,18 @@ class Child:
         """Waits until no job is running."""
         self._threads.wait_for_all()
 
-    def _work_in_thread(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
+    def _run_launch_in_thread(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
         with self._loans.job(), HostLock():
-            self._work(claimed, claim)
+            self._run_launch(claimed, claim)
 
-    def _work(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
+    def _run_launch(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
         try:
             with self.launches.under_way(claimed, claim):
-                self._worked(claimed)
+                self._compute_and_record(claimed)
         finally:
             self._under_way -= {(each.job.id, each.attempt) for each in claimed}
 
-    def _worked(self, claimed: Sequence[Claimed]) -> None:
+    def _compute_and_record(self, claimed: Sequence[Claimed]) -> None:
         self.heartbeat.begin(claimed[0].job.id)
         try:
             if not is_one_launch(claimed):

@@ -114,7 +114,7 @@ def _multiply_by(task: _Task, choice: Choice, ledger: Ledger, among: Sequence[Ke
     again: Choice | None = None
     wrong: Mismatch | None = None
     try:
-        return _multiplied(task, choice)
+        return _multiply_whole(task, choice)
     except OutOfDeviceMemory as full:
         again = second_try(request, request.problem, choice, runner, full, among)
         if again is None:
@@ -122,15 +122,15 @@ def _multiply_by(task: _Task, choice: Choice, ledger: Ledger, among: Sequence[Ke
     except Mismatch as failed:
         wrong = failed.with_traceback(None)
     if wrong is not None:
-        wrong.explain(choice, lambda: _again(task, choice))
+        wrong.explain(choice, lambda: _recompute(task, choice))
         raise wrong
     assert again is not None
     log.warning("memory ran out; kept operands are dropped and the product is tried again", kernel=again.kernel.name)
     runner.free_memory()
-    return _multiplied(task, again)
+    return _multiply_whole(task, again)
 
 
-def _multiplied(task: _Task, choice: Choice) -> Multiplied:
+def _multiply_whole(task: _Task, choice: Choice) -> Multiplied:
     """Computes the product whole, by that kernel, and delivers it."""
     claimed, request, began = task.claimed, task.request, now()
     try:
@@ -150,7 +150,7 @@ def _multiplied(task: _Task, choice: Choice) -> Multiplied:
                 computed = now()
                 task.check_ownership()
                 with CopiesDroppedOnDamage(product):
-                    verification = verified(request, request.problem, choice, product, task.rng)
+                    verification = verify(request, request.problem, choice, product, task.rng)
                     checked = now()
                     task.check_ownership()
                     packed = _deliver(task, product, place, is_right=verification.passed is True)
@@ -178,7 +178,7 @@ def _deliver(task: _Task, product: Product, place: Place | None, *, is_right: bo
     return None
 
 
-def _again(task: _Task, choice: Choice) -> Again:
+def _recompute(task: _Task, choice: Choice) -> Again:
     """Computes the product once more, only to compare it with the first."""
     problem, compute = task.request.problem, task.runner.compute
     with ExitStack() as opened:
@@ -217,7 +217,7 @@ def choose_kernel(claimed: Claimed, problem: Problem, runner: Runner, auto: Auto
         raise KernelUnavailable(str(error)) from error
 
 
-def verified(
+def verify(
     request: MatmulRequest, problem: Problem, choice: Choice, product: Product, rng: np.random.Generator
 ) -> Verification:
     """Checks the product. The operands' digests are compared after the check, so that changes during the check are

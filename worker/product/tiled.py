@@ -58,13 +58,13 @@ class TiledJob:
 
 def multiply_tiled(job: TiledJob, choice: Choice, tiling: Tiling) -> Outcome:
     """Computes the product and stores it. Raises JobFailed and its subclasses, StoreUnavailable, StaleAttempt."""
-    choice, tiling = _as_begun(job, choice, tiling)
+    choice, tiling = _earlier_choice(job, choice, tiling)
     problem = job.request.problem
     with ExitStack() as opened:
         operands = open_operands(job.claimed, job.request, job.store, opened)
         with _memory(job, problem) as (out, partial), _kept_for_another_attempt(partial):
             try:
-                measured, verification = _computed(job, choice, tiling, operands, out, partial)
+                measured, verification = _compute(job, choice, tiling, operands, out, partial)
             except (VerificationFailed, OperandDamaged, OperandOutOfRange):
                 job.journal.spoil()
                 raise
@@ -72,7 +72,7 @@ def multiply_tiled(job: TiledJob, choice: Choice, tiling: Tiling) -> Outcome:
     return outcome_of(job.request, replace(choice, why=why), job.runner, measured, verification, in_tiles=True)
 
 
-def _as_begun(job: TiledJob, choice: Choice, tiling: Tiling) -> tuple[Choice, Tiling]:
+def _earlier_choice(job: TiledJob, choice: Choice, tiling: Tiling) -> tuple[Choice, Tiling]:
     """The kernel and tiling of an earlier attempt, if its tiles are sound."""
     header, request = job.journal.header, job.request
     if header is None or header.is_spoilt or request.kernel != "auto" or header.kernel not in job.runner.kernels:
@@ -110,7 +110,7 @@ def _kept_for_another_attempt(partial: Partial | None) -> Iterator[None]:
         raise
 
 
-def _computed(
+def _compute(
     job: TiledJob,
     choice: Choice,
     tiling: Tiling,

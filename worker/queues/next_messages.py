@@ -94,7 +94,7 @@ class NextMessages:
                     if self._waits_in(looks):
                         return
                     looks = ()
-                taken = self._taken(queue, min(self._slice_s, left_s), timeout_s, looks)
+                taken = self._take(queue, min(self._slice_s, left_s), timeout_s, looks)
                 answered_at = time.monotonic()
                 raw = taken.raw
                 message = None if raw is None or taken.claimed else read_message(raw)
@@ -117,7 +117,7 @@ class NextMessages:
             if taken.claimed or message is not None:
                 came_at = time.monotonic()
 
-    def _taken(self, queue: str, wait_s: float, timeout_s: float, others: Sequence[str]) -> NextMessage:
+    def _take(self, queue: str, wait_s: float, timeout_s: float, others: Sequence[str]) -> NextMessage:
         if self._claims is not None and self._terms is not None:
             try:
                 about: dict[str, Any] = {"wait_s": wait_s, "max_timeout_s": timeout_s, "others": others}

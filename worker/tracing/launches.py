@@ -177,10 +177,10 @@ class Launches:
 
     def under_way(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> AbstractContextManager[None]:
         """Phases that are reported inside are collected, if spans are exported."""
-        return nullcontext() if self._tracing is None else self._gathered(self._tracing, claimed, claim)
+        return nullcontext() if self._tracing is None else self._collecting(self._tracing, claimed, claim)
 
     @contextmanager
-    def _gathered(self, tracing: Tracing, claimed: Sequence[Claimed], claim: tuple[int, int]) -> Iterator[None]:
+    def _collecting(self, tracing: Tracing, claimed: Sequence[Claimed], claim: tuple[int, int]) -> Iterator[None]:
         launch = Launch(tracing, self._ledger, claimed, claim)
         tokens = _current.set(launch), phases.current.set(launch.phases)
         try:

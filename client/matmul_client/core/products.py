@@ -55,7 +55,7 @@ def submit(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> Flow[Recor
     return _job_of(reply)
 
 
-def chain(call: Call, product: Chained) -> Flow[str]:
+def submit_chain(call: Call, product: Chained) -> Flow[str]:
     """Id of the job of a product that was written with `@`, and of those that it is made of, submitted once."""
     if product.job_id is None:
         request = yield from _product_request(call, product.left, product.right, {})
@@ -64,16 +64,16 @@ def chain(call: Call, product: Chained) -> Flow[str]:
     return product.job_id
 
 
-def chained(call: Call, product: Chained) -> Flow[Array]:
+def multiply_chain(call: Call, product: Chained) -> Flow[Array]:
     """The product of a chain; the last of it takes one request."""
     if product.job_id is not None:
         return (yield from fetch(call, product.job_id))
     return (yield from multiply(call, product.left, product.right, {}))
 
 
-def chain_submitted(call: Call, product: Chained) -> Flow[str]:
-    """Like `chain`, but the jobs continue if this call fails later."""
-    job_id = yield from chain(call, product)
+def submit_chain_detached(call: Call, product: Chained) -> Flow[str]:
+    """Like `submit_chain`, but the jobs continue if this call fails later."""
+    job_id = yield from submit_chain(call, product)
     call.owned.clear()
     return job_id
 
@@ -131,7 +131,7 @@ def _reference(call: Call, operand: Operand) -> Flow[Reference]:
     source = operand._source
     if isinstance(source, Reference):
         return source
-    return Reference("job", (yield from chain(call, source)))
+    return Reference("job", (yield from submit_chain(call, source)))
 
 
 def _upload_what_no_form_carries(call: Call, operands: dict[str, Array | Reference]) -> Flow[None]:

@@ -159,7 +159,7 @@ def test_a_product_that_changes_on_its_way_into_the_store_reaches_no_one(
     bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The memory of the launch is damaged when one product is written already."""
-    kept, faults = batch._kept, [1]
+    kept, faults = batch._deliver, [1]
 
     def damaging(claimed: Any, product: Array, *rest: Any) -> bytes | None:
         if faults:
@@ -168,7 +168,7 @@ def test_a_product_that_changes_on_its_way_into_the_store_reaches_no_one(
             flip(product)
         return kept(claimed, product, *rest)
 
-    monkeypatch.setattr(batch, "_kept", damaging)
+    monkeypatch.setattr(batch, "_deliver", damaging)
     ids, pairs = submitted(bench, *[SMALL] * 3)
     run(bench, ids[0])
     assert not faults and launched(bench, ids) == [1] * 3
