@@ -41,13 +41,13 @@ def _items(problem: Problem) -> tuple[int, int]:
 
 
 def _line_blocks(problem: Problem) -> int:
-    """Of LINES lines each, in both operands."""
+    """Blocks of LINES lines each, in both operands."""
     items_a, items_b = _items(problem)
     return items_a * tiles(problem.m, LINES) + items_b * tiles(problem.n, LINES)
 
 
 def _workspace(problem: Problem, _config: TileConfig) -> Workspace:
-    """As `Findings` in emulated_layout.cuh lays it out: what the passes find, which starts as zero, and digits."""
+    """The layout of `Findings` in emulated_layout.cuh: what the passes find, which starts as zero, and digits."""
     if is_direct(problem):
         return Workspace(0, 0)
     blocks, steps = _line_blocks(problem), tiles(problem.k, DEPTH)
@@ -80,7 +80,8 @@ def _passes(problem: Problem, _config: TileConfig) -> tuple[Pass, ...]:
 
 
 def _worth(problem: Problem) -> float:
-    """Of operands of moderate spread, if UNUSUAL products are of these."""
+    """The expected time relative to that for normal operands, if UNUSUAL of the products have operands of moderate
+    spread."""
     return float((UNUSUAL_BASE + UNUSUAL_A_STEP * problem.k) ** UNUSUAL)
 
 

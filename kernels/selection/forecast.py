@@ -132,7 +132,7 @@ def promising(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device:
 def _speeds(
     together: _Together, table: TunedTable, problem: Problem, here: Place, device: DeviceTraits
 ) -> Iterator[Forecast]:
-    """Of each kernel, or config, over the library."""
+    """The forecast for each kernel, or config, relative to the library."""
     if not together:
         return
     libraries = [points for points in together.values() if isinstance(points[0].kernel, LibraryKernel)]
@@ -151,7 +151,8 @@ def _speeds(
 
 
 def _variance_of_speed(one: _Time, library: _Time, here: Place) -> float:
-    """Of its logarithm. If a kernel goes like the library, what is not known of that pace is not in their ratio."""
+    """The variance of the logarithm of the speed relative to the library. If a kernel has the library's pace,
+    uncertainty about that pace cancels."""
     shared = [place for place in one.errors if place in library.errors]
     if one.goes_like is not library.goes_like or not shared:
         return one.variance + library.variance
@@ -167,7 +168,7 @@ def _library_of(times: Sequence[_Time]) -> _Time:
 
 
 def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
-    """Of each of the nearest shapes its entries, in several classes."""
+    """The entries of each of the nearest shapes, in several classes."""
     by_shape: dict[_Shape, tuple[Entry, ...]] = {}
     for entry in entries:
         if entry.shape not in by_shape and len(by_shape) == SHAPES:
@@ -177,7 +178,7 @@ def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
 
 
 def _points(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> _Together:
-    """The nearest first."""
+    """The measurements of each kernel, the nearest first."""
     points: _Together = {}
     configs: dict[_Key, TileConfig | None] = {}
     for together in _nearest(near.entries):
@@ -211,10 +212,10 @@ def _depth(problem: Problem) -> Place:
 
 
 def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator[tuple[RankedRow, _Key]]:
-    """What the entry says of kernels that fit, with kernel and config: of its very shape, or of one near it.
+    """What the entry says of suitable kernels, with kernel and config.
 
-    There a config that was tried counts if it went the way that it would for the product at hand: small ones are made
-    without the other type.
+    At another shape, a config that was tried counts only if the kernel has the same passes there as for this product:
+    small products are computed without the other type.
     """
     is_of_it = entry.is_of(problem)
     for row, config in entry.ranking_by_config:
@@ -230,14 +231,14 @@ def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator
 
 @lru_cache(maxsize=16_384)
 def _way(name: str, config: ConfigItems, problem: Problem) -> tuple[str, ...]:
-    """Passes before the kernel, by name."""
+    """The names of the passes before the kernel."""
     kernel = BY_NAME[name]
     passes = kernel.plan(problem, dict(config)).passes if isinstance(kernel, CudaKernel) else ()
     return tuple(each.name for each in passes)
 
 
 def _time(points: list[SpeedPoint], library: Kernel | None, table: TunedTable, problem: Problem, here: Place) -> _Time:
-    """`points`: the nearest first."""
+    """The forecast time of a kernel; `points` are its measurements, the nearest first."""
     nearest = points[0]
     if nearest.place == here:
         return _Time(nearest, log_us_of(nearest.row, nearest.entry), 1, 0.0, nearest.kernel)
@@ -253,9 +254,10 @@ def _time(points: list[SpeedPoint], library: Kernel | None, table: TunedTable, p
 def _interpolated(
     places: tuple[Place, ...], values: list[float], here: Place, reach: float = REACH
 ) -> tuple[float, float]:
-    """Of values at these places that at the product at hand, and its variance.
+    """The value at `here`, from values at these places, and its variance, by ordinary kriging.
 
-    How much values vary is estimated from these values (the likelihood's maximum), as if PRIOR more had said USUAL.
+    The variance of values is estimated from these values (the likelihood's maximum), as if PRIOR more had had the
+    variance USUAL².
     """
     weights, share, form = _weights(places, here, reach)
     given = np.array(values)
@@ -265,8 +267,9 @@ def _interpolated(
 
 @lru_cache(maxsize=256)
 def _weights(measured: tuple[Place, ...], here: Place, reach: float) -> tuple[Floats, float, Floats]:
-    """Of each measured shape, 1 in all; the variance of what they give, in that of values at shapes far apart; and the
-    quadratic form that tells that of values. Kernels measured at the same shapes share them."""
+    """The weight of each measured shape, 1 in all; the variance of the interpolated value, relative to that of values
+    at shapes far apart; and the quadratic form that gives the latter. Shared by kernels that were measured at the same
+    shapes."""
     count, at = len(measured), np.array([*measured, here])
     apart = np.linalg.norm(at[:, np.newaxis] - at, axis=-1) * (sqrt(3) / reach)
     alike = (1 + apart) * np.exp(-apart)  # Matérn's, smooth once

@@ -76,8 +76,8 @@ def _nearby(
 
 
 def _held_against_the_class(near: Sequence[Entry], accuracy: AccuracyName) -> Iterator[Entry]:
-    """Without shapes where kernels of the class itself were not measured, if they were at others: what is the fastest
-    of more exact kernels there is slow beside those."""
+    """Drops shapes where kernels of the class itself were not measured, if they were at others: the fastest of more
+    exact kernels is slow beside those."""
     shapes = {entry.shape for entry in near if entry.accuracy == accuracy}
     return (entry for entry in near if not shapes or entry.shape in shapes)
 

@@ -42,7 +42,7 @@ _STARTS = [start * np.minimum(_PARTS, 2) for start, _, _ in COSTS]
 
 @lru_cache(maxsize=16_384)
 def library_terms(problem: Problem, multiprocessors: int) -> tuple[float, ...]:
-    """In units that take about a microsecond each."""
+    """The terms of a library's time, in units of about a microsecond each."""
     return tuple(_terms(problem, multiprocessors))
 
 

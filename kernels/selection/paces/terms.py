@@ -28,8 +28,8 @@ Config = tuple[tuple[str, int], ...]
 
 
 def terms_of(kernel: Kernel, config: TileConfig, problem: Problem, multiprocessors: int) -> Terms:
-    """In units that take about a microsecond each, and all of a kernel's in one order. `config` is a full one; the
-    product is taken as whole."""
+    """The terms of a kernel's time, in units of about a microsecond each and in a fixed order. `config` must be
+    complete; symmetry is ignored."""
     return _terms(kernel.name, tuple(config.items()), problem, multiprocessors or MULTIPROCESSORS)
 
 
