@@ -37,14 +37,7 @@ Record = dict[str, Any]
 
 
 class AsyncClient:
-    """The service at `url` (MATMUL_URL), asked with `api_key` (MATMUL_API_KEY). For one event loop, of
-    asyncio or trio.
-
-    `timeout`, in seconds, is the deadline of a whole call, retries and waiting included. A call that is cut off, or
-    refused for a limit, is tried again `max_retries` times under one Idempotency-Key: it makes one job. With
-    `max_retries=0` no key is sent, which saves the service some work.
-    `ssl_context`: for certificates that the system does not know.
-    """
+    """`Client` for one event loop, of asyncio or trio: the same parameters and the same methods, to be awaited."""
 
     def __init__(
         self,
