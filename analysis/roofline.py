@@ -86,7 +86,7 @@ def theoretical_gb_s(bus_bits: int | None, memory_clock_mhz: float | None) -> fl
 
 
 def theoretical_roofs(device: Device, units: DTypeName | None = "float32") -> Roofs:
-    """As the source states them, else from cores, bus and clocks. `units`: the element type whose units do the
+    """The stated roofs, or those computed from cores, bus and clocks. `units`: the element type whose units do the
     arithmetic."""
     stated = device.theoretical.gflops.get(units) if units else None
     counted = theoretical_gflops(device.cores, device.clock_mhz) if _counts_cores(device, units) else None

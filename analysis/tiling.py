@@ -131,7 +131,7 @@ def _completions(kernel: CudaKernel, config: TileConfig) -> Iterator[TileConfig]
 
 
 def _resident(measurement: Measurement, threads: int | None) -> int | None:
-    """As recorded, or from the occupancy, or from the resources of a block and of the architecture."""
+    """Resident blocks: as recorded, or from the occupancy, or from the resources of a block and of the architecture."""
     if measurement.resident_blocks is not None or threads is None:
         return measurement.resident_blocks
     if measurement.occupancy is not None and (limit := max_threads(measurement.device)):

@@ -112,7 +112,7 @@ def _apt_options(root: Path) -> list[str]:
 
 
 def _run(words: Sequence[str], at: Path | None = None) -> str:
-    """Its output. Raises Unavailable where it fails."""
+    """The program's output. Raises Unavailable if it fails."""
     try:
         done = subprocess.run(words, cwd=at, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
     except (OSError, subprocess.SubprocessError) as error:

@@ -12,7 +12,7 @@ _INDENT = re.compile(rb"^ +", re.MULTILINE)
 
 
 def compact(svg: bytes) -> bytes:
-    """The same picture to a hundredth of a point. Text is left as it is."""
+    """The picture with coordinates to a hundredth of a point. Text is left as it is."""
     return _TAG.sub(_compact_tag, _INDENT.sub(b"", svg))
 
 

@@ -80,12 +80,12 @@ class Model:
 
     @property
     def registers(self) -> int | None:
-        """Of a thread on an H200; None where it was not compiled yet."""
+        """Registers of a thread on an H200; None if not compiled yet."""
         return self.record.usage[H200.name].registers if self.record else None
 
     @property
     def shared_bytes(self) -> int:
-        """Of a block."""
+        """Shared memory of a block."""
         return self.record.shared_bytes if self.record else self.kernel.shared_bytes(self.config, self.dtype)
 
     @property

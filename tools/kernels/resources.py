@@ -127,7 +127,7 @@ def _record(case: CompiledCase, compiled: Sequence[Compiled]) -> ConfigRecord:
 
 
 def recorded(kernel: CudaKernel, directory: Path = DIRECTORY) -> dict[str, ConfigRecord]:
-    """Its file's records by key."""
+    """The kernel's records by key."""
     path = directory / f"{kernel.name}.json"
     return {record.key: record for record in read(path).records} if path.exists() else {}
 
@@ -139,7 +139,7 @@ def stale(kernel: CudaKernel, directory: Path = DIRECTORY) -> list[CompiledCase]
 
 
 def table(kernel: CudaKernel, known: Mapping[str, ConfigRecord]) -> KernelRecords:
-    """Its file, out of records that hold every case. What follows from the entry alone is written anew."""
+    """The kernel's file, from records of all cases. What follows from the entry alone is written anew."""
     old = ((case, known[case.key]) for case in cases(kernel))
     records = tuple(case.record(record.static_shared_bytes, record.compiled) for case, record in old)
     return KernelRecords(kernel=kernel.name, compiler=compiler(), columns=COLUMNS, records=records)
@@ -153,7 +153,7 @@ def text(table: KernelRecords) -> str:
 
 
 def up_to_date(kernel: CudaKernel, directory: Path = DIRECTORY) -> bool:
-    """Whether its file is what would be written; nothing is compiled to say so."""
+    """Whether the kernel's file is what would be written; nothing is compiled to find out."""
     known, path = recorded(kernel, directory), directory / f"{kernel.name}.json"
     return not stale(kernel, directory) and path.read_text("utf-8") == text(table(kernel, known))
 

@@ -77,7 +77,7 @@ def flow_in_words(model: Model, access: Access | None) -> list[Place]:
 
 
 def steps(depth: int) -> str:
-    """As in `8 steps of k`."""
+    """Such as `8 steps of k`."""
     return f"{depth} steps of k" if depth > 1 else "a step of k"
 
 

@@ -30,7 +30,7 @@ JITTER = (0.98, 0.99, 1.0, 1.01, 1.02)  # of the samples, over their median
 
 
 def square(n: int, kernel: str = "cpu_blas") -> Case:
-    """Its own baseline."""
+    """A case that is its own baseline."""
     case = Case(kernel, NO_CONFIG, Problem(n, n, n, "float32"))
     return Case(kernel, NO_CONFIG, case.problem, baseline=case.id)
 
@@ -88,7 +88,7 @@ def case_record(case: Case, *, gflops: float = 10.0, status: Status = "ok", **ch
 
 
 def findings_of(records: Sequence[CaseRecord], device: DeviceInfo = CPU) -> dict[str, bytes]:
-    """As the ledger keeps them: who measured, records, samples."""
+    """The findings as the ledger keeps them: who measured, records, samples."""
     who = AttemptInfo(
         attempt=1,
         worker="played",
