@@ -13,6 +13,11 @@ def read_text(path: Path) -> str:
     return (gzip.decompress(path.read_bytes()) if path.suffix == SUFFIX else path.read_bytes()).decode()
 
 
+def has_text(path: Path, text: str) -> bool:
+    """Whether there is such a file, with that text."""
+    return path.exists() and read_text(path) == text
+
+
 def write_text(path: Path, text: str) -> None:
     """Writes a text file; the same text always gives the same bytes."""
     path.write_bytes(gzip.compress(text.encode(), mtime=0) if path.suffix == SUFFIX else text.encode())

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from kernels.catalog import CATALOG
+from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, DTypeName
+
+
+def cuda_kernel(name: str) -> CudaKernel:
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    return kernel
 
 
 def max_shared_memory(dtype: DTypeName) -> tuple[CudaKernel, TileConfig, int]:
