@@ -116,8 +116,8 @@ class Tiler:
             self._locked_addend(task.epilogue),
             self._locked(task.out, task.memory),
         ):
-            places = self._block_parts, self._places
-            product = CudaTiledProduct(task, self.gpus[: task.plan.devices], tile_s, *places, multiply)
+            gpus = self.gpus[: task.plan.devices]
+            product = CudaTiledProduct(task, gpus, tile_s, self._block_parts, self._places, multiply)
             yield product
             if product.flops_per_s is not None:
                 self._learn(task.choice.kernel.name, task.problem.dtype, product.flops_per_s)
