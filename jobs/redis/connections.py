@@ -166,7 +166,7 @@ def packed(command: Sequence[str | bytes | int | float]) -> bytes:
 
 
 def _answer(connection: redis.Connection) -> Any:
-    """Its next one, which may be a refusal."""
+    """The connection's next answer, which may be a refusal."""
     try:
         return connection.read_response()
     except redis.ResponseError as refusal:

@@ -33,7 +33,7 @@ from jobs.requests.operands import OperandRef
 from jobs.settings import DAY_S, Settings
 
 N, QUEUE, WORKER = 16, "cpu", "bench/cpu/1"
-MAX_BATCH, MOST = 64, 10**5
+MAX_BATCH, NO_LIMIT = 64, 10**5
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -99,7 +99,7 @@ class Scripts:
 
     async def _submitted(self, jobs: Sequence[NewJob]) -> None:
         """All at the same time, as by an API process."""
-        limits = {"max_queued": MOST, "max_queued_per_owner": MOST}
+        limits = {"max_queued": NO_LIMIT, "max_queued_per_owner": NO_LIMIT}
         await asyncio.gather(*(self._api.submit_on(self._line, job, **limits) for job in jobs))
 
     def reset_counts(self) -> None:

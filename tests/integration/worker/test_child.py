@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,19 +15,11 @@ from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import bounds_of
 from jobs.models import ANONYMOUS, JobError, product_id
 from jobs.queue import make_celery, message_format
-from jobs.redis.embedded import EmbeddedServer
 from jobs.redis.replicas import Mark
 from jobs.states import JobState
 from tests.support.workers.workers import WorkerBench
 from worker.cpu.runner import CpuRunner
 from worker.process.child import Child
-
-
-@pytest.fixture
-def bench(valkey: EmbeddedServer, tmp_path: Path) -> Iterator[WorkerBench]:
-    bench = WorkerBench(valkey, tmp_path)  # no worker is started: the tests are it
-    yield bench
-    bench.client.close()
 
 
 class Meanwhile(RedisLedger):
