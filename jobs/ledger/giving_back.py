@@ -28,6 +28,13 @@ class GivesBack(ABC):
         store, or a failover to a replica. `marks`, which the changes left in their jobs, reveal a failover in between.
         """
 
+    @property
+    @abstractmethod
+    def later_steps_tell(self) -> bool:
+        """Whether a step that is sent after a change was answered, and is not refused, tells as much of this change as
+        `check_written`.
+        """
+
 
 class RedisGivesBack(GivesBack):
     """The same in Redis."""
@@ -43,6 +50,10 @@ class RedisGivesBack(GivesBack):
         about = error.model_dump_json(), error.type, microseconds(timeout_s)
         outcome: str = self._run_on("give_back", job_id, attempt, *about, *self._messages)[0].decode()
         return None if outcome == "stale" else JobState(outcome)
+
+    @property
+    def later_steps_tell(self) -> bool:
+        return self._replicas is None or not self._replicas.waits
 
     def check_written(self, *marks: Mark) -> None:
         self._run("written")

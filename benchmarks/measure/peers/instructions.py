@@ -1,5 +1,5 @@
-"""Instructions and commands of Valkey for the ledger's functions of one product, as of benchmarks.measure.peers.scripts.
-Other load on the machine changes neither. Needs valgrind.
+"""Instructions and commands of Valkey for the ledger's functions of one product, as `benchmarks.measure.peers.scripts`
+has it. Other load on the machine changes neither. Needs valgrind.
 
     python -m benchmarks.measure.peers.instructions --jobs 320
 """

@@ -1,5 +1,5 @@
-"""The cost of the ledger's scripts for one product in Valkey: microseconds and commands inside, by script, using only the
-service's ledger. The product is a small one, in its job's record; with `--stored` its matrices are in the store.
+"""The cost of the ledger's scripts for one product in Valkey: microseconds and commands inside, by script, using only
+the service's ledger. The product is a small one, in its job's record; with `--stored` its matrices are in the store.
 
     python -m benchmarks.measure.peers.scripts --jobs 2000
 """
@@ -21,6 +21,7 @@ from pydantic import SecretStr
 
 from benchmarks.measure.peers.server_time import SCRIPTS
 from jobs.ledger.interface import Success
+from jobs.ledger.limits import Limits
 from jobs.matrices.packed import pack
 from jobs.models import ANONYMOUS, MatmulRequest, Measured, NewJob, Outcome, ProductInfo, Verification, new_id
 from jobs.queue import broker_prefix, make_ledger
@@ -115,8 +116,12 @@ class Scripts:
         yield "succeed", lambda: self._worker.succeed_all(done)
 
     async def _submitted(self, jobs: Sequence[NewJob]) -> None:
-        """All at the same time, as by an API process."""
+        """All at the same time, as by an API process; with stored matrices one after another, as by its threads."""
         limits = {"max_queued": MOST, "max_queued_per_owner": MOST}
+        if jobs[0].matrices.stored:
+            for job in jobs:
+                self._api.record(job, Limits(MOST, MOST))
+            return
         await asyncio.gather(*(self._api.submit_on(self._line, job, **limits) for job in jobs))
 
     def reset_counts(self) -> None:

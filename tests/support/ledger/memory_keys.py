@@ -50,3 +50,7 @@ class MemoryKeys(Ledger):
 
     def check_written(self, *marks: Mark) -> None:
         """It writes nothing."""
+
+    @property
+    def later_steps_tell(self) -> bool:
+        return True
