@@ -273,8 +273,10 @@ local function record_one(ARGV)
   seq, number = seq + 1, number + 1
   local is_new = call('ZADD', names.all, 'NX', seq, id) == 1
   local too_many = is_new and room or bytes + room
-  charge('all', -too_many)
-  charge(names.charged, -too_many)
+  if too_many > 0 then
+    charge('all', -too_many)
+    charge(names.charged, -too_many)
+  end
   if not is_new then
     return nil
   end

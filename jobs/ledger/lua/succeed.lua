@@ -134,9 +134,10 @@ local function succeed_one(ARGV, at)
   if not created then
     return nil
   end
-  known, served, launched, books, owed = {}, {}, {}, {}, {}
+  known, served, launched = {}, {}, {}
   local a, b, dtype, shape, bytes, product_ttl
   if stored ~= '' then
+    books, owed = {}, {}
     a, b, dtype, shape, bytes, product_ttl = exchange(id, owner, stored, claim, ARGV[2])
     if not a then
       return nil
