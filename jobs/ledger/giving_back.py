@@ -8,6 +8,7 @@ from typing import Any
 
 from jobs.models import JobError
 from jobs.redis.clock import microseconds
+from jobs.redis.connections import Connections
 from jobs.redis.replicas import Mark, ReplicaWait
 from jobs.states import JobState
 
@@ -35,12 +36,18 @@ class GivesBack(ABC):
         `check_written`.
         """
 
+    @property
+    @abstractmethod
+    def connections_opened(self) -> int:
+        """How often it connected to the store, which may have begun anew each time, without changes of before."""
+
 
 class RedisGivesBack(GivesBack):
     """The same in Redis."""
 
     _run: Callable[..., Any]
     _messages: tuple[str, str]
+    _connections: Connections
     _replicas: ReplicaWait | None
 
     @abstractmethod
@@ -54,6 +61,10 @@ class RedisGivesBack(GivesBack):
     @property
     def later_steps_tell(self) -> bool:
         return self._replicas is None or not self._replicas.waits
+
+    @property
+    def connections_opened(self) -> int:
+        return self._connections.opened
 
     def check_written(self, *marks: Mark) -> None:
         self._run("written")

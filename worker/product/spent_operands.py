@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import structlog
 
-from jobs.errors import StoreFull, StoreUnavailable
+from jobs.errors import MatmulError, StoreFull, StoreUnavailable
 from jobs.formats.elements import matrix_bytes
 from jobs.ledger.interface import Claimed, Ledger
 from jobs.matrices.interface import MatrixStore
 from jobs.redis.replicas import Mark
 from jobs.requests.job_matrices import StoredOperand
+from jobs.states import JobState
 
 WAITING_BYTES = 4 << 20
 
@@ -25,8 +26,11 @@ log = structlog.get_logger(__name__)
 
 
 class Spent(NamedTuple):
+    """Operands of a job, and how often the ledger had connected when it told of the job's success."""
+
     job_id: str
     operands: Sequence[StoredOperand]
+    connections: int
 
     @property
     def bytes(self) -> int:
@@ -50,7 +54,8 @@ class SpentOperands:
 
     def ended(self, jobs: Sequence[Claimed]) -> None:
         """Takes the operands of jobs of whose success Redis has told."""
-        spent = [Spent(claimed.job.id, operands) for claimed in jobs if (operands := _inline(claimed))]
+        now = self._ledger.connections_opened
+        spent = [Spent(claimed.job.id, operands, now) for claimed in jobs if (operands := _inline(claimed))]
         with self._lock:
             self._waiting += spent
             waits = self._may_wait and sum(each.bytes for each in self._waiting) <= WAITING_BYTES
@@ -69,11 +74,21 @@ class SpentOperands:
         self.remove(spent)
 
     def remove(self, spent: Sequence[Spent]) -> None:
-        for operand in (operand for each in spent for operand in each.operands):
+        """After a step that was sent after their jobs' success was told, and answered."""
+        now = self._ledger.connections_opened
+        certain = (each for each in spent if each.connections == now or self._has_succeeded(each.job_id))
+        for operand in (operand for each in certain for operand in each.operands):
             try:
                 self._store.drop(operand.id, operand.dtype, operand.shape)
             except (StoreUnavailable, StoreFull) as error:
                 log.debug("an operand could not be removed", matrix=operand.id, reason=error.type)
+
+    def _has_succeeded(self, job_id: str) -> bool:
+        """For where Redis may have begun anew, without the job's success."""
+        try:
+            return self._ledger.get(job_id).record.state is JobState.SUCCEEDED
+        except MatmulError:
+            return False
 
 
 def _inline(claimed: Claimed) -> Sequence[StoredOperand]:

@@ -54,3 +54,7 @@ class MemoryKeys(Ledger):
     @property
     def later_steps_tell(self) -> bool:
         return True
+
+    @property
+    def connections_opened(self) -> int:
+        return 0

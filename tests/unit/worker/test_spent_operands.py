@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from jobs.errors import StoreUnavailable
+from jobs.errors import JobNotFound, StoreUnavailable
+from jobs.states import JobState
 from worker.product.spent_operands import WAITING_BYTES, SpentOperands
 
 
@@ -22,11 +23,18 @@ class Played:
         self.asked: list[list[str]] = []
         self.dropped: list[str] = []
         self.refuses = False
+        self.connections_opened = 1
+        self.states: dict[str, JobState] = {}
 
     def check_written(self, *marks: Any) -> None:
         self.asked.append([mark.job_id for mark in marks])
         if self.refuses:
             raise StoreUnavailable
+
+    def get(self, job_id: str) -> Any:
+        if job_id not in self.states:
+            raise JobNotFound
+        return SimpleNamespace(record=SimpleNamespace(state=self.states[job_id]))
 
     def drop(self, matrix_id: str, dtype: str, shape: tuple[int, ...]) -> None:
         self.dropped.append(matrix_id)
@@ -89,3 +97,17 @@ def test_what_is_not_known_to_be_written_stays() -> None:
     spent.ended([ended("one", "a")])
     spent.clear_up()
     assert (played.dropped, played.asked) == ([], [["one"]])
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_what_a_redis_that_began_anew_does_not_know_as_succeeded_stays(asks: bool) -> None:
+    played = Played()
+    spent = spent_of(played)
+    spent.ended([ended("kept", "a"), ended("lost", "b"), ended("cancelled", "c"), ended("gone", "d")])
+    played.connections_opened += 1
+    played.states = {"kept": JobState.SUCCEEDED, "lost": JobState.RUNNING, "cancelled": JobState.CANCELLED}
+    if asks:
+        spent.clear_up()
+    else:
+        spent.remove(spent.waiting())
+    assert played.dropped == ["a"]
