@@ -95,11 +95,16 @@ class ReplicaWait:
     def __init__(self, connections: Connections, settings: Settings) -> None:
         self._connections, self._settings = connections, settings
 
+    @property
+    def waits(self) -> bool:
+        """Whether the setting requires any replica."""
+        return self._settings.redis_replicas > 0
+
     def wait(self, *marks: Mark) -> None:
         """Returns once as many replicas as the setting requires have all changes answered before, provided the current
         server has them. Raises StoreUnavailable.
         """
-        if not self._settings.redis_replicas:
+        if not self.waits:
             return
         with _translated():
             answers = self._ask_primary(_commands(self._settings, marks), len(marks))

@@ -51,6 +51,7 @@ from worker.process.spare_time import SpareTime
 from worker.product.batch import is_light, is_one_launch, launches, multiply_batch
 from worker.product.fresh_random import fresh_rng
 from worker.product.multiply import Multiplied, multiply
+from worker.product.spent_operands import SpentOperands
 from worker.queues.next_messages import NextMessages
 from worker.tracing.launches import Launches, named
 from worker.tracing.phases import now, one_job
@@ -73,10 +74,7 @@ class Child:
         store: MatrixStore,
         tracing: Tracing | None = None,
     ) -> None:
-        self._settings = settings
-        self._runner = runner
-        self._ledger = ledger
-        self._store = store
+        self._settings, self._runner, self._ledger, self._store = settings, runner, ledger, store
         self._loans = DeviceLoans()
         self._under_way: set[tuple[str, int]] = set()  # jobs and attempts; changed in one step of the interpreter
         self._jobs_under_way = settings.jobs_under_way or runner.jobs_under_way
@@ -84,7 +82,7 @@ class Child:
         self._threads, self._room = JobThreads(self._jobs_under_way), Room(runner.max_bytes_under_way)
         claims = ledger if isinstance(ledger, NextClaims) and tracing is None else None  # spans tell claims apart
         self.next_messages = NextMessages(settings, claims, self._terms)
-        self.launches = Launches(tracing, ledger)
+        self.launches, self.spent = Launches(tracing, ledger), SpentOperands(ledger, store)
         self._lease = LeaseKeeper(ledger, settings, launches=self.launches)
         client = connect(settings)
         self._registry = WorkerRegistry(client, prefix=settings.key_prefix)
@@ -100,7 +98,7 @@ class Child:
             settings,
             give_up=lambda problem: self._lease.end_child(EXIT_NOT_READY, problem),
         )
-        self._ends = JobEnds(settings, ledger, store, runner, self.heartbeat, self._lease, self.launches)
+        self._ends = JobEnds(settings, ledger, store, runner, self.heartbeat, self._lease, self.launches, self.spent)
 
     def prove_ready(self) -> None:
         """Raises NotReady, DeviceFault, StoreUnavailable."""
@@ -167,12 +165,14 @@ class Child:
         return (small and claimed.job.product_in_record) or is_light(claimed, self._runner.light_extent)
 
     def wait_until_idle(self) -> None:
-        """Waits until no job is running."""
+        """Waits until no job is running and nothing is left to be done for those that ended."""
         self._threads.wait_for_all()
+        self.spent.clear_up()
 
     def _run_launch_in_thread(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
         with self._loans.job(), HostLock():
             self._run_launch(claimed, claim)
+            self.spent.clear_up()  # its task may have ended before
 
     def _run_launch(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
         try:

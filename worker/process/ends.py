@@ -16,8 +16,6 @@ from jobs.ledger.interface import Claimed, Ledger, Success
 from jobs.ledger.successes import SuccessesAhead
 from jobs.matrices.interface import MatrixStore
 from jobs.models import BenchmarkOutcome, JobError, Outcome, product_id
-from jobs.redis.replicas import Mark
-from jobs.requests.job_matrices import StoredOperand
 from jobs.settings import Settings
 from worker.device.host_lock import LongWait
 from worker.device.retry import pause, retry_until
@@ -26,6 +24,7 @@ from worker.process.heartbeat import Heartbeat
 from worker.process.lease import EXIT_FAULT, EXIT_QUARANTINED, LeaseKeeper
 from worker.product.mismatch import Mismatch
 from worker.product.multiply import Multiplied
+from worker.product.spent_operands import Spent, SpentOperands
 from worker.tracing.launches import Launches
 
 WORK_TIMEOUT_S = 60.0  # retry time of steps whose failure would waste the attempt
@@ -53,9 +52,11 @@ class JobEnds:
         heartbeat: Heartbeat,
         lease: LeaseKeeper,
         launches: Launches,
+        spent: SpentOperands,
     ) -> None:
         self._settings, self._ledger, self._store, self._runner = settings, ledger, store, runner
         self._heartbeat, self._lease, self._launches = heartbeat, lease, launches
+        self._spent = spent
 
     def record(self, ends: Ends) -> None:
         """Records the ends of one launch. After a device fault this process exits. Raises StoreUnavailable,
@@ -81,14 +82,16 @@ class JobEnds:
     def send(self, ends: Sequence[tuple[Claimed, Done]]) -> Step:
         """Sends the success of these jobs to the ledger. The step that is returned must be settled."""
         done = [_success(claimed, end, self._settings.product_ttl_s) for claimed, end in ends]
+        spent = self._spent.waiting()
         if isinstance(self._ledger, SuccessesAhead):
-            return Step(ends, done, self._ledger.send_successes(done))
-        return Step(ends, done, partial(self._ledger.succeed_all, done))
+            return Step(ends, done, self._ledger.send_successes(done), spent)
+        return Step(ends, done, partial(self._ledger.succeed_all, done), spent)
 
     def settle(self, step: Step) -> int:
         """Waits for the ledger's answer and cleans up. Returns how many successes it accepted. Raises StoreUnavailable,
         StoreFull."""
         taken = self._with_retries(step.answer)
+        self._spent.remove(step.spent)
         for (claimed, end), success, became in zip(step.ends, step.done, taken, strict=True):
             if isinstance(end, Multiplied):
                 self._heartbeat.count_product(is_verified=end.outcome.verification.passed is True)
@@ -97,7 +100,7 @@ class JobEnds:
             self._clear_up(claimed, success, taken=became)
         became_of = [(claimed, became) for (claimed, _), became in zip(step.ends, taken, strict=True)]
         # Where others need operands that were stored for a job, the sweep removes them, once no other job does.
-        self._drop_inline_operands([job for job, became in became_of if became.is_taken and Taken.SHARED not in became])
+        self._spent.ended([job for job, became in became_of if became.is_taken and Taken.SHARED not in became])
         self._give_back([job for job, became in became_of if became is Taken.NO_ROOM])
         return sum(each.is_taken for each in taken)
 
@@ -115,23 +118,6 @@ class JobEnds:
         if claimed:
             pause(NO_ROOM_PAUSE_S)
             self.fail([(each, NoRoomForProduct()) for each in claimed])
-
-    def _drop_inline_operands(self, ended: Sequence[Claimed]) -> None:
-        """Removes the operands that came with the requests. Their claims went with the jobs' success; what cannot be
-        removed here is found by the sweeper. They are kept if a crash of Redis could still undo the success, because
-        the jobs would then run again."""
-        if not (operands := [operand for claimed in ended for operand in _inline(claimed)]):
-            return
-        try:
-            self._ledger.check_written(*(Mark(claimed.job.id, "finished", minimum=1) for claimed in ended))
-        except (StoreUnavailable, StoreFull) as error:
-            log.warning("operands of jobs that are done are kept: their end may not be on the disk", reason=error.type)
-            return
-        for operand in operands:
-            try:
-                self._store.drop(operand.id, operand.dtype, operand.shape)
-            except (StoreUnavailable, StoreFull) as error:
-                log.debug("an operand could not be removed", matrix=operand.id, reason=error.type)
 
     def _remove_product(self, claimed: Claimed, success: Success) -> None:
         """Removes the product of an attempt that does not count, with its claim, if it has one."""
@@ -190,11 +176,13 @@ class JobEnds:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Successes that were sent to the ledger. `answer` waits for what became of each."""
+    """Successes that were sent to the ledger. `answer` waits for what became of each. `spent`: operands of jobs whose
+    success the ledger was told of before."""
 
     ends: Sequence[tuple[Claimed, Done]]
     done: Sequence[Success]
     answer: Callable[[], Sequence[Taken]]
+    spent: Sequence[Spent]
 
 
 class Steps:
@@ -235,16 +223,6 @@ class Steps:
         self._behind = None
         self._taken += self._ends.settle(step)
         self._settled += step.ends
-
-
-def _inline(claimed: Claimed) -> Sequence[StoredOperand]:
-    """The operands that came with the request and are in the store, each once: one may be both A and B."""
-    found = {
-        operand.matrix: StoredOperand(id=operand.matrix, dtype=operand.dtype, shape=operand.shape)
-        for operand in claimed.job.record.operands
-        if operand.source == "inline" and operand.matrix is not None
-    }
-    return [*found.values()]
 
 
 def _success(claimed: Claimed, end: Done, product_ttl_s: float) -> Success:
