@@ -13,16 +13,11 @@ from kernels.model.edge import MAX_EDGE, core, edge_clocks, edge_launch, is_smal
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import Problem
+from tests.support.kernels.catalogue import cuda_kernel
 
 TILE = (128, 256)
 H200 = DeviceTraits("gpu", (9, 0), 232_448, 132)
 WITH_EDGE = [kernel for kernel in BY_NAME.values() if any(p.name == "edge" for p in kernel.parameters)]
-
-
-def our(name: str) -> CudaKernel:
-    kernel = BY_NAME[name]
-    assert isinstance(kernel, CudaKernel)
-    return kernel
 
 
 @given(st.integers(1, 2000), st.integers(1, 2000), st.sampled_from([0, MAX_EDGE]))
@@ -83,7 +78,7 @@ def whole_of(kernel: CudaKernel, problem: Problem, config: TileConfig) -> tuple[
 def test_tiles_are_as_large_as_fills_the_waves() -> None:
     """By arithmetic alone: 2,049 takes one wave of 192 rows and columns, two of any with 128 rows; 5,120 takes seven
     of 128 rows whether columns are 224 or 256."""
-    kernel = our("hopper_bf16")
+    kernel = cuda_kernel("hopper_bf16")
     taken = {
         n: kernel.resolve_config(problem=Problem(n, n, n, "bfloat16"), device=H200)
         for n in (1024, 2048, 2049, 3072, 4096, 4097, 5120, 8192)
@@ -105,5 +100,5 @@ def test_tiles_are_as_large_as_fills_the_waves() -> None:
 
 def test_no_separate_edge_function_if_the_wave_has_room() -> None:
     """At 1,025 most multiprocessors have nothing to do: they take the thin tiles."""
-    config = our("hopper_tf32").resolve_config(problem=Problem(1025, 1025, 1025, "float32"), device=H200)
+    config = cuda_kernel("hopper_tf32").resolve_config(problem=Problem(1025, 1025, 1025, "float32"), device=H200)
     assert config["edge"] == 0
