@@ -216,6 +216,10 @@ class MatrixStore(ABC):
         """Slots created since the last call, already mapped. For one thread."""
         return iter(())
 
+    def forget_deleted(self) -> None:
+        """Unmaps some of what was deleted, so that its memory is free. A process that maps matrices calls it often."""
+        return
+
     @abstractmethod
     def info(self, matrix_id: str, *, owner: str) -> MatrixInfo:
         """Describes the matrix. Raises MatrixNotFound, also if the owner has no claim to it."""

@@ -23,6 +23,7 @@ from jobs.matrices.file_lock import LockedFile
 MADV_POPULATE_WRITE = 23  # of Linux, since 5.14
 POPULATED_BYTES, MAX_POPULATING = 8 << 20, 8  # at least this much per thread; a thread clears some 3 GB/s
 MAX_KEPT = 512  # unused maps that are kept; each takes two file descriptors
+MAX_LENT = 4  # at the same time
 LOOKED_AT = 16  # maps checked at a time for deleted files
 LOOK_EVERY_S = 0.05  # where none is added
 
@@ -98,6 +99,7 @@ class SlotMemories:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
+        self._lendable = threading.BoundedSemaphore(MAX_LENT)
         self._kept: OrderedDict[tuple[int, int], SlotMemory] = OrderedDict()
         self._unlooked: list[tuple[int, int]] = []  # kept maps not yet checked in this round
         self._being_mapped: dict[tuple[int, int], threading.Lock] = {}
@@ -121,6 +123,22 @@ class SlotMemories:
                     if memory is not None:
                         self._keep(key, memory)
         return memory
+
+    def room(self, file: LockedFile, size: int) -> Array | None:
+        """The first `size` bytes of a slot, uint8, to be written to; None where no maps are kept. Raises OSError."""
+        return self.of(file.fd).array(file, size, writable=True) if self._max_bytes else None
+
+    def lent(self, file: LockedFile, size: int) -> Array | None:
+        """The same to be read; None also where MAX_LENT are in use."""
+        if not self._max_bytes or not self._lendable.acquire(blocking=False):
+            return None
+        try:
+            array = self.of(file.fd).array(file, size, writable=False)
+        except BaseException:
+            self._lendable.release()
+            raise
+        weakref.finalize(array, self._lendable.release)
+        return array
 
     def has_room(self, size: int) -> bool:
         """Whether another map could be kept without dropping one."""
