@@ -14,6 +14,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import numpy as np
 
@@ -132,12 +133,10 @@ class SlotMemories:
         """The same to be read; None also where MAX_LENT are in use."""
         if not self._max_bytes or not self._lendable.acquire(blocking=False):
             return None
-        try:
+        with ExitStack() as unlent:
+            unlent.callback(self._lendable.release)
             array = self.of(file.fd).array(file, size, writable=False)
-        except BaseException:
-            self._lendable.release()
-            raise
-        weakref.finalize(array, self._lendable.release)
+            weakref.finalize(array, unlent.pop_all().close)
         return array
 
     def has_room(self, size: int) -> bool:

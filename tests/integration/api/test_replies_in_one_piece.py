@@ -113,7 +113,6 @@ def test_damage_anywhere_in_it_is_told_in_place_of_it(served: tuple[Api, StoreBe
 
 
 def test_each_process_forgets_what_was_deleted(served: tuple[Api, StoreBench], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Maps of slots would keep their memory, and an API process may map nothing else for hours."""
     seen: list[object] = []
     monkeypatch.setattr(MatrixStore, "forget_deleted", lambda store: seen.append(store))
     monkeypatch.setattr(FileMatrixStore, "forget_deleted", lambda store: seen.append(store))

@@ -18,8 +18,7 @@ WANTED = b"\r\n--edge"
 
 
 def mapped(data: bytes) -> mmap:
-    """As buffers are; one byte for none."""
-    text = mmap(-1, len(data) or 1)
+    text = mmap(-1, len(data) + 1)
     text.write(data)
     return text
 
