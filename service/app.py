@@ -59,7 +59,7 @@ ROUTES = (
     *(published, leaderboard, operations, health, pages),
 )
 SWEEPER_STOP_S = 5.0
-FORGET_EVERY_S = 0.5
+TIDY_EVERY_S, MAPPED_BYTES = 0.5, 256 << 20  # of slots that one process keeps mapped
 FLUSH_S = 2.0  # for spans that were not sent yet
 
 
@@ -164,11 +164,11 @@ def _sweep_matrices(context: Context) -> int:
     return context.store.sweep()
 
 
-async def _forget_deleted(store: MatrixStore) -> None:
+async def _tidy_maps(store: MatrixStore) -> None:
     """Every process does so: its maps keep the memory of deleted matrices."""
     while True:
-        await asyncio.sleep(FORGET_EVERY_S)
-        store.forget_deleted()
+        await asyncio.sleep(TIDY_EVERY_S)
+        store.tidy_maps(MAPPED_BYTES)
 
 
 def _lifespan(
@@ -179,7 +179,7 @@ def _lifespan(
         context = app.state.context = make_context(settings, metrics, share, keys)
         ending = Event()
         listening = asyncio.create_task(context.hub.run())
-        forgetting = asyncio.create_task(_forget_deleted(context.store))
+        tidying = asyncio.create_task(_tidy_maps(context.store))
         with suppress(StoreUnavailable, StoreFull):  # then the first process that misses them loads them
             await asyncio.to_thread(context.ledger.scripts.load_functions)
         try:
@@ -188,7 +188,7 @@ def _lifespan(
                 yield
         finally:
             ending.set()
-            forgetting.cancel()
+            tidying.cancel()
             context.hub.close()
             await listening
             await context.workers.close()

@@ -143,8 +143,8 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
             with translated_disk():
                 yield from self._new_slots.look()
 
-    def forget_deleted(self) -> None:
-        self.memories.forget_gone()
+    def tidy_maps(self, max_bytes: int) -> None:
+        self.memories.forget_gone(max_bytes)
 
     @contextmanager
     def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:

@@ -216,8 +216,8 @@ class MatrixStore(ABC):
         """Slots created since the last call, already mapped. For one thread."""
         return iter(())
 
-    def forget_deleted(self) -> None:
-        """Unmaps some of what was deleted, so that its memory is free. A process that maps matrices calls it often."""
+    def tidy_maps(self, max_bytes: int) -> None:
+        """Unmaps some of what was deleted, which frees its memory, and what is unused and more than `max_bytes`."""
         return
 
     @abstractmethod

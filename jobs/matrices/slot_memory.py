@@ -144,10 +144,14 @@ class SlotMemories:
         with self._lock:
             return len(self._kept) < MAX_KEPT and self.kept_bytes + size <= self._max_bytes
 
-    def forget_gone(self) -> None:
-        """Drops maps of deleted slots, a few at a time, so that their memory is freed."""
+    def forget_gone(self, max_bytes: int | None = None) -> None:
+        """Drops maps of deleted slots, a few at a time, so that their memory is freed. Then those used longest ago,
+        down to `max_bytes`.
+        """
         with self._lock:
             self._forget_gone()
+            while max_bytes is not None and self.kept_bytes > max_bytes:
+                self._take(next(iter(self._kept)))
 
     def _keep(self, key: tuple[int, int], memory: SlotMemory) -> None:
         is_new = self._take(key) is None

@@ -112,8 +112,8 @@ def test_damage_anywhere_in_it_is_told_in_place_of_it(served: tuple[Api, StoreBe
         assert (reply.status_code, reply.json()["type"]) == (500, "/problems/matrix_damaged")
 
 
-def test_each_process_forgets_what_was_deleted(served: tuple[Api, StoreBench], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_process_tidies_its_maps(served: tuple[Api, StoreBench], monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
-    monkeypatch.setattr(MatrixStore, "forget_deleted", lambda store: seen.append(store))
-    monkeypatch.setattr(FileMatrixStore, "forget_deleted", lambda store: seen.append(store))
+    monkeypatch.setattr(MatrixStore, "tidy_maps", lambda *given: seen.append(given))
+    monkeypatch.setattr(FileMatrixStore, "tidy_maps", lambda *given: seen.append(given))
     until(lambda: len(seen) >= 2)

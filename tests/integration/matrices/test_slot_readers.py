@@ -78,15 +78,20 @@ def test_few_slots_are_lent_at_the_same_time_and_no_damaged_one(bench: StoreBenc
     assert bench.store.whole(name, SIZE) is not None
 
 
-def test_a_map_of_a_slot_that_is_gone_is_forgotten(bench: StoreBench) -> None:
+def test_maps_are_bounded_and_those_of_slots_that_are_gone_are_forgotten(bench: StoreBench) -> None:
     store, name = bench.store, fresh_name()
     assert isinstance(store, FileMatrixStore)
     bench.put(numbers(LARGE), name=name)
     store.delete(name, owner="ada")
-    store.forget_deleted()
-    assert store.memories.kept_bytes == slot_length(SIZE), "it may be used again"
-    store.slots.trim(0)
-    store.forget_deleted()
+    mapped = slot_length(SIZE)
+    store.tidy_maps(mapped)
+    assert store.memories.kept_bytes == mapped, "it may be used again"
+    bench.put(numbers(LARGE), name=name)
+    store.tidy_maps(mapped - 1)
+    assert store.memories.kept_bytes == 0
+    bench.put(numbers(LARGE), name=fresh_name())
+    bench.lose_elements()
+    store.tidy_maps(mapped)
     assert store.memories.kept_bytes == 0, "it would keep the slot's memory"
 
 
