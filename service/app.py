@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute
 
 from jobs.errors import MatmulError, StoreFull, StoreUnavailable
 from jobs.fleet.history import HistoryKeeper
+from jobs.matrices.interface import MatrixStore
 from jobs.memory_tuning import tune_memory
 from jobs.settings import Settings, get_settings
 from jobs.sweeper.stranded import StrandedJobs
@@ -58,6 +59,7 @@ ROUTES = (
     *(published, leaderboard, operations, health, pages),
 )
 SWEEPER_STOP_S = 5.0
+TIDY_EVERY_S, MAPPED_BYTES = 0.5, 256 << 20  # of slots that one process keeps mapped
 FLUSH_S = 2.0  # for spans that were not sent yet
 
 
@@ -162,6 +164,13 @@ def _sweep_matrices(context: Context) -> int:
     return context.store.sweep()
 
 
+async def _tidy_maps(store: MatrixStore) -> None:
+    """Every process does so: its maps keep the memory of deleted matrices."""
+    while True:
+        await asyncio.sleep(TIDY_EVERY_S)
+        store.tidy_maps(MAPPED_BYTES)
+
+
 def _lifespan(
     settings: Settings, metrics: HttpMetrics, share: Share, keys: KeyRing | None, tracing: OtlpTracing | None
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
@@ -170,6 +179,7 @@ def _lifespan(
         context = app.state.context = make_context(settings, metrics, share, keys)
         ending = Event()
         listening = asyncio.create_task(context.hub.run())
+        tidying = asyncio.create_task(_tidy_maps(context.store))
         with suppress(StoreUnavailable, StoreFull):  # then the first process that misses them loads them
             await asyncio.to_thread(context.ledger.scripts.load_functions)
         try:
@@ -178,6 +188,7 @@ def _lifespan(
                 yield
         finally:
             ending.set()
+            tidying.cancel()
             context.hub.close()
             await listening
             await context.workers.close()

@@ -173,7 +173,7 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: K
         line=ScriptLine(settings, ledger.scripts),
         replicas=ReplicaLine(settings),
         sync_policy=SyncPolicy(client, settings.durability),
-        store=make_matrix_store(settings, client),
+        store=make_matrix_store(settings, client, keeps_maps=True),
         registry=registry,
         pause=Pause(client, settings.key_prefix),
         history=History(client, settings.key_prefix),

@@ -41,7 +41,7 @@ class FileSource(ElementSource):
     def __init__(self, file: LockedFile, size: int, *, is_slot: bool) -> None:
         self.file = file
         self._size = size
-        self._is_slot = is_slot
+        self.is_slot = is_slot
 
     @cached_property
     def parts(self) -> Array:  # type: ignore[override]  # read when it is asked for
@@ -78,7 +78,7 @@ class FileSource(ElementSource):
 
     def mapped(self, memories: SlotMemories) -> tuple[Array, SlotMemory | None]:
         """The elements, uint8, read-only, and the slot's memory. The array outlives this object. Raises OSError."""
-        if self._is_slot:
+        if self.is_slot:
             memory = memories.of(self.file.fd)
             return memory.array(self.file, self._size, writable=False), memory
         flags = mmap.MAP_SHARED | POPULATE

@@ -18,17 +18,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
 from jobs.disk import UNUSABLE, file_clock_s, path_of, sync, tmpfs_bytes, translated_disk, write_all
 from jobs.errors import InvalidSettings, StoreUnavailable
-from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
+from jobs.formats.elements import STORAGE_DTYPES, Array, matrix_bytes
 from jobs.matrices.file_source import KEPT_BYTES, FileNames, FileSource, KeptMaps, open_matrix
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.indexed_store import IndexedMatrixStore, IndexedWriter
-from jobs.matrices.interface import ElementSource, MatrixWriter, Place, StoredMatrix
+from jobs.matrices.interface import ElementSource, MatrixWriter, Place, StoredMatrix, check_parts
 from jobs.matrices.new_slots import NewSlots
 from jobs.matrices.partial.place import SlotPlace
 from jobs.matrices.partial.slots import PartialSlots
-from jobs.matrices.plain_file import PlainFile, make_private, remove_left
+from jobs.matrices.plain_file import PART, PlainFile, make_private
 from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, slot_length
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory
 from jobs.matrices.slots import Slot, Slots
@@ -37,7 +39,7 @@ from kernels.model.numerics import DTypeName
 
 F = TypeVar("F")
 
-PART = ".part"
+MAX_LENT_BYTES = 16 << 20  # of a slot that is sent as it lies
 _OURS = re.compile(
     r"w_[0-9a-f]{32}\.(part|slot)|[a-z]{1,8}_[0-9a-f]{32}(_[0-9]{1,9})?|[0-9a-f]{64}\.w_[0-9a-f]{32}"
 )  # names we give
@@ -48,9 +50,8 @@ LOOK_ROUND_S = 60.0  # how often the directory is read through for such files
 
 class FileMatrixStore(PartialSlots, IndexedMatrixStore):
     """`free_bytes` is the most memory of free slots; None chooses it by the directory. With `keeps_maps`, slots and
-    small matrices stay mapped into this process, which a worker needs. With `syncs`, a committed matrix survives a
-    power cut. Raises InvalidSettings if the directory cannot be made readable by this user alone.
-    """
+    small matrices stay mapped into this process. With `syncs`, a committed matrix survives a power cut. Raises
+    InvalidSettings if the directory cannot be made readable by this user alone."""
 
     REREADS_AT_ONCE = FINDS_LEFTOVERS = True
 
@@ -71,8 +72,8 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
         if free_bytes is None:
             free_bytes = min(index.bounds.all_bytes // 2, tmpfs_bytes(self.directory) // 4)
         self.slots = Slots(self.directory, free_bytes)
-        self._memories = SlotMemories(free_bytes if keeps_maps else 0)
-        self._new_slots = NewSlots(self.directory, self._memories)
+        self.memories = SlotMemories(free_bytes if keeps_maps else 0)
+        self._new_slots = NewSlots(self.directory, self.memories)
         self._names, self._kept = FileNames(index), KeptMaps() if keeps_maps else None
         self._unchecked: list[str] = []  # file names of the last reading that were not yet compared with the index
         self._next_reading = 0.0
@@ -100,9 +101,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
             self.slots.make_directory()
 
     def in_directory(self, make: Callable[[], F]) -> F:
-        """The result of `make`. If the directory is gone it is created again, for the next try. Raises StoreFull,
-        StoreUnavailable.
-        """
+        """If the directory is gone it is created again, for the next try. Raises StoreFull, StoreUnavailable."""
         try:
             return make()
         except StoreUnavailable as error:
@@ -139,22 +138,13 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
         with translated_disk():
             self.respect_bound(0)
 
-    def respect_bound(self, need_bytes: int) -> None:
-        """Removes free slots that would exceed the bound on all bytes if `need_bytes` more were stored."""
-        if free_bytes := self.slots.free_bytes:
-            room = self.index.bounds.all_bytes - self.index.used_bytes(None) - need_bytes
-            self.slots.trim(max(0, min(room, free_bytes)))
-
-    def make_room(self) -> bool:
-        """Returns the memory of all free slots to the system; True if there were any."""
-        had_any = self.slots.free_bytes > 0
-        self.slots.trim(0)
-        return had_any
-
     def new_memories(self) -> Iterator[SlotMemory]:
         if self.slots.max_free_bytes:
             with translated_disk():
                 yield from self._new_slots.look()
+
+    def tidy_maps(self, max_bytes: int) -> None:
+        self.memories.forget_gone(max_bytes)
 
     @contextmanager
     def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:
@@ -173,7 +163,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
 
     def place_on(self, slot: Slot, dtype: DTypeName, shape: tuple[int, ...]) -> SlotPlace:
         with translated_disk():
-            memory = self._memories.of(slot.file.fd)
+            memory = self.memories.of(slot.file.fd)
         raw = memory.array(slot.file, matrix_bytes(dtype, shape), writable=True)
         return SlotPlace(raw.view(STORAGE_DTYPES[dtype]).reshape(shape), memory, slot)
 
@@ -197,12 +187,25 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
             return
         source = self._opened(matrix_id, matrix_bytes(dtype, shape))
         with translated_disk():
-            raw, memory = source.mapped(self._memories)
+            raw, memory = source.mapped(self.memories)
             stored = StoredMatrix(raw.view(STORAGE_DTYPES[dtype]).reshape(shape), source.parts, memory)
             if self._kept is not None and 0 < raw.nbytes <= KEPT_BYTES and (name := self._names.known(matrix_id)):
                 self._kept.keep(matrix_id, stored, self.path(name), source.file.fd)
         del source, raw  # the elements alone keep the file open and locked
         yield stored
+
+    def whole(self, matrix_id: str, size: int) -> memoryview | None:
+        """As `MatrixStore.whole`. What lies in a slot is not copied: it is locked as long as a view of it is left."""
+        if not (self.slots.max_free_bytes and self.REREADS_AT_ONCE and MIN_SLOT_BYTES <= size <= MAX_LENT_BYTES):
+            return super().whole(matrix_id, size)
+        source = self._opened(matrix_id, size)
+        with translated_disk():
+            lent = self.memories.lent(source.file, size) if source.is_slot else None
+            if lent is not None:
+                check_parts(lent.data, source.parts)
+                return lent.data
+        source.file.close()
+        return super().whole(matrix_id, size)
 
     # ---- leftovers ----
     def _sweep_leftovers(self, limit: int) -> int:
@@ -218,20 +221,12 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
         del self._unchecked[:limit]
         kept = self.index.data_names([name.partition(".")[0] for name in old]) if old else []
         leftovers = [name for name, data in zip(old, kept, strict=True) if name != data]
-        removed = sum(self._remove_leftover(name) for name in leftovers)
+        with translated_disk():
+            removed = sum(self.slots.remove_left(self.path(name)) for name in leftovers)
         if removed:  # slots of dead writers are free now, and so within the bound
             with translated_disk():
                 self.respect_bound(0)
         return removed
-
-    def _remove_leftover(self, name: str) -> bool:
-        with translated_disk():
-            if name.endswith(SLOT_PART):
-                return self.slots.reclaim(self.path(name))
-            if name.endswith(PART):
-                return remove_left(self.path(name))
-            self.slots.free(self.path(name))
-        return True
 
     def _is_old(self, name: str) -> bool:
         most_s = SLOT_LEFTOVER_AGE_S if name.endswith(SLOT_PART) else LEFTOVER_AGE_S
@@ -246,6 +241,7 @@ class FileWriter(IndexedWriter):
         self._random = new_id("w")
         self._place = place
         self._file: Slot | PlainFile | None = None  # None before it is there, and once it has been published
+        self._memory: Array | None = None  # of a slot that is mapped: to copy there takes a third of the time
         super().__init__(store, claim, expected_id)
 
     def _begin(self) -> None:
@@ -258,12 +254,18 @@ class FileWriter(IndexedWriter):
 
     def _made(self) -> Slot | PlainFile:
         if (slot := self._files.slot(self._claim.bytes, is_whole=self._claim.charged is None)) is not None:
+            with translated_disk():
+                self._memory = self._files.memories.room(slot.file, self._claim.bytes) if slot.is_whole else None
             return slot
         with translated_disk():
             return PlainFile(self._files.path(self._random + PART))
 
     def _put(self, view: memoryview) -> None:
         assert self._file is not None, "nothing comes after the last byte"
+        if self._memory is not None:
+            end = self._claim.bytes - self._missing_bytes
+            np.copyto(self._memory[end - view.nbytes : end], np.frombuffer(view, np.uint8))
+            return
         with translated_disk():
             write_all(self._file.fd, view, self._files.make_room)
 
@@ -278,7 +280,7 @@ class FileWriter(IndexedWriter):
             write_all(self._file.fd, parts, self._files.make_room)
             self._file.publish(self._files.path(data), self._claim.bytes)
             self._files.sync(data)
-        self._file = None
+        self._file = self._memory = None
         return data
 
     def _merge(self, data: str, kept_data: str) -> None:
@@ -290,10 +292,8 @@ class FileWriter(IndexedWriter):
             self._files.sync(kept_data)
 
     def _drop(self) -> None:
-        """A file that was already renamed is left to the sweep, because the name may belong to another attempt by
-        now.
-        """
-        file, self._file = self._file, None
+        """A file that was already renamed is left to the sweep: the name may belong to another attempt by now."""
+        file, self._file, self._memory = self._file, None, None
         if file is not None:
             with suppress(OSError):
                 file.drop()

@@ -217,6 +217,10 @@ class MatrixStore(ABC):
         """Slots created since the last call, already mapped. For one thread."""
         return iter(())
 
+    def tidy_maps(self, max_bytes: int) -> None:
+        """Unmaps some of what was deleted, which frees its memory, and what is unused and more than `max_bytes`."""
+        return
+
     @abstractmethod
     def info(self, matrix_id: str, *, owner: str) -> MatrixInfo:
         """Describes the matrix. Raises MatrixNotFound, also if the owner has no claim to it."""

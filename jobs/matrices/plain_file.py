@@ -10,6 +10,8 @@ from jobs.disk import remove, sync
 from jobs.errors import InvalidSettings
 from jobs.matrices.file_lock import EXCLUSIVE, open_file, open_locked
 
+PART = ".part"  # how the name of one that is being written ends
+
 
 class PlainFile:
     """A file that is being written, for one matrix only (unlike `Slot`). It is locked until it is published, so that no

@@ -14,6 +14,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from jobs.matrices.file_lock import LockedFile
 MADV_POPULATE_WRITE = 23  # of Linux, since 5.14
 POPULATED_BYTES, MAX_POPULATING = 8 << 20, 8  # at least this much per thread; a thread clears some 3 GB/s
 MAX_KEPT = 512  # unused maps that are kept; each takes two file descriptors
+MAX_LENT = 4  # at the same time
 LOOKED_AT = 16  # maps checked at a time for deleted files
 LOOK_EVERY_S = 0.05  # where none is added
 
@@ -98,6 +100,7 @@ class SlotMemories:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
+        self._lendable = threading.BoundedSemaphore(MAX_LENT)
         self._kept: OrderedDict[tuple[int, int], SlotMemory] = OrderedDict()
         self._unlooked: list[tuple[int, int]] = []  # kept maps not yet checked in this round
         self._being_mapped: dict[tuple[int, int], threading.Lock] = {}
@@ -122,15 +125,33 @@ class SlotMemories:
                         self._keep(key, memory)
         return memory
 
+    def room(self, file: LockedFile, size: int) -> Array | None:
+        """The first `size` bytes of a slot, uint8, to be written to; None where no maps are kept. Raises OSError."""
+        return self.of(file.fd).array(file, size, writable=True) if self._max_bytes else None
+
+    def lent(self, file: LockedFile, size: int) -> Array | None:
+        """The same to be read; None also where MAX_LENT are in use."""
+        if not self._max_bytes or not self._lendable.acquire(blocking=False):
+            return None
+        with ExitStack() as unlent:
+            unlent.callback(self._lendable.release)
+            array = self.of(file.fd).array(file, size, writable=False)
+            weakref.finalize(array, unlent.pop_all().close)
+        return array
+
     def has_room(self, size: int) -> bool:
         """Whether another map could be kept without dropping one."""
         with self._lock:
             return len(self._kept) < MAX_KEPT and self.kept_bytes + size <= self._max_bytes
 
-    def forget_gone(self) -> None:
-        """Drops maps of deleted slots, a few at a time, so that their memory is freed."""
+    def forget_gone(self, max_bytes: int | None = None) -> None:
+        """Drops maps of deleted slots, a few at a time, so that their memory is freed. Then those used longest ago,
+        down to `max_bytes`.
+        """
         with self._lock:
             self._forget_gone()
+            while max_bytes is not None and self.kept_bytes > max_bytes:
+                self._take(next(iter(self._kept)))
 
     def _keep(self, key: tuple[int, int], memory: SlotMemory) -> None:
         is_new = self._take(key) is None

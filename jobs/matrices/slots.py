@@ -18,7 +18,8 @@ from typing import NamedTuple
 from jobs.disk import UNUSABLE, path_of, remove
 from jobs.errors import StoreUnavailable
 from jobs.matrices.file_lock import EXCLUSIVE, SHARED, LockedFile, open_file, open_locked
-from jobs.matrices.slot_format import TRAILER_BYTES, is_slot_length, slot_length, trailer
+from jobs.matrices.plain_file import PART, remove_left
+from jobs.matrices.slot_format import SLOT_PART, TRAILER_BYTES, is_slot_length, slot_length, trailer
 
 FREE = "free"
 MAX_FREE = 512  # each search for a free slot lists all their names
@@ -38,7 +39,7 @@ class Slot:
 
     def __init__(self, slots: Slots, file: LockedFile, path: str, length: int, *, is_whole: bool = True) -> None:
         self._slots = slots
-        self._is_whole = is_whole  # whether it has all its memory already
+        self.is_whole = is_whole  # whether it has all its memory already
         self.file = file
         self.path = path
         self.length = length
@@ -53,7 +54,7 @@ class Slot:
         The lock becomes a shared one first, because a reader that meets an exclusive lock regards the matrix as
         deleted.
         """
-        if not self._is_whole:
+        if not self.is_whole:
             os.posix_fallocate(self.file.fd, 0, self.length)
         os.pwrite(self.file.fd, trailer(size), self.length - TRAILER_BYTES)
         if not self.file.lock(SHARED):
@@ -149,8 +150,13 @@ class Slots:
             self._free_or_remove(file, path)
             file.close()
 
-    def reclaim(self, path: str) -> bool:
-        """Frees the file of a dead writer; returns False if the writer is alive."""
+    def remove_left(self, path: str) -> bool:
+        """Frees or removes the file of a dead writer or remover; returns False if the writer is alive."""
+        if path.endswith(PART):
+            return remove_left(path)
+        if not path.endswith(SLOT_PART):
+            self.free(path)
+            return True
         file = open_locked(path, EXCLUSIVE)
         if file is None:
             return False

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import anyio.to_thread
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from jobs.errors import MalformedBody
+from service.api_process.body_bytes import EXTENSION, BodyBytes
 from service.api_process.body_memory import BodyMemory
 from service.bodies.inflate import WINDOW_BITS, Inflater
 from service.bodies.piece import Piece
@@ -22,6 +24,7 @@ SMALL_BYTES = 1 << 20  # a body up to this declared size is read whole
 MAX_INFLATED_BYTES = 64 << 20  # of a compressed body, which is cheap for its sender
 
 Batch = list[Piece]
+ByThread = Callable[[], AbstractContextManager[BodyBytes | None]]
 
 
 class ClientGone(Exception):
@@ -48,6 +51,7 @@ class Body:
         has_matrices = memory is not None and headers.get("content-type", "").startswith("application/json")
         self._advice = "; JSON is for small matrices, so send .npy or safetensors" if has_matrices else ""
         self._receive = receive
+        self._by_thread: ByThread | None = scope.get("extensions", {}).get(EXTENSION)
         self._limit_bytes = limit_bytes
         self._seen_bytes = 0
         self._ended = False
@@ -118,6 +122,18 @@ class Body:
                 self._memory.waiting_bytes -= size
             enough_bytes = BATCH_BYTES
             yield batch
+
+    @contextmanager
+    def by_thread(self) -> Iterator[BodyBytes | None]:
+        """The next bytes, for a thread that reads them itself; None where they come in `batches`."""
+        if self._by_thread is None or self._inflater is not None:
+            yield None
+            return
+        with self._by_thread() as coming:
+            yield coming
+        if coming is not None:
+            self._seen_bytes += coming.came_bytes
+            self._ended = self._seen_bytes == self.declared_bytes
 
     @property
     def ended(self) -> bool:

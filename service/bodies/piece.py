@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from mmap import mmap
 from typing import cast
 
 import numpy as np
 
-Text = bytes | bytearray  # what can be searched
+Text = bytes | bytearray | mmap  # what can be searched
 Piece = bytes | memoryview  # a view begins where its buffer does
 LONG_BYTES = 16 << 10  # to search less takes Python no longer than to call the system's function
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 import anyio.to_thread
 
+from service.api_process.body_bytes import BodyBytes
 from service.bodies.body import Batch, Body
 from service.bodies.reader import Reader
 from service.bodies.uploads import UploadSet
@@ -52,7 +54,13 @@ async def receive(
             if body.ended:
                 async with context.bodies.parsing(kept_bytes):
                     return await context.call(_finish, reader, batch, uploads, conclude)
-            writing = asyncio.create_task(context.call(_feed, reader, batch))
+            at_once = None
+            if not reader.keeps:
+                end = partial(_end, reader, uploads, conclude)
+                batch, ended = await _by_threads(context, body, reader, batch, end)
+                for concluded in ended:
+                    return concluded
+            writing = asyncio.create_task(context.call(_feed, reader, batch)) if batch else None
     except BaseException:
         if writing is not None:
             with suppress(Exception, asyncio.CancelledError):
@@ -77,6 +85,28 @@ async def _next_batch(batches: AsyncGenerator[Batch], writing: asyncio.Task[None
         coming.cancel()
 
 
+async def _by_threads(
+    context: Context, body: Body, reader: Reader[T], batch: Batch, end: Callable[[], R]
+) -> tuple[Batch, tuple[R, ...]]:
+    """Feeds the batch, and what comes next, in threads that read it as long as it comes fast. Returns the batch if it
+    is still to be fed, and what `end` returned once the body is whole."""
+    ended: tuple[R, ...] = ()
+    is_fast = True
+    while is_fast and not ended:
+        with body.by_thread() as coming:
+            if coming is None:
+                break
+            ended = await context.call(_feed_from, reader, batch, coming, end)
+            batch, is_fast = [], coming.is_fast
+    return batch, ended
+
+
+def _feed_from(reader: Reader[T], batch: Batch, coming: BodyBytes, end: Callable[[], R]) -> tuple[R, ...]:
+    _feed(reader, batch)
+    coming.pass_to(reader.feed)
+    return (end(),) if coming.is_whole else ()
+
+
 def _feed(reader: Reader[T], batch: Batch) -> None:
     for piece in batch:
         reader.feed(piece)
@@ -84,6 +114,10 @@ def _feed(reader: Reader[T], batch: Batch) -> None:
 
 def _finish(reader: Reader[T], batch: Batch, uploads: UploadSet, conclude: Callable[[T], R]) -> R:
     _feed(reader, batch)
+    return _end(reader, uploads, conclude)
+
+
+def _end(reader: Reader[T], uploads: UploadSet, conclude: Callable[[T], R]) -> R:
     return _conclude(reader.finish(), uploads, conclude)
 
 

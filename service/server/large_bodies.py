@@ -6,15 +6,20 @@ protocol's data.
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import httptools
 
 from jobs.formats.buffers import Buffers
+from service.api_process.body_bytes import EXTENSION, MAX_READERS, BodyBytes
 from service.server.receiver import Connection, Pieces, Receiver
 from service.server.sending import SendingProtocol
 
 LARGE_BYTES = 1 << 20  # a smaller body stays with the parser
+_READ_BY: set[asyncio.BaseProtocol] = set()  # connections that threads read at this moment
 CHUNKED_HEAD = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -26,6 +31,7 @@ class LargeBodyProtocol(SendingProtocol, Connection):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._pieces: Pieces | None = None  # of the large body being received
+        self._receiver: Receiver | None = None  # of that body
         self._left_bytes = 0  # of a body that bypasses the parser; 0 while the parser is active
         self._chunks_follow = False  # the parser stopped before a chunked body
         self._is_replayed = False  # the parser is reading a synthetic head, not the client's
@@ -36,7 +42,11 @@ class LargeBodyProtocol(SendingProtocol, Connection):
         while rest and self._last_words is None and not self.transport.is_closing():
             rest = self._pass(rest) if self._left_bytes else self._parse(rest)
         if self._left_bytes and self._pieces is not None and not self.transport.is_closing():
-            self._read_by(Receiver(self, self._left_bytes, self.buffers))
+            self._receive_rest()
+
+    def _receive_rest(self) -> None:
+        self._receiver = Receiver(self, self._left_bytes, self.buffers)
+        self._read_by(self._receiver)
 
     def _read_by(self, protocol: asyncio.BaseProtocol) -> None:
         """Makes the transport read with this protocol: it checks how to read only when reading starts."""
@@ -61,8 +71,34 @@ class LargeBodyProtocol(SendingProtocol, Connection):
         self.on_message_complete()
         if self.transport.is_closing():
             return
+        self._receiver = None
         self._take_new_parser()
         self._read_by(self)
+
+    # ---- called by the application, in the event loop ----
+    @contextmanager
+    def by_thread(self) -> Iterator[BodyBytes | None]:
+        """The next bytes of a large body, for a thread: meanwhile this connection reads nothing. None where some wait
+        in this process, or enough threads read."""
+        pieces, receiver = self._pieces, self._receiver
+        is_idle = pieces is not None and receiver is not None and not (pieces.wait or receiver.holds_bytes)
+        if not (is_idle and self._left_bytes) or self.transport.is_closing() or len(_READ_BY) >= MAX_READERS:
+            yield None
+            return
+        self.flow.pause_reading()
+        fd = os.dup(self.transport.get_extra_info("socket").fileno())  # stays what it is if the connection is closed
+        _READ_BY.add(self)
+        coming = BodyBytes(fd, self._left_bytes)
+        try:
+            yield coming
+        finally:
+            _READ_BY.remove(self)
+            os.close(fd)
+            self.body_received(coming.came_bytes)
+            if not self._left_bytes:
+                self.body_ended()
+            elif not self.transport.is_closing():
+                self._receive_rest()
 
     def _parse(self, data: bytes) -> bytes | None:
         """Parses data; returns what the parser left over."""
@@ -114,6 +150,9 @@ class LargeBodyProtocol(SendingProtocol, Connection):
         is_upgrade = self.parser.should_upgrade()
         self._left_bytes = length if length >= LARGE_BYTES or is_upgrade else 0
         self._pieces = Pieces(self.cycle) if length >= LARGE_BYTES and not is_upgrade else None
+        if self._pieces is not None:
+            scope: Any = self.cycle.scope
+            scope["extensions"] = {EXTENSION: self.by_thread}
         self._chunks_follow = is_upgrade and any(name == b"transfer-encoding" for name, _ in self.headers)
 
     @property

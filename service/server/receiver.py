@@ -69,6 +69,11 @@ class Receiver(asyncio.BufferedProtocol):
         if not self._missing_bytes:
             self._connection.body_ended()
 
+    @property
+    def holds_bytes(self) -> bool:
+        """Whether some were received and not yet passed on."""
+        return self._filled_bytes > 0
+
     def _flush(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -100,6 +105,11 @@ class Pieces:
         self._waiting: deque[bytes | memoryview] = deque()
         self._waiting_bytes = 0
         cycle.receive = self.receive
+
+    @property
+    def wait(self) -> bool:
+        """Whether there are any."""
+        return bool(self._waiting or self._cycle.body)
 
     def add(self, piece: bytes | memoryview) -> None:
         self._waiting.append(piece)

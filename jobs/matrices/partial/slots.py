@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from jobs.disk import translated_disk
 from jobs.formats.elements import matrix_bytes
+from jobs.matrices.index import MatrixIndex
 from jobs.matrices.indexed_store import check_id
 from jobs.matrices.interface import MatrixStore, Partial
 from jobs.matrices.partial.place import SlotPartial, SlotPlace
@@ -24,6 +25,7 @@ F = TypeVar("F")
 class PartialSlots(MatrixStore):
     """`partial` of a store that has slots."""
 
+    index: MatrixIndex
     slots: Slots
     max_matrix_bytes: int
 
@@ -36,8 +38,17 @@ class PartialSlots(MatrixStore):
     @abstractmethod
     def place_on(self, slot: Slot, dtype: DTypeName, shape: tuple[int, ...]) -> SlotPlace: ...
 
-    @abstractmethod
-    def respect_bound(self, need_bytes: int) -> None: ...
+    def respect_bound(self, need_bytes: int) -> None:
+        """Removes free slots that would exceed the bound on all bytes if `need_bytes` more were stored."""
+        if free_bytes := self.slots.free_bytes:
+            room = self.index.bounds.all_bytes - self.index.used_bytes(None) - need_bytes
+            self.slots.trim(max(0, min(room, free_bytes)))
+
+    def make_room(self) -> bool:
+        """Returns the memory of all free slots to the system; True if there were any."""
+        had_any = self.slots.free_bytes > 0
+        self.slots.trim(0)
+        return had_any
 
     @contextmanager
     def partial(self, name: str, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Partial | None]:

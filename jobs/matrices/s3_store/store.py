@@ -18,11 +18,11 @@ from pathlib import Path
 from jobs.disk import translated_disk
 from jobs.errors import MatrixNotFound, StoreUnavailable
 from jobs.matrices.file_source import FileSource, open_matrix
-from jobs.matrices.file_store import LOOK_ROUND_S, PART, FileMatrixStore, FileWriter
+from jobs.matrices.file_store import LOOK_ROUND_S, FileMatrixStore, FileWriter
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.indexed_store import UPLOAD_LEASE_S, check_id
 from jobs.matrices.interface import ElementSource, MatrixWriter, Place, parts_bytes
-from jobs.matrices.plain_file import PlainFile
+from jobs.matrices.plain_file import PART, PlainFile
 from jobs.matrices.s3_store.copies import Copies
 from jobs.matrices.s3_store.transfer import (
     BucketSource,
@@ -155,7 +155,7 @@ class ObjectMatrixStore(FileMatrixStore):
     def _receive(self, file: Slot | PlainFile, data: str, size: int) -> None:
         """Receives the elements directly into the file that readers map, without a copy in between."""
         if isinstance(file, Slot):
-            elements = self._memories.of(file.fd).array(file.file, size, writable=True).data
+            elements = self.memories.of(file.fd).array(file.file, size, writable=True).data
         else:
             os.posix_fallocate(file.fd, 0, size + parts_bytes(size))  # so that writing to a map never meets a full disk
             elements = memoryview(mmap.mmap(file.fd, size) if size else b"")

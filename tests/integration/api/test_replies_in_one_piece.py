@@ -10,8 +10,10 @@ import pytest
 
 from jobs.formats.elements import Array
 from jobs.formats.npy import npy_header
+from jobs.matrices.file_store import FileMatrixStore
 from jobs.matrices.indexed_store import READ_BUFFERS, IndexedMatrixStore
-from jobs.matrices.interface import READ_CHUNK_BYTES
+from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixStore
+from jobs.matrices.redis_store import RedisMatrixStore
 from tests.support.stores import StoreBench
 from tools.played.api import Api, npy, until
 
@@ -28,8 +30,8 @@ def uploaded(client: httpx.Client, matrix: Array) -> str:
 def reads(monkeypatch: pytest.MonkeyPatch, stores: list[IndexedMatrixStore] | None = None) -> list[str]:
     """How the server's store is read from now on, and which it is."""
     seen: list[str] = []
-    for name in ("whole", "chunks"):
-        own = getattr(IndexedMatrixStore, name)
+    for kind, name in ((FileMatrixStore, "whole"), (RedisMatrixStore, "whole"), (IndexedMatrixStore, "chunks")):
+        own = getattr(kind, name)
 
         def read(store: IndexedMatrixStore, *args: Any, name: str = name, own: Any = own, **kwargs: Any) -> Any:
             made = own(store, *args, **kwargs)
@@ -38,7 +40,7 @@ def reads(monkeypatch: pytest.MonkeyPatch, stores: list[IndexedMatrixStore] | No
                 stores.append(store)
             return made
 
-        monkeypatch.setattr(IndexedMatrixStore, name, read)
+        monkeypatch.setattr(kind, name, read)
     return seen
 
 
@@ -68,7 +70,7 @@ def test_buffers_are_free_again_and_without_one_it_comes_in_pieces(
     served: tuple[Api, StoreBench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api, stores = served
-    if stores.kind == "redis":
+    if stores.kind != "file":
         pytest.skip("does not read into buffers")
     used: list[IndexedMatrixStore] = []
     seen = reads(monkeypatch, used)
@@ -108,3 +110,10 @@ def test_damage_anywhere_in_it_is_told_in_place_of_it(served: tuple[Api, StoreBe
         stores.flip(position, kept)
         reply = client.get(f"/v1/matrices/{matrix_id}")
         assert (reply.status_code, reply.json()["type"]) == (500, "/problems/matrix_damaged")
+
+
+def test_each_process_tidies_its_maps(served: tuple[Api, StoreBench], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr(MatrixStore, "tidy_maps", lambda *given: seen.append(given))
+    monkeypatch.setattr(FileMatrixStore, "tidy_maps", lambda *given: seen.append(given))
+    until(lambda: len(seen) >= 2)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
+from jobs.matrices.file_store import MAX_LENT_BYTES
 from jobs.matrices.interface import READ_CHUNK_BYTES
 from jobs.models import new_id, product_id
 from tests.support.stores import StoreBench
@@ -16,7 +17,8 @@ from tools.played.api import JSON, Api, npy
 
 NPY, OCTETS, TENSORS = "application/x-npy", "application/octet-stream", "application/x-safetensors"
 PRODUCT = np.arange(60 * 70, dtype=np.float32).reshape(60, 70)
-LARGE = np.arange(3 * READ_CHUNK_BYTES // 4, dtype=np.float32).reshape(3, -1)
+LARGE = np.arange(5 * READ_CHUNK_BYTES // 4, dtype=np.float32).reshape(5, -1)
+assert LARGE.nbytes > MAX_LENT_BYTES, "what is sent at once is checked whole before"
 
 
 def finished(api: Api, client: httpx.Client, product: Array) -> str:

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.errors import MatrixNotFound
+from jobs.errors import MatrixDamaged, MatrixNotFound
 from jobs.formats.elements import matrix_bytes
 from jobs.matrices import file_source
 from jobs.matrices.file_lock import EXCLUSIVE, SHARED, LockedFile, open_file, open_locked
+from jobs.matrices.file_store import FileMatrixStore
+from jobs.matrices.slot_format import slot_length
+from jobs.matrices.slot_memory import MAX_LENT
 from tests.integration.matrices.test_slots import SHORTER, SIZE, bench, inode
 from tests.support.stores import LARGE, StoreBench, fresh_name, numbers
 
@@ -47,6 +50,49 @@ def test_a_slot_is_not_used_again_while_a_view_of_it_lives(bench: StoreBench) ->
     before, after = replace(bench, name)
     assert before != after
     assert bytes(view) == array.tobytes()[400:]
+
+
+def test_a_reply_is_sent_from_its_slot_which_is_not_used_again_meanwhile(bench: StoreBench) -> None:
+    array, name = numbers(LARGE), fresh_name()
+    bench.put(array, name=name)
+    lent = bench.store.whole(name, SIZE)
+    assert lent is not None and lent.readonly
+    part = lent[100:]
+    del lent
+    before, after = replace(bench, name)
+    assert before != after and bytes(part) == array.tobytes()[100:]
+
+
+def test_few_slots_are_lent_at_the_same_time_and_no_damaged_one(bench: StoreBench) -> None:
+    name = fresh_name()
+    bench.put(numbers(LARGE), name=name)
+    bench.flip(SIZE - 1, name)
+    for _ in range(MAX_LENT + 1):
+        with pytest.raises(MatrixDamaged):
+            bench.store.whole(name, SIZE)
+    bench.flip(SIZE - 1, name)
+    held = [bench.store.whole(name, SIZE) for _ in range(MAX_LENT)]
+    assert len({np.frombuffer(each, np.uint8).ctypes.data for each in held if each}) == 1, "none is copied"
+    assert bench.store.whole(name, SIZE) is None, "it comes in pieces"
+    held.pop()
+    assert bench.store.whole(name, SIZE) is not None
+
+
+def test_maps_are_bounded_and_those_of_slots_that_are_gone_are_forgotten(bench: StoreBench) -> None:
+    store, name = bench.store, fresh_name()
+    assert isinstance(store, FileMatrixStore)
+    bench.put(numbers(LARGE), name=name)
+    store.delete(name, owner="ada")
+    mapped = slot_length(SIZE)
+    store.tidy_maps(mapped)
+    assert store.memories.kept_bytes == mapped, "it may be used again"
+    bench.put(numbers(LARGE), name=name)
+    store.tidy_maps(mapped - 1)
+    assert store.memories.kept_bytes == 0
+    bench.put(numbers(LARGE), name=fresh_name())
+    bench.lose_elements()
+    store.tidy_maps(mapped)
+    assert store.memories.kept_bytes == 0, "it would keep the slot's memory"
 
 
 @pytest.mark.parametrize("shape", [LARGE, SHORTER])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from mmap import mmap
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,13 +17,21 @@ from service.bodies.uploads import kept
 WANTED = b"\r\n--edge"
 
 
+def mapped(data: bytes) -> mmap:
+    text = mmap(-1, len(data) + 1)
+    text.write(data)
+    return text
+
+
 @given(
     parts=st.lists(st.sampled_from([WANTED, WANTED[:-1], b"\r\n", b"\0", b"x" * LONG_BYTES]), max_size=6),
     begin=st.integers(0, 50),
     short_of=st.integers(0, 12),
-    kind=st.sampled_from([bytes, bytearray]),
+    kind=st.sampled_from([bytes, bytearray, mapped]),
 )
-def test_is_found_where_python_finds_it(parts: list[bytes], begin: int, short_of: int, kind: type[Text]) -> None:
+def test_is_found_where_python_finds_it(
+    parts: list[bytes], begin: int, short_of: int, kind: Callable[[bytes], Text]
+) -> None:
     text = kind(b"".join(parts))
     end = max(begin, len(text) - short_of)
     end = min(end, len(text))
