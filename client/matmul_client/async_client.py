@@ -86,7 +86,7 @@ class AsyncClient:
     async def job(self, job_id: str) -> AsyncJob:
         """A job that was submitted earlier, by any client; an AsyncBenchmark if it is a benchmark."""
         call = self._call(None)
-        record = await self._run(call, products.get_json(call, f"/v1/jobs/{job_id}"))
+        record = await self._run(call, products.get_json(call, f"/v1/jobs/{quote(job_id, safe='')}"))
         return AsyncBenchmark(self, record) if record["kind"] == "benchmark" else AsyncJob(self, record)
 
     async def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:

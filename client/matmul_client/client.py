@@ -93,7 +93,7 @@ class Client:
     def job(self, job_id: str) -> Job:
         """A job that was submitted earlier, by any client; a Benchmark if it is a benchmark."""
         call = self._call(None)
-        record = self._run(call, products.get_json(call, f"/v1/jobs/{job_id}"))
+        record = self._run(call, products.get_json(call, f"/v1/jobs/{quote(job_id, safe='')}"))
         return Benchmark(self, record) if record["kind"] == "benchmark" else Job(self, record)
 
     def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:

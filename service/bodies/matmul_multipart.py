@@ -12,7 +12,7 @@ from jobs.formats.npy import NpyParser
 from jobs.formats.parser import MatrixHeader
 from jobs.requests.operands import INPUTS
 from service.bodies.multipart import MultipartParser, Part, boundary_of
-from service.bodies.options import NO_OPTIONS, MatmulOptions, parse_options
+from service.bodies.options import MAX_OPTIONS_BYTES, NO_OPTIONS, MatmulOptions, parse_options
 from service.bodies.piece import Piece
 from service.bodies.reader import (
     NEEDED,
@@ -31,7 +31,6 @@ from service.http.negotiation import NPY, OCTETS
 from service.problems import UnsupportedMediaType
 
 MULTIPART = "multipart/form-data"
-MAX_OPTIONS_BYTES = 64 << 10
 
 
 class _OptionsPart(Part):

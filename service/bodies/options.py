@@ -30,6 +30,7 @@ KERNEL_FIELDS = frozenset({"kernel", "kernels", "baseline"})
 DTYPE_FIELDS = frozenset({"dtype", "dtypes"})
 MAX_INTEGER = 2.0**63  # larger ones come as floats out of JSON
 SHARED_CHARACTERS, SHARED_OPTIONS = 1024, 32  # options of equal text are one object: up to this length; as many texts
+MAX_OPTIONS_BYTES, MAX_MISTAKES = 64 << 10, 2000  # of all options; looked through for the one to report, a KiB each
 MAX_DERIVED = 512  # what is kept with options at most, of 1.2 KiB each
 
 NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}
@@ -193,7 +194,7 @@ def parse_options(document: dict[str, Any]) -> MatmulOptions:
     if not document:
         return NO_OPTIONS
     text = encoded(document)
-    return _shared_options(text) if len(text) <= SHARED_CHARACTERS else parse_model_json(MatmulOptions, text)
+    return _shared_options(text) if len(text) <= SHARED_CHARACTERS else parse_model(MatmulOptions, document)
 
 
 @lru_cache(SHARED_OPTIONS)
@@ -201,13 +202,22 @@ def _shared_options(text: bytes) -> MatmulOptions:
     return parse_model_json(MatmulOptions, text)
 
 
-def parse_model(model: type[M], value: Any, at: str = "", *, kinds: frozenset[str] = frozenset()) -> M:
+def parse_model(
+    model: type[M], value: Any, at: str = "", *, kinds: frozenset[str] = frozenset(), max_bytes: int = MAX_OPTIONS_BYTES
+) -> M:
     """Parses `value`, a part of a JSON document, as a `model`. `at` is its path, for error messages; `kinds` are
-    pydantic's names for the alternatives of the model's unions, which do not occur in documents.
-
-    Raises MalformedBody, InvalidRequest, UnknownKernel, UnsupportedDType.
+    pydantic's names for the alternatives of the model's unions, which do not occur in documents. `max_bytes`: the
+    longest text that is parsed, because pydantic's notes on a wrong one take many times its size. Raises
+    MalformedBody, InvalidRequest, UnknownKernel, UnsupportedDType.
     """
-    return parse_model_json(model, encoded(value, at), at, kinds=kinds)
+    text = encoded(value, at)
+    if isinstance(value, dict) and (unknown := next((name for name in value if name not in model.model_fields), None)):
+        field = f"{at}{'.' if at else ''}{shown(unknown)}"
+        raise InvalidRequest(_no_field(field, model), field=field)
+    if len(text) > max_bytes:
+        told = f"{at or 'The body without elements'} has {len(text)} bytes; {max_bytes} are the most read here."
+        raise InvalidRequest(told, field=at or None)
+    return parse_model_json(model, text, at, kinds=kinds)
 
 
 def encoded(value: Any, at: str = "") -> bytes:
@@ -225,9 +235,7 @@ def encoded(value: Any, at: str = "") -> bytes:
 
 
 def parse_model_json(model: type[M], text: bytes, at: str = "", *, kinds: frozenset[str] = frozenset()) -> M:
-    """Parses JSON text strictly: 1 is not "1", and true is not a number. (Only JSON input may give lists for tuples in
-    strict mode.)
-    """
+    """Parses JSON text strictly: 1 is not "1", and true is no number. (Only JSON may then give lists for tuples.)"""
     try:
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:
@@ -240,6 +248,8 @@ def options_error(
     """Translates a pydantic error. If a field is unknown, which may be why another is missing, that one is reported;
     otherwise the first.
     """
+    if (mistakes := error.error_count()) > MAX_MISTAKES:
+        return InvalidRequest(f"{at or 'The body'} has {mistakes} mistakes, too many to name one.", field=at or None)
     complaints = error.errors(include_url=False)
     unknown = (each for each in complaints if each["type"] == "extra_forbidden" and len(each["loc"]) == 1)
     first = next(unknown, complaints[0])
@@ -255,9 +265,7 @@ def options_error(
 
 
 def _place(parts: Sequence[int | str], kinds: frozenset[str]) -> list[int | str]:
-    """The path in the document, without the names of union alternatives, which pydantic puts after the item or
-    field.
-    """
+    """The path in the document, without the union alternatives that pydantic names after an item or field."""
     before: Sequence[int | str] = ("", *parts[:-1])
     return [part for part, last in zip(parts, before, strict=False) if part not in kinds or last in kinds or last == ""]
 
@@ -266,15 +274,14 @@ def _sentence(complaint: ErrorDetails, field: str, model: type[BaseModel]) -> st
     context = complaint.get("ctx", {})
     match complaint["type"]:
         case "extra_forbidden":
-            names = [*(INPUTS if model is MatmulOptions else ()), *model.model_fields]
-            known = f"; there are: {', '.join(names)}" if len(complaint["loc"]) == 1 else ""
-            return f"There is no field {field}{known}."
+            return _no_field(field, model if len(complaint["loc"]) == 1 else None)
         case "missing":
             return f"{field} is missing."
         case "literal_error":
             return f"{field} must be {context['expected']}."
         case "value_error":
-            return f"{field}: {context['error']}." if field else _capitalised(f"{context['error']}.")
+            error = f"{context['error']}."
+            return f"{field}: {error}" if field else error[:1].upper() + error[1:]
         case "too_short":
             return f"{field} must have at least {context['min_length']} of them, not {context['actual_length']}."
         case "too_long":
@@ -286,5 +293,7 @@ def _sentence(complaint: ErrorDetails, field: str, model: type[BaseModel]) -> st
     return f"{field or 'The value'}: {complaint['msg'][0].lower()}{complaint['msg'][1:]}."
 
 
-def _capitalised(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _no_field(field: str, model: type[BaseModel] | None) -> str:
+    """`model`: whose field it would be, to name those there are."""
+    names = [*(INPUTS if model is MatmulOptions else ()), *model.model_fields] if model else []
+    return f"There is no field {field}{'; there are: ' if names else ''}{', '.join(names)}."

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from jobs.base import Strict
 from service.bodies.options import NO_OPTIONS, MatmulOptions
@@ -83,8 +83,8 @@ class InferBody(Strict):
     """The whole request body."""
 
     id: str = Field("", max_length=MAX_ID_CHARACTERS)
-    inputs: tuple[Input, ...]
-    outputs: tuple[Output, ...] = ()
+    inputs: Annotated[tuple[Input, ...], FailFast()]
+    outputs: Annotated[tuple[Output, ...], FailFast()] = ()
     parameters: Parameters = Field(default_factory=lambda: NO_PARAMETERS)  # a default would be copied each time
 
     @property

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import prod
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import AwareDatetime, Field, ValidationError
+from pydantic import AwareDatetime, FailFast, Field, ValidationError
 
 from jobs.base import Strict
 from jobs.benchmarks.findings import attempt_name, ceiling_name, record_name, samples_name
@@ -58,10 +58,10 @@ class ResultsFile(Strict):
     job: ExportedJob
     spec: BenchmarkSpec
     summary: BenchmarkSummary
-    attempts: tuple[AttemptInfo, ...] = Field(max_length=1000)
-    records: tuple[CaseRecord, ...] = Field(max_length=MAX_FINDINGS)
+    attempts: Annotated[tuple[AttemptInfo, ...], FailFast()] = Field(max_length=1000)
+    records: Annotated[tuple[CaseRecord, ...], FailFast()] = Field(max_length=MAX_FINDINGS)
     samples: dict[str, Samples] = Field(max_length=MAX_FINDINGS)  # by finding name
-    ceilings: tuple[Ceiling, ...] = Field(max_length=1000)
+    ceilings: Annotated[tuple[Ceiling, ...], FailFast()] = Field(max_length=1000)
 
 
 def export(context: Context, job_id: str, owner: str) -> bytes:

@@ -14,10 +14,14 @@ from jobs.formats.elements import Array
 from kernels.model.accuracy import DRIFT_FACTOR
 from worker.check.host_matrix import Matrix, OperandMatrix
 from worker.check.rounding import Rounding
+from worker.check.termwise import ratios_of
 
+NOWHERE = np.empty((0, 2), np.int64)
 MAX_TERMWISE = 256  # elements of a block of rows that are summed term by term
 NEAR = 0.5  # share of the bound above which float64 sums of float64 elements cannot decide on which side an element is
 BLOCK = 1 << 21  # elements of a block of an operand or of the product, in float64
+SMALLEST = 2.0**-1074
+LOST = SMALLEST * 2**14  # a bound of this for each term is far above what terms lose that lie below the normal range
 
 
 def cut(indices: Array, length: int) -> Iterator[Array]:
@@ -53,9 +57,10 @@ class Block:
     def __init__(self, a: Array, b: Array, given: Array, rounding: Rounding, norms: Norms | None) -> None:
         self._rounding, self._norms = rounding, norms
         self._rows, self._columns = np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64)
+        self._own_a, self._own_b = self._a, self._b = a, b
         if rounding.is_float64:  # sums may overflow here unless exponents are factored out
             self._rows, self._columns = _exponents(a, axis=1), _exponents(b, axis=0)
-        self._a, self._b = np.ldexp(a, -self._rows), np.ldexp(b, -self._columns)
+            self._a, self._b = _scaled(a, -self._rows), _scaled(b, -self._columns)
         self._given = given
 
     def worst(self) -> float:
@@ -74,9 +79,33 @@ class Block:
             is_equal = (given == true) | (np.isnan(given) & np.isnan(true)) | may_overflow
             ratios, at_worst = (np.where(is_equal, 0.0, off / each) for each in (bound, widest))
             ratios[np.isnan(ratios)] = np.inf
+            if len(lost := self._lost(true, bound)):
+                places = tuple(lost.T)
+                ratios[places] = at_worst[places] = self._by_terms(lost)
             if not (at_worst <= 1.0).all():
                 return float(ratios.max())
             return self._explained(ratios, given)
+
+    def _lost(self, true: Array, bound: Array) -> Array:
+        """Places (elements, 2) of finite elements that are so small beside the largest numbers of their row and column
+        that what they are compared with has lost digits.
+        """
+        if not self._rounding.is_float64:
+            return NOWHERE
+        lost: Array = (bound <= self._rounding.k * LOST) & np.isfinite(true) & np.isfinite(self._given)
+        if lost.any():  # usually because all terms are zero
+            terms = (self._own_a != 0.0).astype(np.float32) @ (self._own_b != 0.0).astype(np.float32)
+            lost &= (terms > 0.0) | (self._given != 0.0)
+        return np.argwhere(lost)
+
+    def _by_terms(self, places: Array) -> Array:
+        """The ratios of these float64 elements, each summed by itself."""
+        found = np.empty(len(places))
+        for some in cut(np.arange(len(places)), self._rounding.k):
+            rows, columns = places[some].T
+            of_b = self._own_b[:, columns].T
+            found[some] = ratios_of(self._own_a[rows], of_b, self._given[rows, columns], self._rounding)
+        return found
 
     @cached_property
     def _root(self) -> Array:
@@ -133,6 +162,8 @@ class Block:
         if not len(beyond):
             return float(ratios.max(initial=0.0))
         farthest = np.argsort(ratios[tuple(beyond.T)])[-MAX_TERMWISE:]
+        if self._rounding.is_float64:
+            return float(self._by_terms(beyond[farthest]).max())
         return max(self._termwise(int(row), int(column), given) for row, column in beyond[farthest])
 
     def _termwise(self, row: int, column: int, given: Array) -> float:
@@ -154,14 +185,11 @@ class Block:
         """The element's distance from the sum of these terms, divided by the error allowed for the steps of the sum,
         the operands and the value.
         """
-        if self._rounding.is_float64:
-            a = a.astype(np.longdouble)
         terms = a * b
-        sums = np.cumsum(terms)
         size = np.abs(terms).sum()
         if self._norms is not None:
             size = max(size, self._norms.product)
-        rounding, true = self._rounding, sums[-1] if len(sums) else 0.0
+        rounding, true = self._rounding, float(terms.sum())
         of_size, _, _, rest = rounding.element_factors
         drift = DRIFT_FACTOR * rounding.accumulate * _partial_sums(terms, rounding.depth)
         granted = max(of_size * size, drift) + of_operands + of_value * abs(true) + rest
@@ -249,6 +277,17 @@ def as_significant(values: Array, rounding: Rounding, to_whole: Callable[[Array]
     place = np.maximum(np.frexp(values)[1], lowest) - bits
     lowered: Array = np.ldexp(to_whole(np.ldexp(values, -place)), place)
     return lowered
+
+
+def _scaled(values: Array, exponents: Array) -> Array:
+    """values·2^exponents. Where that is below float64's smallest number it is that number: nothing but 0 becomes 0,
+    which would make a NaN of infinity.
+    """
+    scaled: Array = np.ldexp(values, exponents)
+    vanished = (scaled == 0.0) & (values != 0.0)
+    if vanished.any():
+        scaled[vanished] = np.copysign(SMALLEST, values[vanished])
+    return scaled
 
 
 def _exponents(values: Array, axis: int) -> Array:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matmul_client.handles import Job
 
 F = TypeVar("F", bound=Callable[..., Any])
+MIN_TIMEOUT_S = 0.1
 KNOWN: Mapping[str, tuple[type, ...]] = {"url": (str,), "api_key": (str,), "timeout": (int, float)}
 JOB_FAILED, USAGE, UNREACHABLE, REFUSED, SERVICE_FAILED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
@@ -68,7 +69,9 @@ def service_options(command: F) -> F:
     """Options of the program and of each of its commands, so they may be given before or after a command's name."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON, errors too (on standard error)."),
-        click.option("--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Deadline of each call."),
+        click.option(
+            "--timeout", type=click.FloatRange(min=MIN_TIMEOUT_S), metavar="SECONDS", help="Deadline of each call."
+        ),
         click.option("--key", metavar="KEY", help="The API key; better in MATMUL_API_KEY, where others do not see it."),
         click.option("--url", metavar="URL", help="Where the service is."),
     ):
@@ -115,10 +118,13 @@ def with_service(command: F) -> F:
 
 def _settings(as_json: bool) -> Settings:
     file = configured()
+    timeout = _given("timeout") or float(file.get("timeout", 300.0))
+    if not timeout >= MIN_TIMEOUT_S:  # nor is NaN
+        raise click.UsageError(f"The timeout is {timeout:g} s; it must be {MIN_TIMEOUT_S:g} s or more.")
     return Settings(
         _given("url") or os.environ.get("MATMUL_URL") or file.get("url"),
         _given("key") or os.environ.get("MATMUL_API_KEY") or file.get("api_key"),
-        _given("timeout") or float(file.get("timeout", 300.0)),
+        timeout,
         as_json,
     )
 

@@ -53,7 +53,9 @@ def start_benchmark(call: Call, preset: str | None, fields: Mapping[str, Any]) -
 
 
 def compare(call: Call, before: str, after: str) -> Flow[Record]:
-    found: Record = yield from get_json(call, f"/v1/benchmarks/{after}/results?{urlencode({'compare': before})}")
+    found: Record = yield from get_json(
+        call, f"/v1/benchmarks/{quote(after, safe='')}/results?{urlencode({'compare': before})}"
+    )
     return found
 
 

@@ -30,12 +30,15 @@ class Service:
             self.port = parts.port
         except ValueError:
             raise MatmulError(_no_url(self.url)) from None
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        is_plain = self.url.isprintable() and " " not in self.url and parts.path.isascii()
+        if parts.scheme not in ("http", "https") or not parts.hostname or not is_plain:
             raise MatmulError(_no_url(self.url))
         if parts.path.endswith(("/v1", "/v2")):
             raise MatmulError(f"The service's URL {self.url!r} has a version; leave out {parts.path[-3:]}.")
         self.host, self.is_secure, self._prefix = parts.hostname, parts.scheme == "https", parts.path
-        key = api_key or os.environ.get("MATMUL_API_KEY")
+        key = api_key or os.environ.get("MATMUL_API_KEY") or ""
+        if not (key.isascii() and key.isprintable()):
+            raise MatmulError("The API key has characters that no key has, such as the end of a line; leave them out.")
         self._headers = {"host": parts.netloc.rpartition("@")[2], "user-agent": f"matmul-client/{__version__}"}
         self._headers |= {"authorization": f"Bearer {key}"} if key else {}
 

@@ -36,7 +36,10 @@ def per_block_cast_to_fp8(x: Any) -> tuple[Array, Array]:
 def _cast(x: Any, block: tuple[int, int]) -> tuple[Array, Array]:
     import numpy as np
 
-    values = to_array(x, "the matrix").astype(np.float32)
+    given = to_array(x, "the matrix")
+    if np.iscomplexobj(given):
+        raise InvalidOperand("The matrix is complex, and 8-bit floats are real.")
+    values = given.astype(np.float32)
     if not np.isfinite(values).all():
         raise InvalidOperand("The matrix has infinities or NaN, which no scale brings into range.")
     magnitudes = np.abs(values)

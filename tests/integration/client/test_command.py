@@ -150,10 +150,31 @@ def test_where_the_service_is(stack: Stack, tmp_path: Path) -> None:
     config.write_text("host = 1\n")
     wrong = run(stack.url, "kernels")
     assert wrong.exit_code == 2 and "url, api_key, timeout" in wrong.stderr
-    for line, words in (("url = 3", "a text in quotes"), ('timeout = "x"', "a number"), ("timeout = true", "a number")):
+    wrong_lines = ("url = 3", "a text in quotes"), ('timeout = "x"', "a number"), ("timeout = true", "a number")
+    for line, words in (*wrong_lines, ("timeout = -1", "0.1 s or more"), ("timeout = nan", "0.1 s or more")):
         config.write_text(line)
         wrong = run(stack.url, "--json", "kernels")
         assert wrong.exit_code == 2 and words in json.loads(wrong.stderr)["error"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["--key", "abc\n", "devices"], 2, "The API key has characters"),
+        (["--key", "€", "devices"], 2, "The API key has characters"),
+        (["--url", "http://127.0.0.1/a b", "devices"], 2, "is not one"),
+        (["--url", "http://127.0.0.1/ü", "devices"], 2, "is not one"),
+        (["--timeout", "nan", "devices"], 2, "0.1 s or more"),
+        (["jobs", "show", "a b"], 4, "no job with that id"),
+        (["jobs", "show", "ü?x=1"], 4, "no job with that id"),
+        (["jobs", "cancel", "../matrices"], 4, "nothing at this path"),
+        (["bench", "compare", "ü", "b"], 4, "no job with that id"),
+    ],
+)
+def test_what_no_request_can_carry_is_one_sentence(stack: Stack, arguments: list[str], status: int, words: str) -> None:
+    result = run(stack.url, *arguments)
+    assert (result.exit_code, result.exception.__class__) == (status, SystemExit)
+    assert words in result.stderr and "broke off" not in result.stderr
 
 
 def test_options_may_stand_before_the_command(stack: Stack) -> None:

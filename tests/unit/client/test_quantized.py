@@ -44,5 +44,7 @@ def test_zeros_16_bit_floats_and_what_cannot_be() -> None:
     np.testing.assert_array_equal(scales, np.full((2, 2), np.float32(1e-4) / np.float32(448.0)))
     with pytest.raises(InvalidOperand, match="infinities or NaN"):
         per_block_cast_to_fp8(np.array([[np.inf]]))
+    with pytest.raises(InvalidOperand, match="complex"):
+        per_block_cast_to_fp8(np.array([[1 + 2j]]))
     with pytest.raises(InvalidOperand, match="axis is 0"):
         per_token_cast_to_fp8(np.ones((2, 2)), axis=0)

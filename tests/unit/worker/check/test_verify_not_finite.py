@@ -72,3 +72,45 @@ def test_overflow_passes_where_the_value_is_too_large_and_nowhere_else(dtype: DT
     wrong = c.copy()
     wrong[4, 6] = c[9, 6]  # the other infinity
     assert not checked(problem, a, b, wrong, rng).passed
+
+
+LARGEST = DTYPES["float64"].largest
+
+
+def far_apart() -> tuple[Array, Array]:
+    """float64 operands of which the largest numbers meet zeros: what is left is below 2^-1074 of their product."""
+    a = np.array([[LARGEST, 0.0, 1.0, -3.0], [2.0**-1074, LARGEST, 0.0, 2.0**-30]])
+    b = np.array([[0.0, 2.0**-1074, 1.5], [LARGEST, 0.0, 0.0], [2.0**-50, 5.0, -1.0], [2.0**-52, 7.0, LARGEST]])
+    return a, b
+
+
+@pytest.mark.parametrize(
+    ("row", "column"),
+    [
+        ((1e308, -0.00923279663524803, 0.1), (0.0016391726483014262, 1e308, 7.0)),
+        ((-(2.0**-1074), -(2.0**-1074), -1.0), (LARGEST, -1.0, 2.0**-52)),
+        ((LARGEST, 0.0, 1.0), (0.0, LARGEST, 1 / 3)),
+    ],
+)
+def test_small_elements_beside_the_largest_numbers_pass(row: tuple[float, ...], column: tuple[float, ...]) -> None:
+    a, b = np.array([row]), np.array([column]).T
+    problem = Problem(1, 1, 3, "float64")
+    assert checked(problem, a, b, multiply(problem, a, b), np.random.default_rng(17)).passed
+
+
+def test_a_wrong_small_element_beside_the_largest_numbers_is_found() -> None:
+    a, b = far_apart()
+    problem = Problem(2, 3, 4, "float64")
+    for place in ((0, 0), (0, 1)):
+        c = multiply(problem, a, b)
+        c[place] *= 1.0 + 2.0**-40
+        assert not checked(problem, a, b, c, np.random.default_rng(18)).passed
+
+
+def test_infinity_times_a_number_far_below_its_row_passes() -> None:
+    a, b = np.array([[1e-300, 1e200, 1.0]]), np.array([[-np.inf], [1e-190], [2.0]])
+    problem = Problem(1, 1, 3, "float64")
+    c = multiply(problem, a, b)
+    assert np.isneginf(c).all()
+    assert checked(problem, a, b, c, np.random.default_rng(19)).passed
+    assert not checked(problem, a, b, -c, np.random.default_rng(20)).passed
