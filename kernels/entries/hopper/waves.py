@@ -33,10 +33,32 @@ TILE_CLOCKS = {
     (192, 176): (1080, 4260),
     (192, 192): (1150, 4220),
 }
-# Of others by columns, measured on an H200; operands of 32 bits may come out of registers.
-STAGE_CLOCKS = {64: 490, 128: 560, 192: 810, 256: 1024}
-STAGE_CLOCKS_OF_WORDS = {64: 610, 128: 740, 192: 850, 256: 1024}
-END_CLOCKS = 20  # of a tile, for each column
+# Of others, stages alone; operands of 32 bits may come out of registers.
+STAGE_CLOCKS = {
+    (128, 64): 490,
+    (128, 128): 560,
+    (128, 160): 700,
+    (128, 192): 810,
+    (128, 224): 930,
+    (128, 256): 1024,
+    (192, 128): 800,
+    (192, 144): 1000,
+    (192, 176): 1080,
+    (192, 192): 1160,
+}
+STAGE_CLOCKS_OF_WORDS = {
+    (128, 64): 610,
+    (128, 128): 740,
+    (128, 160): 800,
+    (128, 192): 850,
+    (128, 224): 950,
+    (128, 256): 1024,
+    (192, 128): 850,
+    (192, 144): 1010,
+    (192, 176): 1090,
+    (192, 192): 1165,
+}
+END_CLOCKS = 20  # of a tile, for each column of 128 rows
 SLOWER_ALONE = 1.3  # of a stage of a block without another that shares its B, seen on an H100
 GROUP = 8  # rows of clusters whose tiles are computed at about the same time, and cut into one more column of tiles
 NARROWER = {256: 240}  # columns of some tiles of each width, if that fills a last wave
@@ -149,11 +171,11 @@ def clocks_of_whole(problem: Problem, config: TileConfig, multiprocessors: int) 
 
 def _tile_clocks(problem: Problem, config: TileConfig) -> tuple[float, float]:
     """Of a stage, and of a tile's end."""
-    columns = config["block_n"]
+    rows, columns = config["block_m"], config["block_n"]
     if DTYPES[problem.dtype].itemsize == 2:
-        return TILE_CLOCKS[config["block_m"], columns]
+        return TILE_CLOCKS[rows, columns]
     of_words = problem.dtype == "float32" and as_it_lies(problem, config)
-    return (STAGE_CLOCKS_OF_WORDS if of_words else STAGE_CLOCKS)[columns], columns * END_CLOCKS
+    return (STAGE_CLOCKS_OF_WORDS if of_words else STAGE_CLOCKS)[rows, columns], rows * columns * END_CLOCKS / BLOCK_M
 
 
 def cut_always(kernel: CudaKernel) -> CudaKernel:
