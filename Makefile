@@ -49,10 +49,10 @@ stress: $(if $(PYTHON),,env-dev) ## random products by every kernel, every eleme
 prove: $(if $(PYTHON),,env-dev) ## faults of every kind, and clean products, for the check of products: ARGS="--out benchmarks/results/prove_cpu.json"
 	$(or $(PYTHON),$(BIN)/python) -m tests.campaign $(ARGS)
 
-malformed: env-dev ## requests that are wrong in every way that is thought of, recorded run by run, so that it may be cut off and goes on: ARGS="--requests 1000000 --for-s 480 --out benchmarks/results/malformed.json"
+malformed: env-dev ## requests that are wrong in every way that is thought of, recorded run by run, so that it may be cut off and goes on: ARGS="--requests 1000000 --for-s 480 --out benchmarks/results/malformed.json.gz"
 	$(BIN)/python -m tests.malformed $(ARGS)
 
-fuzz-api: env-dev ## requests made up from the OpenAPI document of a real service: ARGS="--examples 1000 --out benchmarks/results/fuzz_api.json"
+fuzz-api: env-dev ## requests made up from the OpenAPI document of a real service: ARGS="--examples 1000 --out benchmarks/results/fuzz_api.json.gz"
 	$(BIN)/python -m tests.openapi $(ARGS)
 
 fuzz: $(if $(PYTHON),,env-fuzz) ## parsers of requests and records, fuzzed by coverage with atheris: ARGS="--target npy --runs 1000000", or ARGS="--for-s 480 --keep --out benchmarks/results/fuzz.json"
@@ -63,12 +63,12 @@ chaos: env-dev ## 5,000 jobs under 25 faults, every one accounted for, as `make 
 
 chaos-long: env-dev ## 100,000 jobs under 1,000 faults over six seeds, recorded seed by seed, so that it may be cut off and goes on: ARGS="--for-s 600"
 	$(BIN)/python -m tests.chaos $(addprefix --seed ,1 2 3 4 5 6) --jobs 100000 --faults 1000 \
-		--out benchmarks/results/chaos.json $(ARGS)
+		--out benchmarks/results/chaos.json.gz $(ARGS)
 
 machine: env-dev ## 50,000 steps in random lives of jobs, on both ledgers, every promise looked at after each: ARGS="--seed 7 --steps 5000"
 	$(BIN)/python -m tests.machine $(ARGS)
 
-soak: env-dev ## steady use on every path, a million jobs or --for-s seconds; nothing in the service may grow: ARGS="--for-s 480 --out benchmarks/results/soak.json"
+soak: env-dev ## steady use on every path, a million jobs or --for-s seconds; nothing in the service may grow: ARGS="--for-s 480 --out benchmarks/results/soak.json.gz"
 	$(BIN)/python -m tests.soak $(ARGS)
 
 test-images: env-dev ## build both container images and multiply with them (root, Debian)
@@ -169,7 +169,7 @@ bench-kernels: $(if $(PYTHON),,env-dev) ## measure the fast kernels beside cuBLA
 bench-library: $(if $(PYTHON),,env-dev) ## measure cuBLAS tuned and on zero-padded operands: ARGS="--out benchmarks/results/h200_library.json"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.interleaved.library $(ARGS)
 
-bench-accuracy: $(if $(PYTHON),,env-dev) ## record how far float32 kernels are off on operands of every kind: ARGS="--out benchmarks/results/h200_accuracy.json"
+bench-accuracy: $(if $(PYTHON),,env-dev) ## record how far float32 kernels are off on operands of every kind: ARGS="--out benchmarks/results/h200_accuracy.json.gz"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.accuracy $(ARGS)
 
 bench-auto: $(if $(PYTHON),,env-dev) ## measure what `auto` takes for random products on a GPU: ARGS="--out benchmarks/results/h200_auto/2026-11-22-1902485404.jsonl.gz"

@@ -4,13 +4,12 @@ A file (`.jsonl`) has a section for each benchmark. A section begins with a line
 name, the content of GET /v1/benchmarks/{id}/results without its records, the `columns` of the rows, and the fields that
 are the `same` in all of them. Each line after it is an array, one case. A dotted column is a field within a field;
 rounds are lists, or one value if it is the same in all of them. Null is left out. Times and speeds keep twelve
-significant digits, other numbers nine, and in a brief record all six. A large study may be compressed by gzip
-(`.jsonl.gz`).
+significant digits, other numbers nine, and in a brief record all six. Any record may be compressed by gzip
+(`.jsonl.gz`, `.json.gz`), and large ones are.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -18,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from kernels.model.numerics import Problem
+from kernels.packed import GZIP, read_text, write_text
 
-SUFFIX, GZIP = ".jsonl", ".gz"
+SUFFIX = ".jsonl"
 EXACT = frozenset({"kernel_ms", "gflops"})  # other figures are computed from these
 EXACT_DIGITS, DIGITS = 12, 9
 BRIEF_DIGITS = 6  # of all numbers of a brief record: far finer than the difference between two runs
@@ -62,8 +62,8 @@ def is_results(document: Any) -> bool:
 
 def read(path: Path) -> Any:
     """The document in the file: for a `.jsonl` file a benchmark's results, or several by their names; else its JSON."""
-    content = gzip.decompress(path.read_bytes()) if path.suffix == GZIP else path.read_bytes()
-    return unpacked(content.decode().splitlines()) if SUFFIX in path.suffixes else json.loads(content)
+    text = read_text(path)
+    return unpacked(text.splitlines()) if SUFFIX in path.suffixes else json.loads(text)
 
 
 def write(path: Path, document: Mapping[str, Any], *, brief: bool = False) -> None:
@@ -72,15 +72,18 @@ def write(path: Path, document: Mapping[str, Any], *, brief: bool = False) -> No
 
     The file is complete at any moment."""
     lines = packed(document, brief=brief) if SUFFIX in path.suffixes else (compact(document),)
-    content = "".join(f"{line}\n" for line in lines).encode()
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_bytes(gzip.compress(content, mtime=0) if path.suffix == GZIP else content)
-    partial.replace(path)
+    write_text(path, "".join(f"{line}\n" for line in lines))
 
 
 def files(folder: Path, pattern: str = "*") -> list[Path]:
     """Records in a folder, sorted by name."""
-    return sorted(path for suffix in (".json", SUFFIX, SUFFIX + GZIP) for path in folder.glob(pattern + suffix))
+    suffixes = (plain + packed for plain in (".json", SUFFIX) for packed in ("", GZIP))
+    return sorted(path for suffix in suffixes for path in folder.glob(pattern + suffix))
+
+
+def find(folder: Path, name: str) -> Path | None:
+    """The record of that name; None if nothing is recorded."""
+    return next(iter(files(folder, name)), None)
 
 
 def name_of(path: Path) -> str:
@@ -202,9 +205,7 @@ def _rounded(value: Any, exact_digits: int = EXACT_DIGITS, digits: int = DIGITS,
 def write_rows(path: Path, about: Mapping[str, Any], rows: Iterable[Any]) -> None:
     """Writes a JSON object with the fields of `about` and a line for each row. The file is complete at any moment."""
     lines = ",\n".join(compact(row) for row in rows)
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(f'{compact(about)[:-1]},"rows":[\n{lines}\n]}}\n', "utf-8")
-    partial.replace(path)
+    write_text(path, f'{compact(about)[:-1]},"rows":[\n{lines}\n]}}\n')
 
 
 def record_rows(path: Path, about: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> None:

@@ -4,7 +4,6 @@ file per kernel in `assembly/`. Not every kernel has one.
 
 from __future__ import annotations
 
-import lzma
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -15,13 +14,13 @@ from pathlib import Path
 from kernels.families import FAMILIES
 from kernels.model.architectures import H200
 from kernels.model.numerics import DTypeName
+from kernels.packed import read_text
 from kernels.strict_json import parse
 
 DIRECTORY = Path(__file__).parent / "assembly"
 ARCHITECTURE = H200
 # The full texts of these ship with the package, for readers: the ladder, and one of the newest kind. They are large.
 SHOWN = frozenset({*next(family.names for family in FAMILIES if family.steps), "hopper_bf16"})
-MAX_TEXT_BYTES = 32 << 20  # of one record, unpacked
 
 _SASS = re.compile(r"^\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Za-z0-9_]+)*)[\s;]", re.MULTILINE)
 _PTX = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][a-z0-9_]*(?:\.[a-z0-9_:]+)*)\s+[%\[{]", re.MULTILINE)
@@ -69,14 +68,18 @@ def _family(name: str) -> str:
     return ".".join([first, *dict.fromkeys(places), *widths[:1]])
 
 
+def path_of(kernel: str, directory: Path = DIRECTORY) -> Path:
+    """Its file, which need not exist."""
+    return directory / f"{kernel}.json.xz"
+
+
 def read(path: Path) -> Assembly:
     """Raises DataError for a file that breaks the schema, LZMAError for one that is no such file."""
-    text = lzma.LZMADecompressor().decompress(path.read_bytes(), MAX_TEXT_BYTES)
-    return parse(Assembly, text.decode("utf-8"), path.name)
+    return parse(Assembly, read_text(path), path.name)
 
 
 @lru_cache(maxsize=8)
 def assembly_of(kernel: str) -> Assembly | None:
     """The recorded code of a kernel; None if nothing was recorded. Raises DataError."""
-    path = DIRECTORY / f"{kernel}.json.xz"
+    path = path_of(kernel)
     return read(path) if path.exists() else None

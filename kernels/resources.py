@@ -1,7 +1,7 @@
 """The resources of compiled kernels, config by config: a table that `make kernel-resources` writes.
 
-One file a kernel in `resources/`. Each record has a key over all inputs of its figures, so a record with a matching key
-proves that this config compiles for the architectures it names.
+One compressed file a kernel in `resources/`. Each record has a key over all inputs of its figures, so a record with a
+matching key proves that this config compiles for the architectures it names.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from pathlib import Path
 
 from kernels.model.entry.config import TileConfig
 from kernels.model.numerics import DTypeName
+from kernels.packed import read_text
 from kernels.strict_json import DataError, parse
 
 DIRECTORY = Path(__file__).parent / "resources"
+SUFFIX = ".json.gz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +73,15 @@ class KernelRecords:
         return next((record for record in alike if record.dtype == dtype), None)
 
 
+def path_of(kernel: str, directory: Path = DIRECTORY) -> Path:
+    """Its file, which need not exist."""
+    return directory / f"{kernel}{SUFFIX}"
+
+
 def read(path: Path) -> KernelRecords:
     """Raises DataError for a file that breaks the schema, or is another kernel's."""
-    table = parse(KernelRecords, path.read_text("utf-8"), path.name)
-    if (table.kernel, table.columns) != (path.stem, COLUMNS):
+    table = parse(KernelRecords, read_text(path), path.name)
+    if (table.kernel, table.columns) != (path.name.removesuffix(SUFFIX), COLUMNS):
         raise DataError(f"{path.name} is of {table.kernel!r} with columns {', '.join(table.columns)}.")
     return table
 
@@ -82,5 +89,5 @@ def read(path: Path) -> KernelRecords:
 @lru_cache(maxsize=64)
 def records_of(kernel: str) -> KernelRecords | None:
     """The records of a kernel; None if nothing has been compiled yet. Raises DataError."""
-    path = DIRECTORY / f"{kernel}.json"
+    path = path_of(kernel)
     return read(path) if path.exists() else None

@@ -51,9 +51,15 @@ class Picture:
             f"{corner}/>"
         )
 
+    def rectangles(self, kind: str, boxes: Iterable[tuple[float, float, float, float]]) -> None:
+        """Rectangles of one kind, each with x, y, width and height, as one shape: where they touch, no edge shows."""
+        path = "".join(f"M{number(x)} {number(y)}h{number(w)}v{number(h)}h{number(-w)}z" for x, y, w, h in boxes)
+        if path:
+            self.shapes.append(f'<path class="{kind}" d="{path}"/>')
+
     def lines(self, kind: str, ends: Iterable[tuple[float, float, float, float]], *, width: float = 1) -> None:
         """Straight lines, each from x, y to x, y."""
-        path = "".join(f"M{number(a)} {number(b)}L{number(c)} {number(d)}" for a, b, c, d in ends)
+        path = "".join(f"M{number(a)} {number(b)}{_to(a, b, c, d)}" for a, b, c, d in ends)
         self.shapes.append(f'<path class="{kind}" stroke-width="{number(width)}" d="{path}"/>')
 
     def text(self, x: float, y: float, words: str, *, size: float = 13, kind: str = "ink", **style: str) -> None:
@@ -75,6 +81,11 @@ class Picture:
         head += f'<desc id="description">{escape(self.description)}</desc>\n'
         ground = f'<rect class="ground" width="{number(self.width)}" height="{number(self.height)}" rx="8"/>'
         return head + "\n".join((f"<style>{STYLE}</style>", ground, *self.shapes, "</svg>")) + "\n"
+
+
+def _to(a: float, b: float, c: float, d: float) -> str:
+    """The rest of a line's path: most lines are level or upright."""
+    return f"H{number(c)}" if b == d else f"V{number(d)}" if a == c else f"L{number(c)} {number(d)}"
 
 
 def number(value: float) -> str:

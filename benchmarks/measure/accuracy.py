@@ -1,6 +1,6 @@
 """Records the errors of float32 kernels on operands of every kind, with the library's, for docs/accuracy.md.
 
-    python -m benchmarks.measure.accuracy --out benchmarks/results/h200_accuracy.json
+    python -m benchmarks.measure.accuracy --out benchmarks/results/h200_accuracy.json.gz
     python -m benchmarks.measure.accuracy --device cpu --sizes 256 --kernels cpu_blas --out /tmp/accuracy.json
 
 The true product is computed in float64 by the device's library; errors are computed on the device. A config is written

@@ -1,7 +1,7 @@
 """The whole path on a GPU: matrix files sent by curl, a Celery GPU worker, the product returned and checked against
 float64.
 
-    python -m benchmarks.measure.end_to_end --out benchmarks/results/h200_end_to_end.json
+    python -m benchmarks.measure.end_to_end --out benchmarks/results/h200_end_to_end.json.gz
 
 Starts the embedded stack with one GPU and one CPU worker on free loopback ports. Every kernel multiplies the same
 pairs: the record of each job is kept in the result, beside the error that this program measured itself.

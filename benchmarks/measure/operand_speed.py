@@ -1,7 +1,7 @@
 """Measures the speed of what `auto` takes for float32 products of random shapes on operands of several kinds, compared
 with the library and the best kernel that multiplies in float32 itself.
 
-    python -m benchmarks.measure.operand_speed --out benchmarks/results/h200_operand_speed.json
+    python -m benchmarks.measure.operand_speed --out benchmarks/results/h200_operand_speed.json.gz
 
 `fp32_emulated` decides on the device, from the operands, how much work a product takes, and leaves some products to
 `hopper_fp32`. Operands are made on the device; rows have the service's pitch. Cold cache, launches queued before they

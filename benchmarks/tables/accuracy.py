@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.recorded import read
 from tools.markdown import table
 
 LIBRARY = "cublas"
@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 
 def accuracy(path: Path) -> Iterator[str]:
     """The parts of the section."""
-    record = json.loads(path.read_bytes())
+    record = read(path)
     rows: Sequence[Row] = record["rows"]
     names = list(rows[0]["errors"])
     yield f"### Errors of float32 kernels on operands of many kinds, on an {record['device']}"

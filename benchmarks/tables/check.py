@@ -4,16 +4,16 @@ product's check.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.recorded import read
 from tools.markdown import table
 
 
 def check_cost(path: Path) -> Iterator[str]:
     """The parts of the section."""
-    record = json.loads(path.read_bytes())
+    record = read(path)
     at = record["environment"]
     yield f"## The check of a product, on an {record['device']}"
     yield (

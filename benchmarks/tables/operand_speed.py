@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.recorded import read
 from tools.markdown import table
 
 Row = Mapping[str, Any]
@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 def operand_speed(path: Path) -> Iterator[str]:
     """The parts of the section."""
-    record = json.loads(path.read_bytes())
+    record = read(path)
     rows: list[Row] = record["rows"]
     shapes = {(row["m"], row["n"], row["k"]) for row in rows}
     yield f"## float32 products on operands of several kinds, on an {record['device']}"

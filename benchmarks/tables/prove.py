@@ -4,11 +4,11 @@ one, side by side.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.recorded import files, find, name_of, read
 from tools.markdown import table
 
 Record = Mapping[str, Any]
@@ -17,12 +17,12 @@ NOT_RECORDED = "not recorded"
 
 
 def prove(results: Path) -> Iterator[str]:
-    """A part for each device that has a record: prove_DEVICE.json, and prove_before_DEVICE.json of the earlier
-    check."""
-    devices = sorted({path.stem.removeprefix(BEFORE).removeprefix(PREFIX) for path in results.glob(f"{PREFIX}*.json")})
+    """A part for each device that has a record: prove_DEVICE, and prove_before_DEVICE of the earlier check."""
+    names = map(name_of, files(results, f"{PREFIX}*"))
+    devices = sorted({name.removeprefix(BEFORE).removeprefix(PREFIX) for name in names})
     for device in devices:
-        paths = (results / f"{prefix}{device}.json" for prefix in (BEFORE, PREFIX))
-        before, now = (json.loads(path.read_bytes()) if path.exists() else None for path in paths)
+        paths = (find(results, f"{prefix}{device}") for prefix in (BEFORE, PREFIX))
+        before, now = (read(path) if path else None for path in paths)
         yield from _device(before, now)
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.recorded import read
 from tools.markdown import table
 
 
 def stress(path: Path) -> Iterator[str]:
     """The parts of the section."""
-    record = json.loads(path.read_bytes())
+    record = read(path)
     wrong = len(record["failures"])
     yield f"## Random products, each checked, on an {record['device']['name']}"
     yield (

@@ -7,14 +7,14 @@ python -m benchmarks.tables.write [--check]
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from analysis.result_models import Results
-from benchmarks.recorded import files, name_of
+from benchmarks.recorded import files, find, name_of
+from benchmarks.recorded import read as read_record
 from benchmarks.tables.accuracy import accuracy
 from benchmarks.tables.auto import auto_choices
 from benchmarks.tables.auto_library import beside_the_best_library
@@ -69,16 +69,16 @@ PARTS = re.compile(r"(<!-- recorded: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Section = Callable[[Path], Iterable[str]]  # the parts of a record's section
 SECTIONS: Sequence[tuple[str, Section]] = (
-    ("*_operand_speed.json", operand_speed),
-    ("*_symmetric.json", symmetric),
-    ("*_transposed.json", transposed),
-    ("*_deep.json", deep),
-    ("*_cut.json", cut),
-    ("*_grouped.json", grouped),
-    ("*_block_scales.json", block_scales),
-    ("*_epilogues.json", epilogues),
+    ("*_operand_speed", operand_speed),
+    ("*_symmetric", symmetric),
+    ("*_transposed", transposed),
+    ("*_deep", deep),
+    ("*_cut", cut),
+    ("*_grouped", grouped),
+    ("*_block_scales", block_scales),
+    ("*_epilogues", epilogues),
 )
-CHECKS: Sequence[tuple[str, Section]] = (("check_*.json", check_cost), ("*_stress.json", stress))
+CHECKS: Sequence[tuple[str, Section]] = (("check_*", check_cost), ("*_stress", stress))
 
 HEAD = """# Performance, as recorded
 
@@ -103,7 +103,7 @@ def sections() -> list[str]:
         parts += headlines[path].section() if path in headlines else ()
         parts += kernel_targets(runs)
         parts += [f"![Speed over N of the fast kernels and of cuBLAS](images/{name_of(path)}.svg)"]
-    for path in sorted(RESULTS.glob("*_library.json")):
+    for path in files(RESULTS, "*_library"):
         parts += library(path)
     auto_folders = sorted(RESULTS.glob("*_auto"))
     for folder in auto_folders:
@@ -115,8 +115,8 @@ def sections() -> list[str]:
     folders = (path for path in RESULTS.iterdir() if path.is_dir() and not path.name.endswith("_auto"))
     for folder in sorted(folders, reverse=True):  # the newest device first
         parts += benchmarks(folder)
-        for path in folder.glob("cross_check.json"):
-            parts += cross_check(json.loads(path.read_text()))
+        for path in files(folder, "cross_check"):
+            parts += cross_check(read_record(path))
     for runs in kernels.values():
         parts += target_bounds(runs)
     return [contents(parts), *parts]
@@ -125,7 +125,7 @@ def sections() -> list[str]:
 def in_order(sections: Sequence[tuple[str, Section]]) -> Iterator[str]:
     """The sections of all records that fit each pattern."""
     for pattern, section in sections:
-        for path in sorted(RESULTS.glob(pattern)):
+        for path in files(RESULTS, pattern):
             yield from section(path)
 
 
@@ -143,28 +143,28 @@ def headlines_of(kernels: Mapping[Path, Mapping[str, Results]]) -> dict[Path, He
 
 def service_parts() -> Iterator[str]:
     """Sections on products through the service."""
-    if recorded := sorted(RESULTS.glob("service_*.json")):
-        yield service(json.loads(recorded[-1].read_text()))
-    if recorded := sorted(RESULTS.glob("peers_*.json")):
+    if recorded := files(RESULTS, "service_*"):
+        yield service(read_record(recorded[-1]))
+    if recorded := files(RESULTS, "peers_*"):
         yield from peers(recorded, where(first_and_newest(recorded)[1]))
     for host, recorded in paths_by_host().items():
         yield from path_section(f"{host}_path", recorded, where(first_and_newest(recorded)[1]))
     yield from large_bodies(RESULTS)
-    if recorded := sorted(RESULTS.glob("client_*.json")):
-        newest = json.loads(recorded[-1].read_text())
+    if recorded := files(RESULTS, "client_*"):
+        newest = read_record(recorded[-1])
         yield client(newest, where(newest))
-    if recorded := sorted(RESULTS.glob("dashboard_*.json")):
-        newest = json.loads(recorded[-1].read_text())
+    if recorded := files(RESULTS, "dashboard_*"):
+        newest = read_record(recorded[-1])
         yield dashboard(newest, where(newest))
-    if (counted := RESULTS / "tasks.json").exists():
-        yield tasks(json.loads(counted.read_text()))
-    for path in sorted(RESULTS.glob("*_end_to_end.json")):
-        yield end_to_end(json.loads(path.read_text()))
+    if counted := find(RESULTS, "tasks"):
+        yield tasks(read_record(counted))
+    for path in files(RESULTS, "*_end_to_end"):
+        yield end_to_end(read_record(path))
 
 
 def accuracy_page(text: str, results: Path = RESULTS) -> str:
     """docs/accuracy.md with its recorded parts regenerated. Raises KeyError for a part that nothing generates."""
-    recorded = (part for path in sorted(results.glob("*_accuracy.json")) for part in accuracy(path))
+    recorded = (part for path in files(results, "*_accuracy") for part in accuracy(path))
     return _with_parts(text, {"prove": "\n\n".join(prove(results)), "errors": "\n\n".join(recorded)})
 
 
@@ -225,8 +225,8 @@ def readme_part(results: Path = RESULTS) -> str:
 def paths_by_host(results: Path = RESULTS) -> dict[str, list[Path]]:
     """Records of `make bench-path`, by the part of their names before `_path_`."""
     found: dict[str, list[Path]] = {}
-    for path in sorted(results.glob("*_path_*.json")):
-        found.setdefault(path.stem.partition("_path_")[0], []).append(path)
+    for path in files(results, "*_path_*"):
+        found.setdefault(path.name.partition("_path_")[0], []).append(path)
     return found
 
 

@@ -18,7 +18,7 @@ from kernels.model.padding import MAX_PAD, padded_size
 RUN_BYTES = 16  # in runs of so many bytes kernels move rows that are whole runs; others take longer
 # Doublings of a size that an alignment twice as large is worth, as padded and as it is (decision 66).
 PADDED_STEP, PLAIN_STEP = 2.0, 1.0
-SIZES = 4  # coordinates that are sizes
+SIZES, MOST_COORDINATES = 4, 8  # coordinates that are sizes, and with those that are alignments
 Place = tuple[float, ...]
 _Shape = tuple[int, int, int, int]
 

@@ -24,7 +24,6 @@ from math import exp, log, log2, sqrt
 
 import numpy as np
 
-from kernels.catalog import BY_NAME
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
 from kernels.model.numerics import Problem
@@ -34,7 +33,7 @@ from kernels.selection.nearby import Nearby
 from kernels.selection.paces.configs import ConfigItems, items, suited
 from kernels.selection.paces.pace import log_us_of, pace_of
 from kernels.selection.triangles import triangle_gain
-from kernels.selection.tuned import Entry, Floats, RankedRow, Trial, TunedTable
+from kernels.selection.tuned import Entry, Floats, RankedRow, Shape, TableRow, Trial, Tried, TunedTable, Way, way_of
 
 # By leaving out recorded shapes, and whole samples of them (benchmarks/cross_validate.py).
 REACH = 8.0  # doublings within which values are alike
@@ -49,7 +48,6 @@ EXACT = 0.62  # and so much of the library's error is the most it should have: t
 EXACT_REACH = 4.0  # doublings within which that is alike
 MIN_ERROR = 1e-3  # over the library's: what is exact has no logarithm
 PROMISING, MAX_PROMISING = 0.8, 5  # of the fastest's speed; so many are worth a probe
-_Shape = tuple[int, int, int, int]
 # Of what is forecast as one: a kernel in whichever config was best, or a config of one that was tried in each.
 _Key = tuple[str, ConfigItems]
 
@@ -60,9 +58,16 @@ class SpeedPoint:
 
     kernel: Kernel
     config: TileConfig  # as it suits the product at hand
-    row: RankedRow
-    entry: Entry
+    at: TableRow
     place: Place  # of that shape, in doublings
+
+    @property
+    def row(self) -> RankedRow:
+        return self.at.row
+
+    @property
+    def entry(self) -> Entry:
+        return self.at.entry
 
 
 _Together = dict[_Key, list[SpeedPoint]]
@@ -167,7 +172,7 @@ def _library_of(times: Sequence[_Time]) -> _Time:
 
 def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
     """Of each of the nearest shapes its entries, in several classes."""
-    by_shape: dict[_Shape, tuple[Entry, ...]] = {}
+    by_shape: dict[Shape, tuple[Entry, ...]] = {}
     for entry in entries:
         if entry.shape not in by_shape and len(by_shape) == SHAPES:
             break
@@ -178,17 +183,22 @@ def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
 def _points(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> _Together:
     """The nearest first."""
     points: _Together = {}
-    configs: dict[_Key, TileConfig | None] = {}
+    suiting: dict[Tried, tuple[TileConfig, list[SpeedPoint]] | None] = {}
+    ways: dict[Tried, Way] = {}
     for together in _nearest(near.entries):
         place = place_of(together[0].problem, near.accuracy)
-        for entry, (row, asked) in ((one, each) for one in together for each in _rows(one, fit, problem)):
-            if asked not in configs:
-                configs[asked] = suited(fit[row.kernel], row.config, entry.problem, problem, device)
-            if (config := configs[asked]) is None:
-                continue
-            found = points.setdefault((row.kernel, items(config) if isinstance(row, Trial) else ()), [])
-            if len(found) < POINTS:
-                found.append(SpeedPoint(fit[row.kernel], config, row, entry, place))
+        for at in (row for entry in together for row in _rows(entry, fit, problem, ways)):
+            kernel = fit[at.tried[0]]
+            if at.tried not in suiting:
+                config = suited(kernel, at.row.config, at.entry.problem, problem, device)
+                if config is None:
+                    suiting[at.tried] = None
+                else:
+                    key = kernel.name, items(config) if isinstance(at.row, Trial) else ()
+                    suiting[at.tried] = config, points.setdefault(key, [])
+            suits = suiting[at.tried]
+            if suits is not None and len(suits[1]) < POINTS:
+                suits[1].append(SpeedPoint(kernel, suits[0], at, place))
     return points
 
 
@@ -209,30 +219,22 @@ def _depth(problem: Problem) -> Place:
     return log2(problem.m * problem.n * problem.batch), log2(problem.k)
 
 
-def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator[tuple[RankedRow, _Key]]:
-    """What the entry says of kernels that fit, with kernel and config: of its very shape, or of one near it.
+def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem, ways: dict[Tried, Way]) -> Iterator[TableRow]:
+    """What the entry says of kernels that fit: of its very shape, or of one near it.
 
-    There a config that was tried counts if it went the way that it would for the product at hand: small ones are made
-    without the other type.
+    There a config that was tried counts if it went the way that it would for the product at hand, which `ways` keeps.
     """
     is_of_it = entry.is_of(problem)
-    for row, config in entry.ranking_by_config:
-        if row.kernel in fit and (is_of_it or fit[row.kernel].emulated_with is None):
-            yield row, (row.kernel, config)
-    if is_of_it:
-        return
-    there = entry.problem
-    for trial, config in entry.trials_by_config:
-        if trial.kernel in fit and _way(trial.kernel, config, there) == _way(trial.kernel, config, problem):
-            yield trial, (trial.kernel, config)
-
-
-@lru_cache(maxsize=16_384)
-def _way(name: str, config: ConfigItems, problem: Problem) -> tuple[str, ...]:
-    """Passes before the kernel, by name."""
-    kernel = BY_NAME[name]
-    passes = kernel.plan(problem, dict(config)).passes if isinstance(kernel, CudaKernel) else ()
-    return tuple(each.name for each in passes)
+    for at in entry.ranked:
+        if (kernel := fit.get(at.tried[0])) is not None and (is_of_it or kernel.emulated_with is None):
+            yield at
+    for at in () if is_of_it else entry.tried:
+        if at.tried[0] not in fit:
+            continue
+        if at.tried not in ways:
+            ways[at.tried] = way_of(at.row.kernel, at.row.config, problem)
+        if at.way == ways[at.tried]:
+            yield at
 
 
 def _time(points: list[SpeedPoint], library: Kernel | None, table: TunedTable, problem: Problem, here: Place) -> _Time:
@@ -241,7 +243,7 @@ def _time(points: list[SpeedPoint], library: Kernel | None, table: TunedTable, p
     if nearest.place == here:
         return _Time(nearest, log_us_of(nearest.row, nearest.entry), 1, 0.0, nearest.kernel)
     pace = pace_of(table, problem.dtype, nearest.kernel, library)
-    beside = [pace.error_at(each.entry, each.row) for each in points]
+    beside = [pace.errors[each.at] for each in points]
     places = tuple(each.place for each in points)
     error, variance = _interpolated(places, beside, here)
     log_us, of_pace = pace.log_us(nearest.config, whole(problem))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceTraits, LibraryKernel
 from kernels.model.numerics import AccuracyName, Problem, meets
-from kernels.selection.distance import SIZES, place_of
-from kernels.selection.tuned import TABLES, Entry, TunedTable, tables_for
+from kernels.selection.distance import MOST_COORDINATES, SIZES, place_of
+from kernels.selection.tuned import TABLES, Entry, Floats, TunedTable, tables_for
 
 REACH = 4.0  # doublings of sizes: farther from a problem a measured shape says nothing of it
+Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +69,45 @@ def nearby(
 def _nearby(
     table: TunedTable, problem: Problem, accuracy: AccuracyName, reach: float, classes: Collection[AccuracyName]
 ) -> Nearby | None:
-    within = _within(reach, table, problem, accuracy)
-    near = tuple(entry for entry in within if _serves(entry, problem, accuracy, classes))
-    if not near:
-        return None
-    near = tuple(_held_against_the_class(near, accuracy))
-    return Nearby(table, accuracy, tuple(entry for entry in near if entry.is_of(problem)) or near)
-
-
-def _held_against_the_class(near: Sequence[Entry], accuracy: AccuracyName) -> Iterator[Entry]:
-    """Without shapes where kernels of the class itself were not measured, if they were at others: what is the fastest
-    of more exact kernels there is slow beside those."""
-    shapes = {entry.shape for entry in near if entry.accuracy == accuracy}
-    return (entry for entry in near if not shapes or entry.shape in shapes)
-
-
-def _within(reach: float, table: TunedTable, problem: Problem, accuracy: AccuracyName) -> Iterator[Entry]:
-    """The nearest first."""
-    if problem.dtype not in table.by_dtype:
-        return
-    entries, places = table.by_dtype[problem.dtype]
+    serving = _serving(table, problem, accuracy, frozenset(classes))
     here = np.array(place_of(problem, accuracy))
-    apart = places[:, : len(here)] - here
-    sizes, all_of_it = (np.linalg.norm(apart[:, :count], axis=1) for count in (SIZES, len(here)))
-    yield from (entries[at] for at in np.argsort(all_of_it, kind="stable") if sizes[at] <= reach)
+    apart = serving.places[:, : len(here)] - here
+    within = np.flatnonzero(np.linalg.norm(apart[:, :SIZES], axis=1) <= reach)
+    if serving.is_of_class[within].any():
+        within = within[serving.is_of_class[within]]
+    if not len(within):
+        return None
+    nearest = within[np.argsort(np.linalg.norm(apart[within], axis=1), kind="stable")]
+    entries = tuple(serving.entries[at] for at in nearest)
+    measured = takewhile(lambda entry: entry.is_of(problem), entries)  # at no distance at all
+    return Nearby(table, accuracy, tuple(measured) or entries)
+
+
+@dataclass(frozen=True, slots=True)
+class _Serving:
+    """Entries of a table, with the coordinates of their shapes.
+
+    Shapes where no kernel of the class itself was measured do not count beside others: what is the fastest of more
+    exact kernels there is slow beside those.
+    """
+
+    entries: tuple[Entry, ...]
+    places: Floats
+    is_of_class: Bools  # whether a kernel of the class itself was measured at that shape
+
+
+def _serving(table: TunedTable, problem: Problem, accuracy: AccuracyName, classes: frozenset[AccuracyName]) -> _Serving:
+    """The entries that say something of such a product, wherever they are. Worked out once."""
+    key = problem.dtype, accuracy, classes, problem.batch > 1
+    if key not in table.served:
+        entries, places = table.by_dtype.get(problem.dtype, ((), np.empty((0, MOST_COORDINATES))))
+        serves = np.array([_serves(entry, problem, accuracy, classes) for entry in entries], bool)
+        found = tuple(entry for entry, does in zip(entries, serves, strict=True) if does)
+        shapes = {entry.shape for entry in found if entry.accuracy == accuracy}
+        of_class = np.array([entry.shape in shapes for entry in found], bool)
+        table.served[key] = _Serving(found, places[serves], of_class)
+    known: _Serving = table.served[key]
+    return known
 
 
 def _serves(entry: Entry, problem: Problem, accuracy: AccuracyName, classes: Collection[AccuracyName]) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 
 from kernels.catalog import BY_NAME
 from kernels.lazily import LazySequence
-from kernels.model.kernel import DeviceClass, DeviceTraits, LibraryKernel
+from kernels.model.kernel import CudaKernel, DeviceClass, DeviceTraits, LibraryKernel
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.packed import read_text
 from kernels.selection.distance import place_at
@@ -28,6 +28,9 @@ DIRECTORY = Path(__file__).parent.parent / "tuned"
 SUFFIX = ".json.gz"
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 ConfigItems = tuple[tuple[str, int], ...]
+Shape = tuple[int, int, int, int]  # m, n, k and batch
+Way = tuple[str, ...]  # names of a kernel's passes at a shape
+Tried = tuple[str, ConfigItems]  # a kernel in a config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,21 +74,36 @@ class Entry:
         return Problem(self.m, self.n, self.k, self.dtype, self.batch)
 
     @cached_property
-    def ranking_by_config(self) -> tuple[tuple[RankedRow, ConfigItems], ...]:
-        """With configs as something that can be looked up by."""
-        return tuple((row, tuple(row.config.items())) for row in self.ranking)
+    def ranked(self) -> tuple[TableRow, ...]:
+        return tuple(TableRow(self, row, _tried(row)) for row in self.ranking)
 
     @cached_property
-    def trials_by_config(self) -> tuple[tuple[Trial, ConfigItems], ...]:
-        return tuple((trial, tuple(trial.config.items())) for trial in self.trials)
+    def tried(self) -> tuple[TableRow, ...]:
+        return tuple(
+            TableRow(self, row, _tried(row), way_of(row.kernel, row.config, self.problem)) for row in self.trials
+        )
 
     @cached_property
-    def shape(self) -> tuple[int, int, int, int]:
+    def shape(self) -> Shape:
         return self.m, self.n, self.k, self.batch
 
     def is_of(self, problem: Problem) -> bool:
         """Whether the entry has exactly that shape. Entries are measurements of whole products."""
         return not problem.symmetric and self.shape == (problem.m, problem.n, problem.k, problem.batch)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableRow:
+    """A row, ranked or tried, in its place. Each is equal to itself alone, so it is quickly looked up by."""
+
+    entry: Entry
+    row: RankedRow
+    tried: Tried
+    way: Way = ()  # of one that was tried
+
+
+def _tried(row: RankedRow) -> Tried:
+    return row.kernel, tuple(row.config.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +143,11 @@ class TunedTable:
         return {}
 
     @cached_property
+    def served(self) -> dict[Any, Any]:
+        """By what is asked for, what `nearby.py` has found to serve it."""
+        return {}
+
+    @cached_property
     def by_dtype(self) -> Mapping[DTypeName, tuple[tuple[Entry, ...], Floats]]:
         """Entries of each element type, with the coordinates of their shapes."""
         return {dtype: self._of(dtype) for dtype in dict.fromkeys(entry.dtype for entry in self.entries)}
@@ -154,6 +177,13 @@ class BestResult:
         if library is None or library.kernel == self.entry.baseline:
             return self.row.fraction_of_baseline
         return self.row.gflops / library.gflops
+
+
+def way_of(name: str, config: Mapping[str, int], problem: Problem) -> Way:
+    """The passes before the kernel: small products are made without those of large ones."""
+    kernel = BY_NAME[name]
+    passes = kernel.plan(problem, dict(config)).passes if isinstance(kernel, CudaKernel) else ()
+    return tuple(each.name for each in passes)
 
 
 def _words(device: str) -> list[str]:

@@ -12,7 +12,6 @@ class.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import sys
@@ -23,6 +22,7 @@ from pathlib import Path
 from secrets import randbelow
 from typing import Any
 
+from benchmarks.recorded import write
 from tests.campaign.run import Share, backend_of, run
 from tests.campaign.tally import Result, report, total
 from worker.cpu.environment import dated_environment
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n".join(report(result)))
     print(f"{time.monotonic() - began:.0f} s", flush=True)
     if asked.out:
-        asked.out.write_text(json.dumps(record(asked, device, result), indent=1) + "\n")
+        write(asked.out, record(asked, device, result))
     return 0 if result.passed else 1
 
 

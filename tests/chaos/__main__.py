@@ -4,7 +4,7 @@
     make chaos-long ARGS="--for-s 600"
     python -m tests.chaos --jobs 5000 --faults 25 --seed 7 --out record.json
     python -m tests.chaos --only "AOF disk full" --faults 8 --jobs 800
-    python -m tests.chaos --join seed_3.json --join seed_7.json --out benchmarks/results/chaos.json
+    python -m tests.chaos --join seed_3.json --join seed_7.json --out benchmarks/results/chaos.json.gz
 
 Several seeds share the jobs and the faults. A seed whose run is in the record already is not run again; `--join` takes
 the runs of other records, made side by side on one machine. Exits with 1 where a run did not pass, and then keeps its
@@ -27,6 +27,7 @@ from secrets import randbelow
 from tempfile import mkdtemp
 from typing import Any
 
+from benchmarks.recorded import read, write
 from tests.chaos.disks import enter_namespace
 from tests.chaos.plan import KINDS, not_run
 from tests.chaos.run import Asked, run
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
             continue
         record["runs"].append(_run_one(asked, seed, len(seeds), until - CONTROL_AND_END_S - time.monotonic()))
         if asked.out:
-            _write(asked.out, record)
+            write(asked.out, record)
     return _status(record)
 
 
@@ -66,7 +67,7 @@ def _join(others: Sequence[Path], out: Path) -> int:
                 record["runs"].append(taken | place)
     struck = {kind for run in record["runs"] for kind in run["faults_by_kind"]}
     record["not_run"] = {kind: reason for kind, reason in record["not_run"].items() if kind not in struck}
-    _write(out, record)
+    write(out, record)
     return _status(record)
 
 
@@ -114,13 +115,9 @@ def _ends_of_logs(directory: Path) -> str:
     return "\n".join(f"---- {name}\n{end}" for name, end in sorted(ends.items()))
 
 
-def _write(out: Path, record: dict[str, Any]) -> None:
-    out.write_text(json.dumps(record, indent=1) + "\n")
-
-
 def _read(out: Path | None) -> dict[str, Any]:
     if out is not None and out.exists():
-        record: dict[str, Any] = json.loads(out.read_text())
+        record: dict[str, Any] = read(out)
         return record
     return {"environment": dated_environment(*PACKAGES), "not_run": not_run(), "runs": []}
 

@@ -1,7 +1,7 @@
 """Plays random lives of jobs on both ledgers, Redis' and the one in memory, and compares them after each step.
 
     make machine
-    make machine ARGS="--steps 50000 --out benchmarks/results/machine.json"
+    make machine ARGS="--steps 50000 --out benchmarks/results/machine.json.gz"
     make machine ARGS="--seed 7 --steps 5000"       # the same lives again
 
 With `--out`, runs of a hundred lives are added to a record, from the seed after the last one there, until it has so

@@ -1,7 +1,7 @@
 """Sends requests that are wrong in every way that is thought of, and counts what must not come back.
 
     make malformed ARGS="--seed 7 --requests 5000 --processes 1"    # the same requests again
-    make malformed ARGS="--requests 1000000 --for-s 480 --out benchmarks/results/malformed.json"
+    make malformed ARGS="--requests 1000000 --for-s 480 --out benchmarks/results/malformed.json.gz"
 
 The requests are sent in runs of at most `--each`, each with a seed of its own and a service started for it. With
 `--out`, runs are added to a record, from the seed after the last one there, until it has so many requests or the time

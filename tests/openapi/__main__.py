@@ -1,7 +1,7 @@
 """Sends a real service what schemathesis makes up from its OpenAPI document, operation by operation: its examples,
 values at every bound and past it, random ones, and chains of requests. Each answer must be one that the document has.
 
-    make fuzz-api ARGS="--examples 1000 --out benchmarks/results/fuzz_api.json"
+    make fuzz-api ARGS="--examples 1000 --out benchmarks/results/fuzz_api.json.gz"
     make fuzz-api ARGS="--examples 50 --seed 7 --for-s 300"
 
 A row for each operation, and one for chains, is added to the record: called again, it goes on with what was not done

@@ -1,7 +1,8 @@
-"""Uses the whole service steadily, on every path, and looks whether anything in it grows.
+r"""Uses the whole service steadily, on every path, and looks whether anything in it grows.
 
     make soak
-    make soak ARGS="--for-s 480 --api-processes 4 --workers 3 --client-processes 4 --out benchmarks/results/soak.json"
+    make soak ARGS="--for-s 480 --api-processes 4 --workers 3 --client-processes 4 \
+        --out benchmarks/results/soak.json.gz"
 
 Ends after --jobs conversations or --for-s seconds. With `--out`, the run is added to a record, and --jobs are those of
 all its runs at this commit: called again, it goes on. Exits with 1 where, in any of these, the memory of a process of

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.recorded import read
+from kernels.packed import write_text
 from worker.cpu.environment import dated_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,14 +43,14 @@ class RunsRecord:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         exists = path is not None and path.exists()
-        self.runs: list[dict[str, Any]] = json.loads(path.read_text())["runs"] if path and exists else []
+        self.runs: list[dict[str, Any]] = read(path)["runs"] if path and exists else []
 
     def add(self, run: Mapping[str, Any]) -> None:
         """A run on a line of its own."""
         self.runs.append(dict(run))
         if self._path is not None:
             lines = ",\n".join(json.dumps(each) for each in self.runs)
-            self._path.write_text(f'{{"runs": [\n{lines}\n]}}\n')
+            write_text(self._path, f'{{"runs": [\n{lines}\n]}}\n')
 
     def total(self, name: str) -> int:
         return sum(run[name] for run in self.runs)

@@ -9,7 +9,6 @@ With --check nothing is written, and the exit status is 1 where a record is of a
 from __future__ import annotations
 
 import argparse
-import lzma
 import os
 import re
 import shutil
@@ -21,9 +20,10 @@ from pathlib import Path
 
 import orjson
 
-from kernels.assembly import ARCHITECTURE, DIRECTORY, SHOWN, Assembly, counted, read
+from kernels.assembly import ARCHITECTURE, DIRECTORY, SHOWN, Assembly, counted, path_of, read
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
+from kernels.packed import write_text
 from kernels.selection.defaults import default_config, main_dtype
 from tools.kernels.resources import KERNELS
 from tools.nvrtc import compile_program, compiler
@@ -89,13 +89,11 @@ def _sass(binary: bytes, name: str) -> str:
 
 
 def write(assembly: Assembly) -> None:
-    text = orjson.dumps(assembly)
-    path = DIRECTORY / f"{assembly.kernel}.json.xz"
-    path.write_bytes(lzma.compress(text, preset=9 | lzma.PRESET_EXTREME))
+    write_text(path_of(assembly.kernel), orjson.dumps(assembly).decode())
 
 
 def is_current(kernel: CudaKernel, directory: Path = DIRECTORY) -> bool:
-    path = directory / f"{kernel.name}.json.xz"
+    path = path_of(kernel.name, directory)
     return path.is_file() and read(path).key == key_of(kernel)
 
 

@@ -143,9 +143,13 @@ def _touched(drawn: Picture, at: Frame, depth: int, access: Access) -> None:
 
 def _cells(drawn: Picture, kind: str, x: float, y: float, scale: float, cells: Cells) -> None:
     least = MIN_ELEMENT_WIDTH if kind == "thread" else 0
-    for row, column, rows, columns in cells:
-        width, height = max(columns * scale, least), max(rows * scale, least)
-        drawn.rectangle(kind, x + column * scale, y + row * scale, width, height)
+    drawn.rectangles(
+        kind,
+        (
+            (x + column * scale, y + row * scale, max(columns * scale, least), max(rows * scale, least))
+            for row, column, rows, columns in cells
+        ),
+    )
 
 
 def _grid(x: float, y: float, columns: int, rows: int, scale: float) -> list[tuple[float, float, float, float]]:
@@ -208,8 +212,9 @@ def _memory_line(drawn: Picture, x: float, y: float, lanes: Iterable[tuple[int, 
     drawn.rectangle("matrix", x, y, LINE_BYTES * scale, LINE_HEIGHT)
     for sector in sorted({first // SECTOR_BYTES for _, first, _ in asked}):
         drawn.rectangle("waste", x + sector * SECTOR_BYTES * scale, y, SECTOR_BYTES * scale, LINE_HEIGHT)
-    for lane, first, length in asked:
-        drawn.rectangle("warp" if lane else "thread", x + first * scale, y, length * scale - 0.7, LINE_HEIGHT)
+    boxes = [(lane, (x + first * scale, y, length * scale - 0.7, LINE_HEIGHT)) for lane, first, length in asked]
+    drawn.rectangles("warp", (box for lane, box in boxes if lane))
+    drawn.rectangles("thread", (box for lane, box in boxes if not lane))
     edges = [x + at * scale for at in range(0, LINE_BYTES + 1, SECTOR_BYTES)]
     drawn.lines("sector", [(at, y - 2, at, y + LINE_HEIGHT + 2) for at in edges])
 

@@ -23,7 +23,8 @@ from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
-from kernels.resources import COLUMNS, DIRECTORY, ConfigRecord, KernelRecords, read
+from kernels.packed import read_text, write_text
+from kernels.resources import COLUMNS, DIRECTORY, ConfigRecord, KernelRecords, path_of, read
 from kernels.selection.defaults import default_configs, main_dtype
 from tools.nvrtc import Compiled, architectures, compile_all, compiler
 from worker.cuda.sources import Program, kernel_program
@@ -128,7 +129,7 @@ def _record(case: CompiledCase, compiled: Sequence[Compiled]) -> ConfigRecord:
 
 def recorded(kernel: CudaKernel, directory: Path = DIRECTORY) -> dict[str, ConfigRecord]:
     """Its file's records by key."""
-    path = directory / f"{kernel.name}.json"
+    path = path_of(kernel.name, directory)
     return {record.key: record for record in read(path).records} if path.exists() else {}
 
 
@@ -154,8 +155,8 @@ def text(table: KernelRecords) -> str:
 
 def up_to_date(kernel: CudaKernel, directory: Path = DIRECTORY) -> bool:
     """Whether its file is what would be written; nothing is compiled to say so."""
-    known, path = recorded(kernel, directory), directory / f"{kernel.name}.json"
-    return not stale(kernel, directory) and path.read_text("utf-8") == text(table(kernel, known))
+    known, path = recorded(kernel, directory), path_of(kernel.name, directory)
+    return not stale(kernel, directory) and read_text(path) == text(table(kernel, known))
 
 
 def write(kernel: CudaKernel, directory: Path = DIRECTORY) -> int:
@@ -163,13 +164,13 @@ def write(kernel: CudaKernel, directory: Path = DIRECTORY) -> int:
     made = compile_cases(stale(kernel, directory))
     known = recorded(kernel, directory) | {record.key: record for record in made}
     directory.mkdir(exist_ok=True)
-    (directory / f"{kernel.name}.json").write_text(text(table(kernel, known)), "utf-8")
+    write_text(path_of(kernel.name, directory), text(table(kernel, known)))
     return len(made)
 
 
 def surplus(directory: Path = DIRECTORY) -> list[Path]:
-    """Files of kernels that the catalogue does not have any more."""
-    return [path for path in sorted(directory.glob("*.json")) if path.stem not in NAMES]
+    """What is no kernel's file: of kernels that the catalogue does not have any more, or named otherwise."""
+    return sorted({*directory.glob("*")} - {path_of(name, directory) for name in NAMES})
 
 
 def main() -> None:

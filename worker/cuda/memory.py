@@ -18,7 +18,9 @@ from worker.cuda.pitch import Layout, Piece
 from worker.device.host_lock import LongWait
 
 STAGING_BYTES = 8 << 20  # of each of the two pinned buffers that a product passes through
-DOWNLOADED_BYTES = 16 << 20  # size of the pieces that may be read back as they arrive
+# Sizes of the pieces that may be read back as they arrive. The last is cut again, as nothing is left to be copied
+# while it is read back.
+DOWNLOADED_BYTES, LAST_DOWNLOADED_BYTES = 16 << 20, 4 << 20
 # Bytes, for matrices that share memory: CuPy's pool rounds every allocation up to so many, so kernels find such a
 # matrix aligned as in memory of its own.
 MATRIX_ALIGNMENT = 512
@@ -128,7 +130,7 @@ def download(
 
 @lru_cache(maxsize=64)
 def _downloaded(layout: Layout) -> tuple[Piece, ...]:
-    return tuple(piece for piece in layout.pieces(DOWNLOADED_BYTES) if piece.bytes)
+    return layout.shrinking_pieces(DOWNLOADED_BYTES, LAST_DOWNLOADED_BYTES)
 
 
 def _copy(to: int, source: int, matrix: DeviceMatrix, piece: Piece, kind: int) -> None:
@@ -144,21 +146,21 @@ def _copy(to: int, source: int, matrix: DeviceMatrix, piece: Piece, kind: int) -
 
 
 class Staging:
-    """Two pinned staging buffers: while the caller reads one, the next piece is copied into the other. Also holds a
-    second stream for copies in the other direction, and events that are free.
+    """Two pinned staging buffers: while the caller reads one, the next piece is copied into the other. Also holds
+    streams for the copy of a product to its place and for reading that back, and events that are free.
     """
 
     def __init__(self) -> None:
-        self.second_stream = cupy.cuda.Stream(non_blocking=True)
+        self.download_stream, self.read_back_stream = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
         self.spare_events: list[Any] = []
         self._arrival = cupy.cuda.Event(disable_timing=True)
         self._buffers = [np.frombuffer(cupy.cuda.alloc_pinned_memory(STAGING_BYTES), np.uint8) for _ in range(2)]
         self._addresses = [int(each.ctypes.data) for each in self._buffers]
 
     def synchronize(self) -> None:
-        """Waits for the current stream and the second one: nothing may still be written or read when memory of the host
-        is given back."""
-        for stream in (cupy.cuda.get_current_stream(), self.second_stream):
+        """Waits for the current stream and those for copies: nothing may still be written or read when memory of the
+        host is given back."""
+        for stream in (cupy.cuda.get_current_stream(), self.download_stream, self.read_back_stream):
             stream.synchronize()
 
     def watch(self) -> StopWatch:

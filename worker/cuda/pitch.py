@@ -32,6 +32,21 @@ class Piece:
     def bytes(self) -> int:
         return self.width_bytes * self.height
 
+    def halves(self, pitch_bytes: int) -> tuple[Piece, Piece]:
+        """Cut between two rows, or within the only one. `pitch_bytes`: from one row to the next on the device."""
+        if self.height == 1:
+            half = self.width_bytes // 2
+            first, last = (half, 1), (self.width_bytes - half, 1)
+            device, host = half, half
+        else:
+            half = self.height // 2
+            first, last = (self.width_bytes, half), (self.width_bytes, self.height - half)
+            device, host = half * pitch_bytes, half * self.width_bytes
+        return (
+            Piece(self.device_offset, self.host_offset, *first),
+            Piece(self.device_offset + device, self.host_offset + host, *last),
+        )
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -88,6 +103,14 @@ class Layout:
         if (self.batch == 1 or self.kept_rows == self.rows) and self.pitch_bytes <= LARGEST_PITCH_BYTES:
             return Piece(0, 0, self.row_bytes, self.rows * self.batch)
         return None
+
+    def shrinking_pieces(self, max_bytes: int, last_bytes: int) -> tuple[Piece, ...]:
+        """As `pieces`, without empty ones. The last is cut in halves, and its last half again, until it has at most
+        `last_bytes`."""
+        pieces = [piece for piece in self.pieces(max_bytes) if piece.bytes]
+        while pieces and pieces[-1].bytes > last_bytes:
+            pieces += pieces.pop().halves(self.pitch_bytes)
+        return tuple(pieces)
 
     def pieces(self, max_bytes: int) -> Iterator[Piece]:
         """The matrix in stored order, in pieces of at most so many bytes."""

@@ -163,10 +163,13 @@ class ProductOnDevice(CudaProduct):
         self.matrices = self._check = grouped_on_device(self._compiler, problem, hosts, matrices, cores)
 
     def follow(self, asked: CheckAsked | None) -> Any:
-        """Puts what comes after the product behind it on the current stream, as far as possible, and gives up the cores
-        if all that needs them is there: the sketch for the check, unless there is to be none, and the copy back. The
-        copy goes where no one looks before the check has passed. Returns the event that the sketch ends with, or None.
-        Called again if the product is launched again."""
+        """Puts what comes after the product behind it, as far as possible, and gives up the cores if all that needs
+        them is there: the sketch for the check, unless there is to be none, and beside it the copy back. The copy goes
+        where no one looks before the check has passed. Returns the event that the sketch ends with, or None. Called
+        again if the product is launched again."""
+        if self._copy is not None:
+            self._staging.synchronize()
+            self._copy = None
         self._digests.restart()
         if self._real is not None:
             self._real.arrange()
@@ -175,12 +178,12 @@ class ProductOnDevice(CudaProduct):
         self._check.prepare()
         if asked is None or self._digests.may_wait or not isinstance(self._check, DeviceProduct):
             return None
+        copy = None if self._place is None else self._copy_to(self._place)
         self._digests.begin_others()
         sketched = self._check.launch_ahead(asked.problem, asked.accuracy)
         if sketched is not None:
             self.device_lock.release()
-            if self._place is not None:
-                self._copy = self._begin_copy(self._place)
+            self._copy = None if copy is None else copy.begin()
         return sketched
 
     def computed(self, kernel_ms: float, copying: StopWatch) -> None:
@@ -210,13 +213,13 @@ class ProductOnDevice(CudaProduct):
             super().store(writer)
             return
         try:
-            parts = (self._copy or self._begin_copy(self._place)).parts()
+            parts = (self._copy or self._copy_to(self._place).begin()).parts()
         finally:
             self._staging.synchronize()
         writer.fill(parts)
 
-    def _begin_copy(self, place: Place) -> CopyBack:
-        return CopyBack(self._compiler, self._c, place, self._back, self._staging.second_stream)
+    def _copy_to(self, place: Place) -> CopyBack:
+        return CopyBack(self._compiler, self._c, place, self._back, self._staging)
 
 
 class _OperandOnHost(HostMatrix):

@@ -27,6 +27,7 @@ SKETCH_SOURCE = TRANSPOSE_SOURCE.with_name("sketch.cu")
 DIRECT_SOURCE = TRANSPOSE_SOURCE.with_name("direct.cu")
 RECHECK_SOURCE = TRANSPOSE_SOURCE.with_name("recheck.cu")
 DIGEST_SOURCE = TRANSPOSE_SOURCE.with_name("digest.cu")
+RESULTS_SOURCE = TRANSPOSE_SOURCE.with_name("results.cu")
 EPILOGUE_SOURCE = TRANSPOSE_SOURCE.with_name("epilogue.cu")
 FUSED_CHECK_SOURCE = TRANSPOSE_SOURCE.with_name("fused_check.cu")
 EPILOGUE_CHECK_SOURCE = TRANSPOSE_SOURCE.with_name("epilogue_check.cu")
@@ -160,6 +161,11 @@ def recheck_program(dtype: DTypeName, output: DTypeName | None = None) -> Progra
 def digest_program() -> Program:
     """XXH3-64 of parts of a matrix."""
     return Program(DIGEST_SOURCE, (LANGUAGE,))
+
+
+def results_program() -> Program:
+    """Copies results of kernels to the host."""
+    return Program(RESULTS_SOURCE, (LANGUAGE,))
 
 
 def fingerprint_program(itemsize: int) -> Program:

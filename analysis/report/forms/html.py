@@ -11,6 +11,8 @@ from pathlib import Path
 from analysis.report.document import Block, Code, Contents, Cover, Figure, Heading, Items, Table, Text
 
 SHORT_ROWS = 24  # of a table that is kept on one page
+_RULES = re.compile(r'(?<=<style type="text/css">).*?(?=</style>)', re.DOTALL)
+_RULE = re.compile(r"^(?=[.*])", re.MULTILINE)
 
 
 @cache
@@ -86,12 +88,11 @@ def _figure(figure: Figure, svg: bytes) -> str:
 
 
 def inline_svg(svg: bytes, figure: Figure) -> str:
-    """The SVG without its prologue and its style for everything around it, with ids that no other plot of the page has,
-    and with a description for those who do not see it."""
+    """The SVG without its prologue, with styles for nothing around it, with ids that no other plot of the page has, and
+    with a description for those who do not see it."""
     text = svg.decode()
     text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
-    text = text.replace('<style type="text/css">*{', f'<style type="text/css">#plot-{figure.name} *{{')
+    text = _RULES.sub(lambda rules: _RULE.sub(f"#plot-{figure.name} ", rules[0]), text)
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{figure.name}-", text)
     start = f'<svg id="plot-{figure.name}" role="img" aria-label="{escape(figure.caption)}" '
     return text.replace("<svg ", start, 1).strip()

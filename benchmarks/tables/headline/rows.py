@@ -4,7 +4,6 @@ hurry.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from analysis.result_models import Ratio, Results
 from benchmarks.kernel_targets import AUTO, TARGETS, Target
+from benchmarks.recorded import find, read
 from benchmarks.tables.targets import Beside, beside, tflops
 from kernels.catalog import BY_NAME
 from kernels.model.numerics import DTYPES
@@ -125,11 +125,11 @@ def _gain(one: Beside, tuning: Tuning) -> float:
     return max(gain, 1.0)
 
 
-def tuning_of(path: Path) -> Tuning:
+def tuning_of(path: Path | None) -> Tuning:
     """The rows of a record of `make bench-library`; empty if there is none."""
-    if not path.exists():
+    if path is None:
         return {}
-    return {(row["kernel"], row["dtype"], row["n"]): row for row in json.loads(path.read_bytes())["rows"]}
+    return {(row["kernel"], row["dtype"], row["n"]): row for row in read(path)["rows"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class HeadlineRun:
 def headline_of(path: Path, runs: Mapping[str, Results]) -> HeadlineRun:
     """The rows of a file of `make bench-kernels`, with the library's record."""
     device = next((str(run.device["name"]) for run in runs.values()), "")
-    tuning = tuning_of(path.with_name(f"{host_of(path)}_library.json"))
+    tuning = tuning_of(find(path.parent, f"{host_of(path)}_library"))
     return HeadlineRun(host_of(path), device, headlines(runs, tuning))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.recorded import read
 from tools.markdown import table
 
 Row = Mapping[str, Any]
@@ -17,7 +17,7 @@ def section(
     path: Path, script: str, title: str, about: str, head: Cells, cells: Callable[[Row], Cells]
 ) -> Iterator[str]:
     """The parts of the section on a record of `benchmarks.measure.interleaved.<script>`: heading, text, table."""
-    record = json.loads(path.read_bytes())
+    record = read(path)
     recorded_at = record["environment"]["recorded_at"]
     yield f"## {title}, on an {record['device']}"
     yield f"Recorded {recorded_at} by `python -m benchmarks.measure.interleaved.{script}`: {about}"

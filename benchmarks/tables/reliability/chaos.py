@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.recorded import find, read
 from benchmarks.tables.where import where
 from tools.markdown import table
 
@@ -17,9 +17,9 @@ PASSED_ON = ("before", "executed")  # of calls
 
 def chaos(results: Path) -> Iterator[str]:
     """The parts of the section; empty without a record."""
-    if not (path := results / "chaos.json").exists():
+    if not (path := find(results, "chaos")):
         return
-    record = json.loads(path.read_text())
+    record = read(path)
     runs = record["runs"]
     yield where(record)
     yield table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.tables.reliability.runs import Run, device, made, read, total
+from benchmarks.tables.reliability.runs import Run, device, made, runs_of, total
 from tools.markdown import table
 
 PHASES = ("examples", "coverage", "fuzzing", "stateful")  # of Schemathesis
@@ -13,7 +13,7 @@ PHASES = ("examples", "coverage", "fuzzing", "stateful")  # of Schemathesis
 
 def malformed(results: Path) -> Iterator[str]:
     """The parts of the section; empty without a record."""
-    runs = read(results / "malformed.json")
+    runs = runs_of(results, "malformed")
     if not runs:
         return
     columns = ("device", "commit", "runs", "requests", "wrong answers", "503 that says when", "restarts", "tracebacks")
@@ -27,7 +27,7 @@ def malformed(results: Path) -> Iterator[str]:
 
 def openapi(results: Path) -> Iterator[str]:
     """The same for requests generated from the OpenAPI document."""
-    runs = read(results / "fuzz_api.json")
+    runs = runs_of(results, "fuzz_api")
     if not runs:
         return
     names = sorted({name for run in runs for name in run["operations"]}, key=lambda name: name.split()[::-1])
@@ -52,7 +52,7 @@ def _counts(run: Run, phase: str) -> int:
 
 def fuzz(results: Path) -> Iterator[str]:
     """The same for the parsers. Edges: the maximum of any process."""
-    runs = read(results / "fuzz.json")
+    runs = runs_of(results, "fuzz")
     if not runs:
         return
     rows = [_fuzz_row(name, runs) for name in sorted({name for run in runs for name in run["targets"]})]

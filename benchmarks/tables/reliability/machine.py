@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.tables.reliability.runs import made, read, total
+from benchmarks.tables.reliability.runs import made, runs_of, total
 from tools.markdown import table
 
 
 def machine(results: Path) -> Iterator[str]:
     """The parts of the section; empty without a record."""
-    if not (runs := read(results / "machine.json")):
+    if not (runs := runs_of(results, "machine")):
         return
     calls = sum(sum(counts.values()) for run in runs for counts in run["calls"].values())
     yield (

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.tables.reliability.runs import made, read, total
+from benchmarks.tables.reliability.runs import made, runs_of, total
 from tools.markdown import table
 
 
 def mixed(results: Path) -> Iterator[str]:
     """The parts of the section; empty without a record."""
-    if not (runs := read(results / "mixed_versions.json")):
+    if not (runs := runs_of(results, "mixed_versions")):
         return
     bad = sum((Counter(run["bad"]) for run in runs), Counter[str]())
     others = ", ".join(dict.fromkeys(run["other"] for run in runs))

@@ -4,12 +4,13 @@ result, and the recorded one.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.recorded import files
+from benchmarks.recorded import read as read_record
 from benchmarks.tables.reliability.runs import read, total
 from tools.markdown import table
 
@@ -33,21 +34,21 @@ def promises(results: Path) -> Iterator[str]:
     rows = [
         (each.of, f"`{each.command}`", each.must, each.found(paths[-1]))
         for each in PROMISES
-        if (paths := sorted(results.glob(each.record)))
+        if (paths := files(results, each.record))
     ]
     if rows:
         yield table(("promise", "command", "it must show", "it showed"), rows).rstrip()
 
 
 def _chaos(path: Path) -> str:
-    runs = json.loads(path.read_text())["runs"]
+    runs = read(path)
     bad = [total(runs, name) for name in ("lost", "wrong", "doubled", "stuck", "failed")]
     return f"{_listed(bad)} of {total(runs, 'accepted'):,} under {total(runs, 'faults'):,}, {len(runs)} seeds"
 
 
 def _recovered(killed: str, what: str) -> Callable[[Path], str]:
     def found(path: Path) -> str:
-        rows = [row for row in json.loads(path.read_text())["recovery"] if row["killed"] == killed]
+        rows = [row for row in read_record(path)["recovery"] if row["killed"] == killed]
         return f"{max(row[what] for row in rows):.2f} s of {total(rows, 'kills'):,} kills"
 
     return found
@@ -99,7 +100,7 @@ def _machine(path: Path) -> str:
 
 
 def _proved(path: Path) -> str:
-    record: dict[str, Any] = json.loads(path.read_text())
+    record: dict[str, Any] = read_record(path)
     faults = record["faults"].values()
     return f"{total(list(faults), 'caught'):,} of {total(list(faults), 'above'):,}"
 
@@ -114,7 +115,7 @@ PROMISES = (
         "Accepted jobs lost / wrong / doubled / stuck / failed for good by a fault that passed",
         "make chaos-long",
         "none of 100,000 under 1,000 faults",
-        "chaos.json",
+        "chaos",
         _chaos,
     ),
     Promise("Until the job of a killed child runs, p99", RECOVERY, "≤ 1 s", "recovery_*", _recovered("child", "p99_s")),
@@ -123,37 +124,37 @@ PROMISES = (
         "Jobs lost, unreadable, wrong or with an attempt used up between two versions",
         "python -m tests.chaos.mixed_versions",
         "none of 10,000 each way",
-        "mixed_versions.json",
+        "mixed_versions",
         _mixed,
     ),
     Promise(
         "Growth of any process in steady use; jobs lost",
         "make soak",
         "< 1 MiB/h; none of 1,000,000",
-        "soak.json",
+        "soak",
         _soak,
     ),
     Promise(
         "Malformed requests with a wrong answer / restarts / tracebacks",
         "make malformed",
         "none of 1,000,000",
-        "malformed.json",
+        "malformed",
         _malformed,
     ),
     Promise(
         "Answers that are not as the OpenAPI document says",
         'make fuzz-api ARGS="--examples 1000"',
         "none, every operation and chains with 1,000 examples",
-        "fuzz_api.json",
+        "fuzz_api",
         _openapi,
     ),
-    Promise("Inputs that break a parser", "make fuzz", "none of 50,000,000", "fuzz.json", _fuzz),
-    Promise("Any history: both ledgers agree", "make machine", "50,000 steps", "machine.json", _machine),
+    Promise("Inputs that break a parser", "make fuzz", "none of 50,000,000", "fuzz", _fuzz),
+    Promise("Any history: both ledgers agree", "make machine", "50,000 steps", "machine", _machine),
     Promise(
         "Wrong products beyond their class that the check catches (CPU)",
         "make prove",
         "≥ 99.9 %",
-        "prove_cpu.json",
+        "prove_cpu",
         _proved,
     ),
 )

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from benchmarks.recorded import find
+from benchmarks.recorded import read as read_record
 
 Run = Mapping[str, Any]
 
 
 def read(path: Path) -> list[Run]:
-    """None if nothing is recorded."""
-    runs: list[Run] = json.loads(path.read_text())["runs"] if path.exists() else []
+    """The runs of a record."""
+    runs: list[Run] = read_record(path)["runs"]
     return runs
+
+
+def runs_of(results: Path, name: str) -> list[Run]:
+    """The runs of the record of that name; none if nothing is recorded."""
+    path = find(results, name)
+    return read(path) if path else []
 
 
 def total(runs: Sequence[Run], name: str) -> int:

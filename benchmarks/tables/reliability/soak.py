@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.tables.reliability.runs import Run, made, read, total
+from benchmarks.tables.reliability.runs import Run, made, runs_of, total
 from tools.markdown import table
 
 
 def soak(results: Path) -> Iterator[str]:
     """The parts of the section; empty without a record. Memory figures are those of the last run."""
-    if not (runs := read(results / "soak.json")):
+    if not (runs := runs_of(results, "soak")):
         return
     yield made(runs)
     yield table(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.recorded import files, read
 from benchmarks.tables.service.bounds import Bound
 from benchmarks.tables.where import where
 from tools.markdown import table
@@ -15,8 +15,8 @@ MUST = {"float32": 1.85, "float16": 1.7, "float64": 1.8}  # required speed-up by
 
 def library_gang(results: Path) -> Iterator[str]:
     """A part for each record."""
-    for path in sorted(results.glob("*_library_gang.json")):
-        record = json.loads(path.read_bytes())
+    for path in files(results, "*_library_gang"):
+        record = read(path)
         versions = ", ".join(f"{name} {record['versions'].get(name, '?')}" for name in ("cublasmp", "nccl"))
         yield f"{record['gpus']} × {record['device']}, {versions}. {where(record)}"
         yield "Each GPU has its part of the matrices; the library's call alone, beside cuBLAS on one GPU:"

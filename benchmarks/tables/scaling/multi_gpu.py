@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.recorded import files, read
 from benchmarks.tables.service.bounds import Bound
 from benchmarks.tables.where import where
 from tools.markdown import table
@@ -24,15 +24,15 @@ KILLED_S = Bound(10, 3)  # after the end of its lease
 
 def multi_gpu(results: Path) -> Iterator[str]:
     """A part for each record, and one on gangs with killed workers."""
-    for path in sorted(results.glob("*_multi_gpu.json")):
-        record = json.loads(path.read_bytes())
+    for path in files(results, "*_multi_gpu"):
+        record = read(path)
         yield f"{record['gpus']} × {record['device']}. {where(record)}"
         rows = {what: [row for row in record["rows"] if row["what"] == what] for what in _SECTIONS}
         for what, section in _SECTIONS.items():
             if rows[what]:
                 yield from section(rows[what])
-    for path in sorted(results.glob("*_gang_killed.json")):
-        yield from _killed(json.loads(path.read_bytes()))
+    for path in files(results, "*_gang_killed"):
+        yield from _killed(read(path))
 
 
 def _resident(rows: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.recorded import files, read
 from benchmarks.tables.service.bounds import Bound
 from benchmarks.tables.where import where
 from tools.markdown import table
@@ -39,8 +39,8 @@ ITEMSIZE = {"float32": 12, "float64": 24, "bfloat16": 6, "float16": 6, "int8": 6
 
 def out_of_core(results: Path) -> Iterator[str]:
     """A part for each record."""
-    for path in sorted(results.glob("*_out_of_core.json")):
-        record = json.loads(path.read_bytes())
+    for path in files(results, "*_out_of_core"):
+        record = read(path)
         yield f"{record['device']}. {where(record)}" if "environment" in record else f"{record['device']}."
         yield table(COLUMNS, [_row(row) for row in record["rows"]]).rstrip()
 
@@ -71,8 +71,8 @@ def rounded(rows: float) -> int:
 
 
 def _tiled_rows(results: Path) -> list[dict[str, Any]]:
-    paths = sorted(results.glob("*_out_of_core.json"))
-    return [row for path in paths[-1:] for row in json.loads(path.read_bytes())["rows"] if "tiles" in row]
+    paths = files(results, "*_out_of_core")
+    return [row for path in paths[-1:] for row in read(path)["rows"] if "tiles" in row]
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from benchmarks.recorded import read
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,7 @@ class Bound:
 
 def first_and_newest(paths: Iterable[Path]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """The first and the newest record of a kind; None for the first if there is only one."""
-    records = sorted(
-        (json.loads(path.read_bytes()) for path in paths), key=lambda one: one["environment"]["recorded_at"]
-    )
+    records = sorted(map(read, paths), key=lambda one: one["environment"]["recorded_at"])
     return (records[0] if len(records) > 1 else None), records[-1]
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.recorded import find, read
 from benchmarks.tables.where import where
 from tools.markdown import table
 
 
 def large_bodies(results: Path) -> Iterator[str]:
     """The parts of the section; empty without a record."""
-    if not (path := results / "large_bodies.json").exists():
+    if not (path := find(results, "large_bodies")):
         return
-    record = json.loads(path.read_text())
+    record = read(path)
     yield "## Memory while large bodies pass"
     yield where(record)
     grown, wrong = ", ".join(record["growing"]) or "none", len(record["wrong"])

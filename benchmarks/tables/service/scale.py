@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.recorded import find, read
 from benchmarks.tables.service.bounds import Bound
 from tools.markdown import table
 
@@ -19,8 +19,8 @@ JUDGED = ("must", "aim", "limit", "")
 
 
 def _read(results: Path, name: str) -> dict[str, Any] | None:
-    path = results / f"scale_{name}.json"
-    return json.loads(path.read_text()) if path.exists() else None
+    path = find(results, f"scale_{name}")
+    return read(path) if path else None
 
 
 def _where(record: dict[str, Any]) -> str:

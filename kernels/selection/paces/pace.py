@@ -18,10 +18,10 @@ from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel, Kernel, LibraryKernel
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
-from kernels.selection.paces.configs import ConfigItems, as_measured, items
+from kernels.selection.paces.configs import as_measured
 from kernels.selection.paces.library import OF_LIBRARY, WORK
 from kernels.selection.paces.terms import PASSES, WAVES, Config, Terms, terms_of
-from kernels.selection.tuned import Entry, Floats, RankedRow, TunedTable
+from kernels.selection.tuned import Entry, Floats, RankedRow, TableRow, TunedTable
 
 USUAL_ERROR = 0.1  # of the logarithm of a time: what is further off counts less and less
 ROUNDS = 5  # of weighing anew
@@ -36,8 +36,7 @@ MIN_ROWS = 24  # for a pace of its own
 MIN_ROWS_OF_EMULATED = 3  # of one that makes its products of another type's: it does not go like the library at all
 OWN = "its own"  # in the place of a library
 Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
-_Row = tuple[Entry, RankedRow, TileConfig]  # with the full config
-_RowKey = tuple[tuple[int, int, int, int], str, ConfigItems]
+_Row = tuple[TableRow, TileConfig]  # with the full config
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class Pace:
     multiprocessors: int
     of_any: Fit
     of_config: dict[Config, Fit]
-    errors: dict[_RowKey, float]  # of rows that it is fitted to: logarithms of their times over what is expected
+    errors: dict[TableRow, float]  # of rows that it is fitted to: logarithms of their times over what is expected
 
     def log_us(self, config: TileConfig, problem: Problem) -> tuple[float, float]:
         """The logarithm of what this should take, and its variance. `config` is a full one."""
@@ -65,9 +64,6 @@ class Pace:
         us = max(float(fit.coefficients @ terms), MIN_EXPECTED)
         relative = np.array(terms) / us
         return log(us), USUAL_ERROR**2 * float(relative @ fit.covariance @ relative)
-
-    def error_at(self, entry: Entry, row: RankedRow) -> float:
-        return self.errors[_key(entry, row)]
 
 
 def pace_of(table: TunedTable, dtype: DTypeName, kernel: Kernel, library: Kernel | None) -> Pace:
@@ -103,14 +99,8 @@ def _by_work(table: TunedTable) -> Pace:
 
 def _like(pace: Pace, rows: Sequence[_Row]) -> Pace:
     """Of another kernel with these rows, which goes like that of this pace."""
-    errors = {
-        _key(entry, row): _log_us(row, entry) - pace.log_us(NO_CONFIG, entry.problem)[0] for entry, row, _ in rows
-    }
+    errors = {at: _log_us(at.row, at.entry) - pace.log_us(NO_CONFIG, at.entry.problem)[0] for at, _ in rows}
     return replace(pace, errors=errors)
-
-
-def _key(entry: Entry, row: RankedRow) -> _RowKey:
-    return entry.shape, entry.accuracy, items(row.config)
 
 
 def _paced(config: TileConfig, terms: Terms) -> Config:
@@ -146,25 +136,26 @@ def _is_default(row: RankedRow, entry: Entry, accuracy: AccuracyName) -> bool:
 
 def _fitted(table: TunedTable, kernel: Kernel, rows: Sequence[_Row]) -> Pace:
     count = table.multiprocessors or 0
-    terms = np.array([terms_of(kernel, config, entry.problem, count) for entry, _, config in rows])
-    times = np.exp([_log_us(row, entry) for entry, row, _ in rows])
+    terms = np.array([terms_of(kernel, config, at.entry.problem, count) for at, config in rows])
+    times = np.exp([_log_us(at.row, at.entry) for at, _ in rows])
     together: dict[Config, list[int]] = defaultdict(list)
-    for number, (_, _, config) in enumerate(rows):
+    for number, (_, config) in enumerate(rows):
         together[_paced(config, terms[number])].append(number)
     pace = Pace(kernel, count, _fit(terms, times, _of_work(terms, kernel), OF_WORK)[0], {}, {})
     for paced, at in together.items():
         others = max(OF_OTHERS, OF_OTHERS_BY_ROWS / len(at))
         pace.of_config[paced], errors = _fit(terms[at], times[at], pace.of_any.coefficients, others)
-        pace.errors.update(zip((_key(*rows[each][:2]) for each in at), errors.tolist(), strict=True))
+        pace.errors.update(zip((rows[each][0] for each in at), errors.tolist(), strict=True))
     return pace
 
 
 def _rows(table: TunedTable, dtype: DTypeName, kernel: Kernel) -> Iterator[_Row]:
     for entry in table.by_dtype[dtype][0]:
-        for row in entry.ranking if kernel.emulated_with is None else entry.trials:
-            config = as_measured(kernel, row.config, entry.problem, table.traits) if row.kernel == kernel.name else None
-            if config is not None:
-                yield entry, row, config
+        for at in entry.ranked if kernel.emulated_with is None else entry.tried:
+            if at.row.kernel != kernel.name:
+                continue
+            if (config := as_measured(kernel, at.row.config, entry.problem, table.traits)) is not None:
+                yield at, config
 
 
 def _of_work(terms: Floats, kernel: Kernel) -> Floats:

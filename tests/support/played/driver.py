@@ -93,11 +93,13 @@ class Function:
 
 
 class Compiler:
-    """As `worker.cuda.compile.Compiler`, for digests and epilogues alone."""
+    """As `worker.cuda.compile.Compiler`, for digests, epilogues and results alone."""
 
     def function(self, program: Any, name: str) -> Any:
         if name.startswith("digest"):
             return Function(self._digest)
+        if name == "copy_results":
+            return Function(copy_results)
         if name.startswith("complex"):
             macro = next(option for option in program.options if option.startswith("-DDTYPE_"))
             part = macro.removeprefix("-DDTYPE_").lower()
@@ -114,6 +116,12 @@ class Compiler:
         lines = (address + item * stride + row * pitch for item in range(batch) for row in range(rows))
         raw = b"".join(ctypes.string_at(line, row_bytes) for line in lines)
         ctypes.memmove(to, part_digests(memoryview(raw), parts), 8 * parts)
+
+
+def copy_results(arguments: Any) -> None:
+    source, to, size = map(int, arguments)
+    ctypes.memmove(to, source, size)
+    calls.append("results")
 
 
 def install() -> Runtime:

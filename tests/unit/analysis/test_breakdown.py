@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +12,10 @@ from analysis.breakdown import BreakEven, break_even, breakdown
 from analysis.curves import curves
 from analysis.measurement import Measurement
 from analysis.sources import recorded_device
-from tests.support.recorded import labelled, made, report
+from benchmarks.recorded import read
+from tests.support.recorded import RESULTS, labelled, made, report
 
-END_TO_END = Path(__file__).parents[3] / "benchmarks" / "results" / "h200_end_to_end.json"
+END_TO_END = RESULTS / "h200_end_to_end.json.gz"
 
 
 def copied(n: int, kernel_ms: float, copies_ms: float, **fields: Any) -> Measurement:
@@ -31,7 +30,7 @@ def even(*points: tuple[int, float, float]) -> BreakEven | None:
 
 def recorded(kernel: str) -> list[Measurement]:
     """Square float32 products of the recorded run through the whole service."""
-    document = json.loads(END_TO_END.read_text())
+    document = read(END_TO_END)
     (device,) = (one["device"] for one in document["devices"] if one["device"]["device_class"] == "gpu")
     jobs = [result["job"] for result in document["results"]]
     return [

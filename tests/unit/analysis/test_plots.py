@@ -195,18 +195,43 @@ def test_ticks_keep_their_distance_and_powers_of_two_go_first() -> None:
 
 
 def test_coordinates_in_svg_keep_two_decimals() -> None:
-    path = b'<path d="M 39.724615 516.897811 \nL -0.001 316.995"/>'
-    assert compact(path) == b'<path d="M 39.72 516.9 \nL -0 317"/>'
+    path = b'<path d="M 39.724615 516.897811 \nL -0.001 316.995 \nz\n"/>'
+    assert compact(path) == b'<path d="M39.72 516.9L0 317z"/>'
 
 
-def test_text_ids_and_styles_stay() -> None:
-    other = b'<g id="d 0.123456"><text style="font-size: 8.512345px">0.123456 ms, d="1.98765"</text></g>'
+def test_text_and_styles_stay() -> None:
+    other = b'<text style="font-size: 8.512345px">0.123456 ms, d="1.98765" M 1 \nL 2</text>'
     assert compact(other.replace(b"<text", b'<text x="1.23456"')).replace(b' x="1.23"', b"") == other
+
+
+def test_a_style_is_a_rule_and_what_is_referred_to_has_a_short_name() -> None:
+    sheet = b'<defs><style type="text/css">*{stroke-linecap: butt}</style></defs>'
+    mark = b'<path id="m0123456789" style="fill: red"/><use xlink:href="#m0123456789" style="fill: blue"/>'
+    clipped = b'<clipPath id="pabcdef0123"/><path clip-path="url(#pabcdef0123)" style="fill: red"/>m0123456789'
+    assert compact(sheet + mark + clipped) == (
+        b'<defs><style type="text/css">*{stroke-linecap: butt}\n.a{fill: red}\n.b{fill: blue}\n</style></defs>'
+        b'<path id="a" class="a"/><use xlink:href="#a" class="b"/>'
+        b'<clipPath id="b"/><path clip-path="url(#b)" class="a"/>m0123456789'
+    )
+
+
+def test_a_group_stays_where_it_says_more_than_a_name() -> None:
+    nested = b'<g id="axes_1"><g clip-path="url(#a)"><g><path/></g></g><g id="line_2"/></g>'
+    assert compact(nested) == b'<g clip-path="url(#a)"><path/></g>'
+
+
+def test_every_class_and_reference_of_a_plot_is_defined_in_it() -> None:
+    svg = draw_of(h200(), "gflops", overlays=report("000")).decode()
+    rules, ids = (re.findall(pattern, svg) for pattern in (r"(?m)^\.(\w+)\{", r'\bid="(\w+)"'))
+    assert len(rules) == len(set(rules)) > 26 and len(ids) == len(set(ids))
+    assert set(re.findall(r'class="(\w+)"', svg)) == set(rules)
+    assert set(re.findall(r"#(\w+)[\")]", svg)) == set(ids)
+    assert "<metadata>" not in svg and 'style="' not in svg
 
 
 def test_indentation_and_rotations_by_nothing_go() -> None:
     turned = b'<text transform="rotate(-90 13.5 20.25)">up</text>'
-    assert compact(b'<g>\n   <text x="1" transform="rotate(-0 1.23456 2)">a</text>\n  ' + turned + b"\n</g>") == (
-        b'<g>\n<text x="1">a</text>\n' + turned + b"\n</g>"
+    assert compact(b'<a>\n   <text x="1" transform="rotate(-0 1.23456 2)">a</text>\n  ' + turned + b"\n</a>") == (
+        b'<a>\n<text x="1">a</text>\n' + turned + b"\n</a>"
     )
     assert not re.search(rb"\d\.\d{3}", compact(b'<use x="12.3456" y="0.98765"/>'))

@@ -114,6 +114,10 @@ def test_plots_are_in_the_page_with_words_for_them(html: str) -> None:
         f"plot-{name}" for name in ("who-wins", "beside-library", "roofline", "breakdown")
     ]
     assert all(plot["role"] == "img" and plot["aria-label"] for plot in plots)
+    sheets = re.findall(r'<style type="text/css">(.*?)\n</style>', html, re.DOTALL)
+    assert len(sheets) == len(plots)
+    for plot, sheet in zip(plots, sheets, strict=True):
+        assert all(rule.startswith(f"#{plot['id']} ") for rule in sheet.splitlines())
 
 
 def test_tables_hold_the_results(results: Results) -> None:

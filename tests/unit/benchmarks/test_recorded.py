@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.result_models import Results
-from benchmarks.recorded import name_of, packed, read, record_rows, unpacked, write
+from benchmarks.recorded import files, find, name_of, packed, read, record_rows, unpacked, write
 from benchmarks.tuned_table import timed
 from tests.support.recorded import RESULTS, recorded_results
 
@@ -80,13 +80,15 @@ def is_near(found: float | None, given: float | None, relative: float) -> bool:
     return found is given if found is None or given is None else abs(found - given) <= relative * abs(given)
 
 
-def test_a_run_that_is_cut_off_leaves_the_rows_that_it_has(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["record.json", "record.json.gz"])
+def test_a_run_that_is_cut_off_leaves_the_rows_that_it_has(name: str, tmp_path: Path) -> None:
     def measured() -> Iterator[dict[str, int]]:
         yield {"n": 1}
         yield {"n": 2}
         raise KeyboardInterrupt
 
-    path = tmp_path / "record.json"
     with pytest.raises(KeyboardInterrupt):
-        record_rows(path, {"device": "a GPU"}, measured())
-    assert json.loads(path.read_text()) == {"device": "a GPU", "rows": [{"n": 1}, {"n": 2}]}
+        record_rows(tmp_path / name, {"device": "a GPU"}, measured())
+    assert read(tmp_path / name) == {"device": "a GPU", "rows": [{"n": 1}, {"n": 2}]}
+    assert files(tmp_path) == [find(tmp_path, "record")] == [tmp_path / name]
+    assert find(tmp_path, "other") is None and name_of(tmp_path / name) == "record"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import lzma
 from pathlib import Path
 
 import pytest
 
-from kernels.assembly import DIRECTORY, assembly_of, read
+from kernels.assembly import DIRECTORY, assembly_of, path_of, read
 from kernels.catalog import BY_NAME, KERNEL_NAMES
 from kernels.families import FAMILIES, FAMILY_OF, neighbours, rung_before
 from kernels.model.architectures import H200
 from kernels.model.kernel import CudaKernel
+from kernels.packed import write_text
 from kernels.strict_json import DataError
 from tools.kernels.assembly import is_current, main
 from tools.kernels.resources import KERNELS
@@ -62,7 +62,7 @@ def test_instructions_are_counted_by_what_they_do() -> None:
 
 
 def test_a_record_that_breaks_the_schema_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "naive.json.xz"
-    path.write_bytes(lzma.compress(b'{"kernel": "naive", "more": 1}'))
+    path = path_of("naive", tmp_path)
+    write_text(path, '{"kernel": "naive", "more": 1}')
     with pytest.raises(DataError):
         read(path)

@@ -17,7 +17,8 @@ import pytest
 from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, Problem
-from kernels.resources import ConfigRecord, read, records_of
+from kernels.packed import write_text
+from kernels.resources import ConfigRecord, path_of, read, records_of
 from kernels.selection.defaults import default_configs, example, main_dtype
 from kernels.strict_json import DataError
 from tests.support.kernels.compiled import figures_of
@@ -80,8 +81,12 @@ def test_the_record_is_up_to_date(kernel: CudaKernel) -> None:
     assert up_to_date(kernel), "run `make kernel-resources`"
 
 
-def test_there_is_no_record_of_a_kernel_that_is_gone() -> None:
+def test_there_is_no_record_of_a_kernel_that_is_gone(tmp_path: Path) -> None:
     assert surplus() == []
+    gone, plain = path_of("gone", tmp_path), tmp_path / "naive.json"
+    for path in (path_of("naive", tmp_path), gone, plain):
+        write_text(path, "")
+    assert surplus(tmp_path) == [gone, plain]
 
 
 @EACH
@@ -155,9 +160,9 @@ def test_a_key_changes_with_what_is_compiled() -> None:
     ],
 )
 def test_a_broken_file_is_refused(text: str, complaint: str, tmp_path: Path) -> None:
-    (tmp_path / "naive.json").write_text(text)
+    write_text(path_of("naive", tmp_path), text)
     with pytest.raises(DataError, match=complaint):
-        read(tmp_path / "naive.json")
+        read(path_of("naive", tmp_path))
 
 
 def test_what_was_never_compiled_has_no_records() -> None:

@@ -34,6 +34,7 @@ TEXT = {"", ".py", ".md", ".txt", ".toml", ".yaml", ".yml", ".cu", ".cuh", ".lua
 MAX_PYTHON_LINES, MAX_CUDA_LINES, MAX_FUNCTION_LINES = 300, 230, 50
 MAX_MODULES = 18  # in one folder, its __init__.py among them
 MAX_RECORD_BYTES, MAX_RECORDS_BYTES, MAX_TREE_BYTES = 1_100_000, 8_000_000, 14 << 20
+MAX_PLAIN_RECORD_BYTES = 20_000  # larger ones are compressed
 # Written in pieces, so that this file does not hold them.
 FORBIDDEN = (
     r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b",
@@ -90,6 +91,8 @@ def test_records_and_tree_stay_small() -> None:
     sizes = {name: (ROOT / name).stat().st_size for name in tracked.stdout.split("\0") if (ROOT / name).is_file()}
     records = {name: size for name, size in sizes.items() if name.startswith("benchmarks/results/")}
     assert {name: size for name, size in records.items() if size > MAX_RECORD_BYTES} == {}
+    plain = {name: size for name, size in records.items() if not name.endswith(".gz")}
+    assert {name: size for name, size in plain.items() if size > MAX_PLAIN_RECORD_BYTES} == {}
     assert sum(records.values()) <= MAX_RECORDS_BYTES and sum(sizes.values()) <= MAX_TREE_BYTES
 
 

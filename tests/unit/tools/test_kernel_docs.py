@@ -20,11 +20,13 @@ from tools.kernels import figures as kernel_figures
 from tools.kernels.access import access_of, models, recorded, stale
 from tools.kernels.model import Model, model_of
 from tools.kernels.pictures import picture, pictures
+from tools.svg import Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 RUNGS = [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]
 OURS = [kernel for kernel in RUNGS if not kernel.architecture_specific]  # those that are traced, and drawn
 NAMES = [kernel.name for kernel in OURS]
+BOX = re.compile(r"M([\d.-]+) ([\d.-]+)h([\d.]+)v([\d.]+)h-\3z")  # x, y, width and height
 EACH = pytest.mark.parametrize("kernel", OURS, ids=NAMES)
 CHARACTER_WIDTH = 0.58  # of the font's size, on average and with something to spare
 
@@ -57,7 +59,7 @@ def test_a_picture_says_in_words_what_it_shows(kernel: CudaKernel) -> None:
 def test_a_picture_of_what_was_not_traced_tells_of_blocks_alone() -> None:
     model = model_of(OURS[-1])
     traced, untraced = (picture(model, access) for access in (access_of(OURS[-1].name), None))
-    assert 'class="warp" x' in traced and 'class="warp" x' not in untraced
+    assert 'class="warp" d' in traced and 'class="warp" d' not in untraced
     assert f"A block of {model.threads} threads" in untraced and "first load" not in untraced
     assert "not traced" in untraced and "not traced" not in traced
 
@@ -66,10 +68,30 @@ def test_a_picture_of_what_was_not_traced_tells_of_blocks_alone() -> None:
 def test_nothing_reaches_beyond_a_picture(kernel: CudaKernel) -> None:
     root = ElementTree.fromstring(dict(pictures())[kernel.name])
     _, _, width, height = map(float, str(root.get("viewBox")).split())
-    for shape in root.iter(f"{SVG}rect"):
-        x, y = float(shape.get("x", 0)), float(shape.get("y", 0))
-        assert x >= 0 and x + float(shape.get("width", 0)) <= width
-        assert y >= 0 and y + float(shape.get("height", 0)) <= height
+    sides = ("x", "y", "width", "height")
+    boxes = [tuple(float(shape.get(side, 0)) for side in sides) for shape in root.iter(f"{SVG}rect")]
+    in_paths = [box for shape in root.iter(f"{SVG}path") for box in BOX.findall(shape.get("d", ""))]
+    assert bool(in_paths) == (kernel in OURS)
+    for x, y, across, down in (*boxes, *(map(float, box) for box in in_paths)):
+        assert x >= 0 and x + across <= width
+        assert y >= 0 and y + down <= height
+
+
+def test_boxes_and_lines_are_drawn_where_they_are() -> None:
+    drawn = Picture(9, 9, "", "")
+    drawn.rectangles("warp", [(1, 2, 3.456, 4), (5, 6, 0.5, 1)])
+    drawn.rectangles("thread", [])
+    drawn.lines("edge", [(1, 2, 1, 3), (1, 2, 4, 2), (1, 2, 4, 5)])
+    assert drawn.shapes == [
+        '<path class="warp" d="M1 2h3.46v4h-3.46zM5 6h0.5v1h-0.5z"/>',
+        '<path class="edge" stroke-width="1" d="M1 2V3M1 2H4M1 2L4 5"/>',
+    ]
+
+
+@pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
+def test_no_word_reaches_beyond_a_picture(kernel: CudaKernel) -> None:
+    root = ElementTree.fromstring(dict(pictures())[kernel.name])
+    _, _, width, height = map(float, str(root.get("viewBox")).split())
     for words in root.iter(f"{SVG}text"):
         length = len(words.text or "") * float(words.get("font-size", 0)) * CHARACTER_WIDTH
         assert float(words.get("x", 0)) + length / (2 if words.get("text-anchor") else 1) <= width, words.text

@@ -16,7 +16,7 @@ from kernels.selection.ahead import likely_products
 from tests.support.played.own_process import printed_by
 from worker.cuda.ahead.programs import programs_ahead, traits_of
 from worker.cuda.programs import programs_of
-from worker.cuda.sources import benchmark_program, digest_program, gather_program, sketch_program
+from worker.cuda.sources import benchmark_program, digest_program, gather_program, results_program, sketch_program
 
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 KERNELS = ["naive", "shared_tiled", "hopper_fp32"]
@@ -47,7 +47,8 @@ def test_it_has_every_kernel_that_runs_there_and_every_check(arch: str) -> None:
     running = {one.source_path for one in ours for each in one.dtypes if one.unsupported_because(traits, each) is None}
     assert running <= {program.path for program in programs}
     checks = {sketch_program(dtype, how) for dtype in REAL_NAMES for how in TRANSPOSES}
-    assert checks | {benchmark_program(), digest_program(), *map(gather_program, REAL_NAMES)} <= set(programs)
+    others = {benchmark_program(), digest_program(), results_program(), *map(gather_program, REAL_NAMES)}
+    assert checks | others <= set(programs)
 
 
 @pytest.mark.parametrize(("multiprocessors", "name"), [(132, "NVIDIA H200"), (114, "NVIDIA H100 PCIe"), (132, "")])

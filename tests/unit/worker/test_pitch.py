@@ -19,12 +19,18 @@ SIZES = st.integers(0, 40) | st.sampled_from([128, 129])
     dtype=st.sampled_from(DTYPE_NAMES),
     shape=st.tuples(SIZES, SIZES) | st.tuples(st.integers(1, 5), SIZES, SIZES),
     max_bytes=st.sampled_from([16, 64, 1000, 1 << 30]),
+    last_bytes=st.sampled_from([0, 16, 40, 200]),
 )
-def test_pieces_take_every_byte_to_its_place_and_back(dtype: DTypeName, shape: tuple[int, ...], max_bytes: int) -> None:
+def test_pieces_take_every_byte_to_its_place_and_back(
+    dtype: DTypeName, shape: tuple[int, ...], max_bytes: int, last_bytes: int
+) -> None:
+    """`last_bytes`: of the last piece at most, unless it is 0."""
     stored = np.random.default_rng(0).bytes(int(np.prod(shape)) * STORAGE_DTYPES[dtype].itemsize)
     layout = operand_layout(dtype, shape)
     device, back = bytearray(layout.bytes), bytearray(len(stored))
-    for piece in layout.pieces(max_bytes):
+    pieces = layout.shrinking_pieces(max_bytes, last_bytes) if last_bytes else tuple(layout.pieces(max_bytes))
+    assert not last_bytes or not pieces or 0 < pieces[-1].bytes <= last_bytes
+    for piece in pieces:
         assert piece.bytes <= max_bytes
         assert piece.height == 1 or piece.width_bytes == layout.row_bytes
         for row in range(piece.height):
@@ -35,7 +41,7 @@ def test_pieces_take_every_byte_to_its_place_and_back(dtype: DTypeName, shape: t
     assert len(device) == layout.bytes, "a piece reached past the matrix"
     assert bytes(back) == stored
     assert elements(layout, device) == stored
-    order = [piece.host_offset for piece in layout.pieces(max_bytes)]
+    order = [piece.host_offset for piece in pieces]
     assert order == sorted(order), "a product is read in stored order"
 
 

@@ -51,7 +51,7 @@ CASES: dict[str, dict[str, Any]] = {
     "inline, launched again": {"problem": SMALL, "inline": True, "launches": 2},
     "not registered": {"problem": LARGER, "faults": ["register"]},
 }
-STORED = ["down by way of a buffer", "down by DMA", "up by DMA", "down by way of a buffer"]
+STORED = ["results", "down by DMA", "up by DMA", "results"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ def test_a_complex_product_is_multiplied_as_a_real_one(played: dict[str, Played]
 
 @pytest.mark.parametrize("name", ["first", "padded", "in groups"])
 def test_slots_are_copied_by_dma_both_ways(played: dict[str, Played], name: str) -> None:
-    """What passes through a buffer are digests: those of the device's copies, and those of what is read back."""
+    """Results are digests: those of the device's copies, and those of what is read back."""
     assert played[name].outcome == "right"
-    copies = [call for call in played[name].calls if call.startswith(("up", "down"))]
+    copies = [call for call in played[name].calls if call.startswith(("up", "down", "results"))]
     assert copies[:2] == ["up by DMA"] * 2
     assert copies[2:] == STORED
 
@@ -97,7 +97,7 @@ def test_a_large_product_is_read_back_in_pieces(played: dict[str, Played]) -> No
     calls = played["in pieces"].calls
     copies = [call for call in calls if call.endswith("by DMA")]
     assert copies[:2] == ["up by DMA"] * 2, "the operands"
-    # 36 MB come in pieces of 16 MiB; what came is read back before the next, and digested by 32 MiB.
+    # 36 MB come in two pieces of 16 MiB and one of 2.5; what came is read back before the next, and digested by 32 MiB.
     assert copies[2:] == [*["down by DMA", "up by DMA"] * 3, "up by DMA"]
 
 
@@ -126,7 +126,7 @@ def test_a_product_that_is_damaged_on_its_way_into_the_store_is_refused(played: 
 
 def test_a_small_product_is_not_read_back(played: dict[str, Played]) -> None:
     assert played["digested here"].outcome == "right"
-    assert played["digested here"].calls == ["down by way of a buffer", "down by DMA"]
+    assert played["digested here"].calls == ["results", "down by DMA"]
     assert played["digested here, damaged"].outcome == "VerificationFailed"
 
 

@@ -30,6 +30,7 @@ from worker.cuda.sources import (
     gather_program,
     random_program,
     recheck_program,
+    results_program,
     sketch_program,
     transpose_program,
 )
@@ -77,8 +78,8 @@ def programs_ahead(traits: DeviceTraits, kernels: Collection[str] = ()) -> list[
 
 
 def _around() -> Iterator[Program]:
-    """The launch gate, what transposes, and the check of products of operands as they are stored."""
-    yield from (benchmark_program(), digest_program())
+    """The launch gate, what copies results or transposes, and the check of products of operands as they are stored."""
+    yield from (benchmark_program(), digest_program(), results_program())
     for dtype in REAL_NAMES:
         yield from (sketch_program(dtype, AS_STORED), gather_program(dtype), random_program(dtype))
         if not DTYPES[dtype].is_integer:

@@ -62,7 +62,7 @@ def launch_digests(compiler: Compiler, matrices: Sequence[DeviceMatrix]) -> Pend
         _function(compiler, planned.function)((planned.blocks,), (THREADS,), arguments)
         places.append(Place(begin, planned.parts))
         begin += planned.parts
-    return PendingDigests(places, DeviceResults(memory, 0, size).start())
+    return PendingDigests(places, DeviceResults(compiler, memory, 0, size).start())
 
 
 def launch_digests_into(compiler: Compiler, matrix: DeviceMatrix, address: int) -> None:

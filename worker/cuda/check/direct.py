@@ -36,7 +36,7 @@ def direct(compiler: Compiler, matrices: Matrices, grants: tuple[float, float, f
     function = compiler.function(direct_program(a.dtype, (a.transposed, b.transposed)), "direct")
     blocks = -(-m // TILE) * -(-n // TILE)
     function((blocks, 1, min(batch, MAX_GRID_Z)), (THREADS, 1, 1), (parameter,))
-    data, begin = DeviceResults(memory, 0, size).start().wait(), 0
+    data, begin = DeviceResults(compiler, memory, 0, size).start().wait(), 0
     arrays: list[Array] = []
     for shape, dtype in zip(shapes, (np.float64, np.bool_, np.bool_, np.bool_), strict=True):
         arrays.append(np.frombuffer(data, dtype, shape[0] * shape[1], begin).reshape(shape))

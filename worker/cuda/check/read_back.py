@@ -6,7 +6,7 @@ the bus works at full speed in both directions at once.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import cupy
 
@@ -15,7 +15,7 @@ from jobs.matrices.interface import Place
 from worker.cuda.check.digest import PendingDigests, launch_digests
 from worker.cuda.check.digest_plan import stored_bytes
 from worker.cuda.compile import Compiler
-from worker.cuda.memory import DeviceMatrix, StopWatch, download
+from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, download
 from worker.cuda.pitch import layout
 
 # Of 16 KiB: digested at a time. Each time, the digests may have to wait for another product's kernel to end.
@@ -92,21 +92,30 @@ def _whole_parts(arrived: int, size: int) -> int:
 
 
 class CopyBack:
-    """The copy of a product on the device to its place in the store, which begins with this, and the digests of what
-    lies there then. Both use the current stream and `second_stream`, which must be done before the place is given back.
+    """The copy of a product on the device to its place in the store, and the digests of what lies there then.
+
+    It needs what was launched on the current stream before this was made, and waits for nothing that comes after it:
+    copies and digests have streams of their own in `staging`, which must be done before the place is given back.
     """
 
     def __init__(
-        self, compiler: Compiler, matrix: DeviceMatrix, place: Place, watch: StopWatch, second_stream: Any
+        self, compiler: Compiler, matrix: DeviceMatrix, place: Place, watch: StopWatch, staging: Staging
     ) -> None:
-        address, size = place.memory.address, stored_bytes(matrix.layout)
-        self._place, self._size, self._watch = place, size, watch
+        self._matrix, self._place, self._watch, self._staging = matrix, place, watch, staging
+        self._size = stored_bytes(matrix.layout)
         self._read_back: ReadBack | None = None
-        if size > DIGESTED_HERE_BYTES:
-            self._read_back = ReadBack(compiler, address, size, second_stream)
-            download(matrix, address, watch, self._read_back.arrives)
-        else:
-            download(matrix, address, watch)
+        if self._size > DIGESTED_HERE_BYTES:
+            self._read_back = ReadBack(compiler, place.memory.address, self._size, staging.read_back_stream)
+        # Behind all that used the memory which that was just given, and before anything that is launched later.
+        self._computed = cupy.cuda.Event(disable_timing=True)
+        self._computed.record()
+
+    def begin(self) -> Self:
+        with self._staging.download_stream as stream:
+            stream.wait_event(self._computed)
+            arrives = (lambda _: None) if self._read_back is None else self._read_back.arrives
+            download(self._matrix, self._place.memory.address, self._watch, arrives)
+        return self
 
     def parts(self) -> bytes:
         """As `ReadBack.parts`. Waits for the copy."""

@@ -74,6 +74,7 @@ class Recheck:
         # Scaled operands are rounded once more on the device, so what comes near its bound is the host's to judge.
         self._decides = not any(isinstance(each, ScaledMatrix) for each in (operands.a, operands.b))
         output = None if c.dtype == DTYPES[a.dtype].product else c.dtype
+        self._compiler = compiler
         self._function = compiler.function(recheck_program(a.dtype, output), "recheck")
         addends = (None, None) if fused is None else (fused.c, fused.bias)
         self._epilogue = None
@@ -111,7 +112,7 @@ class Recheck:
             own = numbers(self._rounding, both, at, *also, of_columns=of_columns, decides=self._decides)
             parameter = as_parameter(np.concatenate([np.array(addresses, np.uint64), own]))
             self._function((block_count(lines, crossed), 1, 1), (THREADS, 1, 1), (parameter,))
-            copied = DeviceResults(results, 0, size).start()
+            copied = DeviceResults(self._compiler, results, 0, size).start()
         return _found(copied.wait().view(np.uint64))
 
     def _settled(self, found: _Found, lines: Lines, *, of_columns: bool) -> float:

@@ -111,10 +111,12 @@ class SketchOnDevice:
         self._floats, self._argument = self._words.view(np.float64), (as_parameter(self._words),)
         self._blocks = min(planned.units, RESIDENT_BLOCKS * multiprocessors())
         self._function = _function(compiler, a.dtype, (a.transposed, b.transposed), c.dtype)
-        self._worst = DeviceResults(memory, places.worst, places.worst + 8)
+        self._compiler = compiler
+        self._worst = DeviceResults(compiler, memory, places.worst, places.worst + 8)
         self.digests: PendingDigests | None = None
         if any(digested):
-            self.digests = PendingDigests(places.parts, DeviceResults(memory, places.digests, planned.bytes))
+            of_parts = DeviceResults(compiler, memory, places.digests, planned.bytes)
+            self.digests = PendingDigests(places.parts, of_parts)
 
     def address(self, name: str) -> int:
         """Of an array."""
@@ -150,7 +152,7 @@ class SketchOnDevice:
 
     def arrays(self) -> dict[str, Array]:
         """All results by their names, after another round trip."""
-        data = DeviceResults(self._memory, *self._plan.results).start().wait()
+        data = DeviceResults(self._compiler, self._memory, *self._plan.results).start().wait()
         return {
             view.name: np.frombuffer(data, view.dtype, view.size, view.begin).reshape(view.shape)
             for view in self._plan.views

@@ -38,7 +38,7 @@ def is_finite(compiler: Compiler, matrix: DeviceMatrix) -> bool:
     planned, numbers = finite_launch(real), map(np.int64, finite_numbers(real))
     function = compiler.function(complex_finite_program(real.dtype), "complex_finite")
     function(planned.grid, planned.block, (np.uint64(matrix.address), np.uint64(found.ptr), *numbers))
-    return not DeviceResults(found, 0, WORD_BYTES).start().wait().any()
+    return not DeviceResults(compiler, found, 0, WORD_BYTES).start().wait().any()
 
 
 class RealOperands:

@@ -83,7 +83,7 @@ class EpilogueOnDevice:
         check = self.compiler.function(program, f"{self._name}_check")
         planned = complex_epilogue_launch(at) if self._is_complex else check_launch(at)
         check(planned.grid, planned.block, (*self._arguments(), np.uint64(wrong.ptr)))
-        return int(DeviceResults(wrong, 0, 8).start().wait().view(np.uint64)[0])
+        return int(DeviceResults(self.compiler, wrong, 0, 8).start().wait().view(np.uint64)[0])
 
     def _function(self) -> Any:
         program = epilogue_program(*self._asked, has_bias=self.bias is not None)

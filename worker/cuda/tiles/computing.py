@@ -142,7 +142,7 @@ class Computing:
                 panel.is_fingerprinted = True
                 to = totals.data.ptr + 8 * number
                 panel_fingerprint(self._gpu.compiler, panel.matrix, panel.part, memory, task.seed, to)
-        return DeviceResults(totals.data, 0, totals.nbytes).start()
+        return DeviceResults(self._gpu.compiler, totals.data, 0, totals.nbytes).start()
 
     def _of_rows(self, problem: Problem, rows: Span, panels: dict[Side, Panel], c: DeviceMatrix) -> Callable[[], None]:
         """What multiplies those rows, compiled and loaded."""

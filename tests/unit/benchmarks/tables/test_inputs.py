@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.recorded import read
 from benchmarks.tables.reliability.inputs import fuzz, malformed, openapi
 from benchmarks.tables.reliability.mixed import mixed
 from tests.support.runs import RunsRecord, origin
@@ -68,14 +68,15 @@ def test_nothing_is_said_where_nothing_is_recorded(part: Callable[[Path], Iterat
     assert list(part(tmp_path)) == []
 
 
-def test_a_record_goes_on_where_it_ended(tmp_path: Path) -> None:
-    path = tmp_path / "record.json"
+@pytest.mark.parametrize("name", ["record.json", "record.json.gz"])
+def test_a_record_goes_on_where_it_ended(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
     for seed in (1, 2):
         RunsRecord(path).add(sent(seed))
     again = RunsRecord(path)
     assert [run["seed"] for run in again.runs] == [1, 2]
     assert again.total("requests") == 2000
-    assert json.loads(path.read_text()) == {"runs": again.runs}
+    assert read(path) == {"runs": again.runs}
 
 
 def test_a_run_says_where_it_was_made() -> None:

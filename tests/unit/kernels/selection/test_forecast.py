@@ -124,7 +124,7 @@ def test_a_kernel_that_goes_like_the_library_is_as_sure_as_their_ratio() -> None
 def test_what_may_well_be_slower_than_the_library_is_a_gamble(speed: float, doubt: float, is_one: bool) -> None:
     measured = both(1024, 130.0)
     for kernel, expected in ((PIPELINED, is_one), (BY_NAME["cublas"], False)):
-        point = SpeedPoint(kernel, {}, measured.ranking[0], measured, ())
+        point = SpeedPoint(kernel, {}, measured.ranked[0], ())
         assert Forecast(point, speed, 1.0, 1, doubt).is_gamble == expected
 
 

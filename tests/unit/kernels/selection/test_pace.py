@@ -55,9 +55,7 @@ def test_what_waves_take_is_found_and_outliers_do_not_move_it(shape: tuple[int, 
 def test_what_remains_at_a_row_is_kept() -> None:
     found = made(80, {3: 2.0})
     pace, entries = pace_of(found, "float32", PIPELINED, CUBLAS), found.entries
-    errors = [
-        pace.error_at(one, ranked) for one in entries for ranked in one.ranking if ranked.kernel == PIPELINED.name
-    ]
+    errors = [pace.errors[at] for one in entries for at in one.ranked if at.row.kernel == PIPELINED.name]
     assert errors[3] > log(1.8) and max(abs(error) for error in errors[:3] + errors[4:]) < 0.1
 
 
