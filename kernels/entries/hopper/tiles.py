@@ -17,17 +17,12 @@ BOX_BYTES = BOX * ROW_BYTES
 OUT_ROWS, OUT_BYTES = 16, 16 * ROW_BYTES  # of C: what a warp writes at once
 OUT_BOXES, BARRIER_BYTES = 2, 8  # boxes of each warp
 WIDTHS = ((256, 4, 2), (192, 4, 2), (128, 6, 2), (64, 6, 1))  # columns, stages and blocks of a cluster
-# And rows, of all but 8-bit floats: the more sizes of tiles, the better one of them fills its last wave. Sums of 32 bits
-# leave by twice as many boxes, so where there is room a warp has two.
-_TALL = ((192, 192, 4, 2), (192, 176, 4, 2), (192, 144, 4, 2), (192, 128, 5, 2))
-TILES_OF_HALVES = (
+# And rows, of all but 8-bit floats: the more sizes of tiles, the better one of them fills its last wave.
+SIZES = (
     *((BLOCK_M, *width) for width in ((256, 4, 2), (224, 4, 2), (192, 5, 2), (160, 5, 2), (128, 6, 2), (64, 6, 1))),
-    *_TALL,
+    *((192, *width) for width in ((192, 4, 2), (176, 4, 2))),
 )
-TILES_OF_OTHERS = (
-    *((BLOCK_M, *width) for width in ((256, 4, 2), (224, 4, 2), (192, 4, 2), (160, 4, 2), (128, 6, 2), (64, 6, 1))),
-    *_TALL,
-)
+SIZES_OF_HALVES = (*SIZES, (192, 144, 4, 2), (192, 128, 5, 2))
 # Of products with groups: blocks of a cluster have rows of one group, so where groups are small, each is alone.
 GROUP_CONFIGS: tuple[Mapping[str, int], ...] = tuple(
     {"block_m": BLOCK_M, "block_n": n, "stages": stages, "cluster": blocks}
@@ -73,7 +68,7 @@ def tile_sizes(dtype: DTypeName) -> tuple[Mapping[str, int], ...]:
     if dtype == "float8_e4m3":
         sizes = tuple((BLOCK_M, *width) for width in WIDTHS)
     else:
-        sizes = TILES_OF_HALVES if DTYPES[dtype].itemsize == 2 else TILES_OF_OTHERS
+        sizes = SIZES_OF_HALVES if DTYPES[dtype].itemsize == 2 else SIZES
     return tuple({"block_m": m, "block_n": n, "stages": stages, "cluster": blocks} for m, n, stages, blocks in sizes)
 
 
