@@ -127,8 +127,3 @@ def _ratios(measurements: Sequence[Measurement], references: Mapping[Hashable, f
 
 def _ratio(measurement: Measurement, reference: float | None) -> float | None:
     return speed(measurement) / reference if usable(measurement) and reference else None
-
-
-def peak_fraction(measurement: Measurement, peak_gflops: float | None) -> float | None:
-    """The fraction of a theoretical or measured peak."""
-    return speed(measurement) / peak_gflops if usable(measurement) and peak_gflops else None

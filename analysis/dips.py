@@ -129,8 +129,8 @@ def _falls(course: Sequence[Measurement]) -> Iterator[Feature]:
         before, point = course[place - 1], course[place]
         best_after = max(_y(later) for later in course[place:])
         if _top(point) - _y(before) <= -STEP and best_after - _y(before) <= -STEP:
-            least, median = _top(point) - _y(before), _y(point) - _y(before)
-            yield Feature(kind="fall", point=point, reference=before, ratio=exp(least), median_ratio=exp(median))
+            near_end, median = _top(point) - _y(before), _y(point) - _y(before)
+            yield Feature(kind="fall", point=point, reference=before, ratio=exp(near_end), median_ratio=exp(median))
 
 
 def _nearest(course: Sequence[Measurement], point: Measurement) -> Measurement:

@@ -70,12 +70,12 @@ def plan(spec: BenchmarkSpec, device: DeviceInfo, *, max_cases: int | None = Non
     if spec.kind == "tune":
         in_halving_rounds = spec.model_copy(update={"timing": HALVING_TIMING})
         seconds += sum(halving_rounds[case.id] * case_s(case, in_halving_rounds, device) for case in measured)
-    least = spec.timing.min_samples
+    min_samples = spec.timing.min_samples
     return BenchmarkPlan(
         cases=len(cases),
         measurements=sum(rounds + halving_rounds[case.id] for case in cases),
         skipped=len(cases) - len(measured),
-        flops=float(sum(case.problem.flops * (rounds + halving_rounds[case.id]) * least for case in measured)),
+        flops=float(sum(case.problem.flops * (rounds + halving_rounds[case.id]) * min_samples for case in measured)),
         estimate_s=round(seconds, 1),
     )
 

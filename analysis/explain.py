@@ -90,7 +90,7 @@ def _partial_tiles(worse: Measurement, better: Measurement, feature: Feature) ->
     if not more_padding and here.partial / here.tiles - there.partial / there.tiles < NOTABLE_PARTIAL:
         return None
     at, other = _both(feature)
-    sentence = f"{_tiles_told(feature.point, at)}; {_tiles_told(feature.reference, other)}."
+    sentence = f"{_tiles_in_words(feature.point, at)}; {_tiles_in_words(feature.reference, other)}."
     return Explanation("partial_tiles", sentence, at.useful / other.useful)
 
 
@@ -102,7 +102,7 @@ def _waves(worse: Measurement, better: Measurement, feature: Feature) -> Explana
     for by_waves in (False, True):
         here, there = _filled(worse, by_waves), _filled(better, by_waves)
         if here and there and here / there < 1 - NOTABLE:
-            at, other = (_waves_told(one, by_waves) for one in (feature.point, feature.reference))
+            at, other = (_waves_in_words(one, by_waves) for one in (feature.point, feature.reference))
             ratio = there / here if feature.kind == "peak" else here / there
             return Explanation("waves", f"At {at}; at {other}.", ratio)
     return None
@@ -173,14 +173,14 @@ def _size(measurement: Measurement) -> str:
     return f"{n}" if m == n == k else f"{m}×{n}×{k}"
 
 
-def _tiles_told(measurement: Measurement, cut: Tiling) -> str:
+def _tiles_in_words(measurement: Measurement, cut: Tiling) -> str:
     return (
         f"{_size(measurement)} takes {cut.tiles} tiles of {cut.tile.rows}×{cut.tile.columns}, {cut.down}×{cut.across}, "
         f"{cut.partial} of them partial, and {100 * (1 - cut.useful):.1f} % of their work is padding"
     )
 
 
-def _waves_told(measurement: Measurement, by_waves: bool) -> str:
+def _waves_in_words(measurement: Measurement, by_waves: bool) -> str:
     """Waves of blocks in words, or blocks per multiprocessor if only these are known or meant."""
     cut = tiling(measurement)
     assert cut is not None

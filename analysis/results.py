@@ -145,10 +145,10 @@ def _ratio(record: CaseRecord, baseline: CaseRecord | None) -> Ratio | None:
     if baseline is None or {record.status, baseline.status} != {"ok"} or not (record.kernel_ms and baseline.kernel_ms):
         return None
     lo, hi = _ends_ms(record)
-    least, most = _ends_ms(baseline)
+    baseline_lo, baseline_hi = _ends_ms(baseline)
     if record.case == baseline.case:
         return Ratio(value=1.0, lo=1.0, hi=1.0)
-    return Ratio(value=baseline.kernel_ms / record.kernel_ms, lo=least / hi, hi=most / lo)
+    return Ratio(value=baseline.kernel_ms / record.kernel_ms, lo=baseline_lo / hi, hi=baseline_hi / lo)
 
 
 def _ends_ms(record: CaseRecord) -> tuple[float, float]:
@@ -187,15 +187,15 @@ def _judged(results: Results) -> tuple[CaseResult, ...]:
 
 
 def _derived(result: CaseResult, at: Measurement, over_naive: float | None) -> Iterator[tuple[str, Any]]:
-    least = moved_bytes(at, "compulsory")
+    compulsory = moved_bytes(at, "compulsory")
     yield "speedup_vs_naive", over_naive
-    yield "ai_min", result.flops / least if least else None
+    yield "ai_min", result.flops / compulsory if compulsory else None
     if not result.gflops:  # a config that cannot run may have no tiles
         return
     tiles = moved_bytes(at, "tile")
     yield "ai_tile", result.flops / tiles if tiles else None
     roofs = roofs_of(at)
-    roof = roofs.attainable(result.flops / least) if least else None
+    roof = roofs.attainable(result.flops / compulsory) if compulsory else None
     yield "roof_gflops", roof
     yield "roof_kind", roofs.kind if roof else None
     yield "fraction_of_roof", result.gflops / roof if roof else None

@@ -45,9 +45,9 @@ class Roofs:
         """FLOP per byte above which compute is the limit."""
         return self.gflops / self.memory_gb_s if self.gflops and self.memory_gb_s else None
 
-    def ops_per_word(self, dtype: DTypeName = "float32") -> float | None:
-        """The ridge in operations for each word of that type: the q of the reports."""
-        return None if self.ridge is None else self.ridge * DTYPES[dtype].itemsize
+    def ops_per_word(self) -> float | None:
+        """The ridge in operations for each float32: the q of the reports."""
+        return None if self.ridge is None else self.ridge * DTYPES["float32"].itemsize
 
     def attainable(self, intensity: float) -> float | None:
         """GFLOPS at this intensity in FLOP per byte."""
@@ -86,7 +86,7 @@ def theoretical_gb_s(bus_bits: int | None, memory_clock_mhz: float | None) -> fl
 
 
 def theoretical_roofs(device: Device, units: DTypeName | None = "float32") -> Roofs:
-    """As the source states them, else from cores, bus and clocks. `units`: the element type whose units do the
+    """The stated roofs, or those computed from cores, bus and clocks. `units`: the element type whose units do the
     arithmetic."""
     stated = device.theoretical.gflops.get(units) if units else None
     counted = theoretical_gflops(device.cores, device.clock_mhz) if _counts_cores(device, units) else None
@@ -178,13 +178,13 @@ def _implausible(measurement: Measurement, roofs: Roofs, model: ByteModel, inten
     """A speed that no device with these roofs has. The memory roof applies to bytes that must pass through memory:
     counted ones, and compulsory ones if the cache was cold. Tiles are read again from caches, which are faster than
     memory."""
-    gflops, most = measurement.gflops, TOLERANCE[roofs.kind]
+    gflops, tolerance = measurement.gflops, TOLERANCE[roofs.kind]
     if gflops is None:
         return None
-    if roofs.gflops is not None and gflops > most * roofs.gflops:
+    if roofs.gflops is not None and gflops > tolerance * roofs.gflops:
         return f"{gflops:.0f} GFLOPS are above the {roofs.kind} peak of {roofs.gflops:.0f}."
     from_memory = model == "measured" or (model == "compulsory" and measurement.cache == "cold")
-    if from_memory and roofs.memory_gb_s is not None and gflops > most * intensity * roofs.memory_gb_s:
+    if from_memory and roofs.memory_gb_s is not None and gflops > tolerance * intensity * roofs.memory_gb_s:
         return (
             f"{gflops:.0f} GFLOPS at {intensity:.1f} FLOP a byte are {gflops / intensity:.0f} GB/s, "
             f"above the {roofs.kind} {roofs.memory_gb_s:.0f}."

@@ -44,7 +44,8 @@ def published_device(device: PublishedDevice) -> Device:
 
 
 def from_publication(publication: Publication) -> tuple[Measurement, ...]:
-    """Its records in order, without duplicates, and without those whose size or element type is not stated."""
+    """The publication's records in order, without duplicates, and without those whose size or element type is not
+    stated."""
     gpu = published_device(publication.device)
     of_class = {gpu.device_class: gpu}
     return tuple(
@@ -56,7 +57,7 @@ def from_publication(publication: Publication) -> tuple[Measurement, ...]:
 
 
 def measured(publication: Publication) -> list[Measurement]:
-    """The same records, on their device with the roofs that were measured there."""
+    """`from_publication`, with the roofs that were measured on the device."""
     peaks: dict[DTypeName, float] = {
         roof.dtype: roof.peak_gflops for roof in publication.rooflines if roof.label == f"{roof.dtype}, measured"
     }
@@ -126,7 +127,7 @@ def recorded_device(device: Mapping[str, Any]) -> Device:
 
 
 def _ceilings(recorded: Any) -> Ceilings:
-    """Not validated: a worker of another version may have written additional fields."""
+    """The ceilings, not validated: a worker of another version may have written additional fields."""
     found = recorded if isinstance(recorded, Mapping) else {}
     speeds = found.get("gflops")
     gflops = {name: speed for name, speed in speeds.items() if _number(speed)} if isinstance(speeds, Mapping) else {}

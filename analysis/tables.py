@@ -111,7 +111,7 @@ def to_csv(results: Results) -> str:
 
 
 def to_parquet(results: Results) -> bytes:
-    """The same columns, typed, even if all their values are unknown. Raises ExtraMissing without pyarrow."""
+    """`rows` with typed columns, also if all values are unknown. Raises ExtraMissing without pyarrow."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -131,11 +131,11 @@ def _completions(kernel: CudaKernel, config: TileConfig) -> Iterator[TileConfig]
 
 
 def _resident(measurement: Measurement, threads: int | None) -> int | None:
-    """As recorded, or from the occupancy, or from the resources of a block and of the architecture."""
+    """Resident blocks: as recorded, or from the occupancy, or from the resources of a block and of the architecture."""
     if measurement.resident_blocks is not None or threads is None:
         return measurement.resident_blocks
-    if measurement.occupancy is not None and (most := max_threads(measurement.device)):
-        return max(1, round(measurement.occupancy * most / threads))
+    if measurement.occupancy is not None and (limit := max_threads(measurement.device)):
+        return max(1, round(measurement.occupancy * limit / threads))
     architecture = ARCHITECTURE_OF.get(measurement.device.compute_capability or (0, 0))
     if architecture is None or measurement.registers is None or measurement.shared_bytes is None:
         return None

@@ -29,7 +29,7 @@ def _uniform(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
     return rng.random((m, k), np.float32), rng.random((k, n), np.float32)
 
 
-def _spread(binades: int) -> Kind:
+def _over_binades(binades: int) -> Kind:
     def binades_apart(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
         """Magnitudes spread evenly over this many binades, everywhere."""
         a, b = _normal(m, n, k, rng)
@@ -59,7 +59,7 @@ def _far(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
 
 def _opposed(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
     """Magnitudes over 20 binades, rising along each row of A and falling down each column of B."""
-    a, b = _spread(20)(m, n, k, rng)
+    a, b = _over_binades(20)(m, n, k, rng)
     rising, falling = np.argsort(np.abs(a), axis=1), np.argsort(-np.abs(b), axis=0)
     return np.take_along_axis(a, rising, axis=1), np.take_along_axis(b, falling, axis=0)
 
@@ -214,8 +214,8 @@ def _dominant_column(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
 KINDS: Mapping[str, Kind] = {
     "normal": _normal,
     "uniform(0, 1)": _uniform,
-    "12 binades in a row": _spread(12),
-    "40 binades in a row": _spread(40),
+    "12 binades in a row": _over_binades(12),
+    "40 binades in a row": _over_binades(40),
     "cancelling halves": _cancelling,
     FAR: _far,
     "opposed along k": _opposed,

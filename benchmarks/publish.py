@@ -23,7 +23,7 @@ from jobs.benchmarks.cases import expand
 from jobs.benchmarks.presets import PRESETS
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
-from kernels.packed import read_text, write_text
+from kernels.packed import has_text, write_text
 from kernels.published import DIRECTORY, PUBLISHED
 from kernels.published_records import PublishedRecord
 
@@ -99,8 +99,8 @@ def beside_cublas(document: Mapping[str, Any]) -> Results:
     title = BESIDE_CUBLAS if len(types) > 1 else f"The fast {types.pop()} kernels beside cuBLAS"
     spec = runs[0].spec.model_copy(update={"title": title})
     job = runs[0].job.model_copy(update={"title": title, "finished_at": runs[-1].job.finished_at})
-    told = {"job": job, "spec": spec, "warnings": (PADDED_TOO,), "records": tuple(reversed(records.values()))}
-    return runs[0].model_copy(update=told)
+    parts = {"job": job, "spec": spec, "warnings": (PADDED_TOO,), "records": tuple(reversed(records.values()))}
+    return runs[0].model_copy(update=parts)
 
 
 def text(document: Mapping[str, Any]) -> str:
@@ -130,7 +130,7 @@ def main() -> None:
     checking: bool = parser.parse_args().check
     written = dict(publications())
     ours = {f"{one.name}{PACKED}" for one in PUBLISHED.values() if one.report is None}
-    outdated = [name for name, text in written.items() if _kept(name) != text]
+    outdated = [name for name, text in written.items() if not has_text(DIRECTORY / name, text)]
     surplus = sorted(ours - written.keys())
     if checking and (outdated or surplus):
         sys.exit(f"not as the results make it: {', '.join((*outdated, *surplus))}; run `make recorded`")
@@ -138,11 +138,6 @@ def main() -> None:
         write_text(DIRECTORY / name, written[name])
     for name in surplus:
         (DIRECTORY / name).unlink()
-
-
-def _kept(name: str) -> str | None:
-    path = DIRECTORY / name
-    return read_text(path) if path.exists() else None
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from jobs.benchmarks.cases import LIBRARY_OF_ACCURACY
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceClass
 from kernels.model.numerics import DTYPE_NAMES, AccuracyName, DTypeName, Problem, gflops
-from kernels.packed import read_text, write_text
+from kernels.packed import has_text, write_text
 from kernels.selection.fallbacks import fallback_of
 from kernels.selection.ranking import compared, error_ratio
 from kernels.selection.tuned import DIRECTORY, SUFFIX, Entry, Source, Trial, TunedTable, file_name
@@ -218,7 +218,7 @@ def main() -> None:
     options = parser.parse_args()
     given = documents(options.results or files(RESULTS, "**/*"))
     written = {file_name(table.device): text(table) for table in tables(given)}
-    outdated = [name for name, content in written.items() if _kept(name) != content]
+    outdated = [name for name, content in written.items() if not has_text(DIRECTORY / name, content)]
     surplus = [] if options.results else [path for path in DIRECTORY.glob(f"*{SUFFIX}") if path.name not in written]
     if options.check and (outdated or surplus):
         named = ", ".join((*outdated, *(path.name for path in surplus)))
@@ -228,11 +228,6 @@ def main() -> None:
         write_text(DIRECTORY / name, written[name])
     for path in surplus:
         path.unlink()
-
-
-def _kept(name: str) -> str | None:
-    path = DIRECTORY / name
-    return read_text(path) if path.exists() else None
 
 
 if __name__ == "__main__":

@@ -137,8 +137,8 @@ class Progress(Strict):
 
     done: int = Field(description="Steps done.", examples=[1])
     total: int = Field(description="Steps in all.", examples=[1])
-    current: str | None = Field(None, description="What is being done now, or which job's product it waits for.")
-    eta_s: float | None = Field(None, description="Seconds to go, where that can be told; else null.")
+    current: str | None = Field(None, description="The current step, or the job whose product this one waits for.")
+    eta_s: float | None = Field(None, description="Estimated seconds remaining; null if unknown.")
 
 
 class ProductInfo(Strict):
@@ -153,14 +153,14 @@ class Verification(Strict):
     """How the product was checked. Residual and threshold are relative to the size of the rows compared."""
 
     method: VerifyName = Field(
-        description="`freivalds`: C·x against A·(B·x) for eight random vectors x, and every element of "
-        "what they point at. `off`: not checked."
+        description="`freivalds`: C·x is compared with A·(B·x) for eight random vectors x; rows in which "
+        "these differ are computed again, element by element. `off`: not checked."
     )
-    residual: float | None = Field(description="Largest disagreement; null where not checked.", examples=[2.1e-8])
+    residual: float | None = Field(description="Largest difference found; null if not checked.", examples=[2.1e-8])
     threshold: float | None = Field(
-        description="Largest disagreement that rounding explains; 0 for integers.", examples=[7e-7]
+        description="Largest difference that rounding explains; 0 for integers.", examples=[7e-7]
     )
-    passed: bool | None = Field(description="residual ≤ threshold; null where not checked.")
+    passed: bool | None = Field(description="residual ≤ threshold; null if not checked.")
 
 
 class JobError(Strict):
@@ -174,7 +174,7 @@ class JobRecord(Strict):
     """A job, as the ledger knows it."""
 
     id: str = Field(description="The job's id.", examples=["job_0123456789abcdef0123456789abcdef"])
-    kind: JobKind = Field(description="What it does.")
+    kind: JobKind = Field(description="A product or a benchmark.")
     state: JobState = Field(description="queued → running → succeeded | failed | cancelled.")
     attempt: int = Field(description="Which run this is; rises with each retry.", examples=[1])
     created_at: datetime = Field(description="When it was accepted (UTC).")
@@ -183,15 +183,15 @@ class JobRecord(Strict):
     queue_position: int | None = Field(
         None, description="1 for the next to run; null once it runs, and while it waits for an operand.", examples=[1]
     )
-    progress: Progress = Field(description="How far it is.")
-    request: MatmulRequest | BenchmarkSpec | UnknownRequest = Field(description="What was asked.")
+    progress: Progress = Field(description="How far the job is.")
+    request: MatmulRequest | BenchmarkSpec | UnknownRequest = Field(description="The request.")
     kernel: str | None = Field(None, description="Kernel that ran; null before.", examples=["shared_tiled"])
     config: dict[str, int] | None = Field(None, description="Full tile config that ran; null before.")
     why: str | None = Field(None, description="Why this kernel, in one sentence.")
     device: str | None = Field(None, description="Device that ran it; null before.", examples=["NVIDIA H200"])
     product: ProductInfo | None = Field(None, description="The product's type and size, once it succeeded.")
     timing: Timing | None = Field(None, description="Where the time went, once it succeeded.")
-    error_bound: ErrorBound | None = Field(None, description="Proven of every element, where that was asked for.")
+    error_bound: ErrorBound | None = Field(None, description="Bound proven for every element, if one was requested.")
     gflops: float | None = Field(
         None,
         description="2·m·n·k·batch / `kernel_ms` / 10⁶, of complex products 8·m·n·k·batch; n·(n+1)·k, as BLAS counts, "
@@ -205,10 +205,12 @@ class JobRecord(Strict):
         "`verification` are then those of the launch.",
         examples=[1],
     )
-    benchmark: BenchmarkSummary | None = Field(None, description="What became of a benchmark, once it succeeded.")
+    benchmark: BenchmarkSummary | None = Field(None, description="Summary of a benchmark, once it succeeded.")
     error: JobError | None = Field(None, description="Why it failed; null otherwise.")
     request_id: str | None = Field(None, description="Id of the request that made it.", examples=["4d106fd6e1644a9d"])
-    trace_id: str | None = Field(None, description="That one's trace.", examples=["0af7651916cd43dd8448eb211c80319c"])
+    trace_id: str | None = Field(
+        None, description="Trace of that request.", examples=["0af7651916cd43dd8448eb211c80319c"]
+    )
 
     @property
     def operands(self) -> tuple[OperandRef, ...]:

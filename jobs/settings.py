@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from jobs.consistency import check_times
 from jobs.setting_groups.cells import CellSettings
+from jobs.setting_groups.consistency import check_times
 from jobs.setting_groups.object_store import ObjectStoreSettings
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30

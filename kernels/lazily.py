@@ -31,7 +31,7 @@ class LazySequence(Sequence[T], Generic[T]):
 
 
 class LazyMapping(Mapping[str, T], Generic[T]):
-    """The same for a mapping by name."""
+    """The mapping that `make` returns, computed once on first use."""
 
     def __init__(self, make: Callable[[], Mapping[str, T]]) -> None:
         self._make = make

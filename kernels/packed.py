@@ -21,6 +21,11 @@ def read_text(path: Path) -> str:
     return content.decode()
 
 
+def has_text(path: Path, text: str) -> bool:
+    """Whether there is such a file, with that text."""
+    return path.exists() and read_text(path) == text
+
+
 def write_text(path: Path, text: str) -> None:
     """Writes a text file, which is complete at any moment; the same text always gives the same bytes."""
     content = text.encode()

@@ -27,9 +27,9 @@ from service import error_handlers
 from service.api_process.share import ALONE, Share
 from service.context import Context, make_context
 from service.dashboard.routers import ROUTERS
+from service.http.direct_routes import DirectRoutes
 from service.http.queries import QueryWall
 from service.http.security import Gate, key_ring
-from service.http.straight import StraightOn
 from service.http.tracing import telemetry
 from service.keys import KeyRing
 from service.metrics import HttpMetrics
@@ -97,7 +97,7 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
             Middleware(OutermostMiddleware, metrics=metrics, behind_tls=settings.behind_tls),
             Middleware(Gate, settings=settings, keys=keys),
             Middleware(QueryWall, routes=_routes(), on_error=error_handlers.ours),
-            *([] if tracing else [_straight_on()]),  # the spans of requests are FastAPI's
+            *([] if tracing else [_direct_routes()]),  # the spans of requests are FastAPI's
         ],
         exception_handlers={
             MatmulError: error_handlers.ours,
@@ -116,9 +116,9 @@ def _routes() -> list[BaseRoute]:
     return [route for module in ROUTES for route in module.router.routes]
 
 
-def _straight_on() -> Middleware:
+def _direct_routes() -> Middleware:
     routes = *matmul.router.routes, *infer.router.routes
-    return Middleware(StraightOn, routes=routes, on_error=error_handlers.ours, values=infer.MODEL_PATHS)
+    return Middleware(DirectRoutes, routes=routes, on_error=error_handlers.ours, values=infer.MODEL_PATHS)
 
 
 @contextmanager

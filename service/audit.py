@@ -102,10 +102,10 @@ def broken_at(lines: Iterable[bytes]) -> int | None:
     """
     last: dict[Any, str] = {}
     for number, line in enumerate((line.rstrip(b"\n") for line in lines), 1):
-        told = orjson.loads(line)
-        if told["after"] != last.get(told["chain"], FIRST):
+        entry = orjson.loads(line)
+        if entry["after"] != last.get(entry["chain"], FIRST):
             return number
-        last[told["chain"]] = _hash(line)
+        last[entry["chain"]] = _hash(line)
     return None
 
 

@@ -29,8 +29,8 @@ class LedgerCollector(Collector):
         yield self._workers()
         stored = self._context.store.used_bytes()
         yield GaugeMetricFamily("matmul_store_bytes", "Bytes of matrices kept.", value=stored)
-        most = self._context.settings.store_bytes
-        yield GaugeMetricFamily("matmul_store_limit_bytes", "Most bytes of matrices kept.", value=most)
+        limit_bytes = self._context.settings.store_bytes
+        yield GaugeMetricFamily("matmul_store_limit_bytes", "Most bytes of matrices kept.", value=limit_bytes)
         yield from self._redis()
         yield from self._memory()
 
@@ -91,5 +91,5 @@ class LedgerCollector(Collector):
     def _memory(self) -> Iterator[Metric]:
         now = memory_of(self._context.client)
         yield GaugeMetricFamily("matmul_redis_memory_bytes", "Memory that Redis uses.", value=now.used_bytes)
-        most = "Most memory that it may use; 0: as much as there is."
-        yield GaugeMetricFamily("matmul_redis_memory_limit_bytes", most, value=now.limit_bytes)
+        text = "Most memory that it may use; 0: as much as there is."
+        yield GaugeMetricFamily("matmul_redis_memory_limit_bytes", text, value=now.limit_bytes)

@@ -21,7 +21,7 @@ VIOLATIONS = """axe.run({resultTypes: ['violations'], selectors: false})
 
 
 def chromium_path() -> str:
-    """Of the system's Chromium. Where there is none the test is skipped, but not on CI: there it fails."""
+    """The system's Chromium. Without one the test is skipped, except in CI, where it fails."""
     path = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if path is None and "CI" not in os.environ:
         pytest.skip("chromium is not installed")
@@ -79,7 +79,7 @@ class Tab:
         return self.page
 
     def wait(self, ms: int) -> None:
-        """So much time passes for the page, at once."""
+        """Advances the page's clock at once."""
         self.page.clock.fast_forward(ms)
 
     def overflow(self) -> int:

@@ -41,7 +41,7 @@ class Shot:
 
 
 def shots(product: str) -> dict[str, Shot]:
-    """By the picture's name; `product` is the id of a job."""
+    """Pictures by name; `product` is the id of a job."""
     return {
         "product": Shot(f"/ui/jobs/{product}"),
         "results": Shot("/ui/published/h200_grade", "#charts", 800),
@@ -89,7 +89,7 @@ def take(page: Page, url: str, shot: Shot, file: Path) -> None:
 
 
 def save(shown: bytes, file: Path) -> None:
-    """With a palette: pages have few colours, and so their pictures take a third of the bytes."""
+    """Saves with a palette: pages have few colours, so files take a third of the bytes."""
     with Image.open(io.BytesIO(shown)) as whole:
         few = whole.convert("RGB").quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     few.save(file, optimize=True)

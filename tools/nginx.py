@@ -36,7 +36,7 @@ http {{
 
 
 def nginx_binary() -> str | None:
-    """None where it is not installed."""
+    """The path of nginx; None if it is not installed."""
     return shutil.which("nginx", path=f"{PLACES}:{os.environ.get('PATH', '')}")
 
 

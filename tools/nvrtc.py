@@ -57,7 +57,7 @@ def compiler() -> str:
 
 @cache
 def architectures() -> frozenset[str]:
-    """Those that this NVRTC compiles for, as in `sm_90`."""
+    """The architectures that this NVRTC compiles for, such as `sm_90`."""
     count = ctypes.c_int()
     _check(library().nvrtcGetNumSupportedArchs(ctypes.byref(count)))
     found = (ctypes.c_int * count.value)()
@@ -66,7 +66,7 @@ def architectures() -> frozenset[str]:
 
 
 def compile_program(program: Program, arch: str) -> Compiled:
-    """For an `sm_…`. Raises CompileError."""
+    """Compiles for an `sm_…`. Raises CompileError."""
     functions, handle, included = library(), ctypes.c_void_p(), program.headers
     names = (ctypes.c_char_p * len(included))(*(name.encode() for name in included))
     texts = (ctypes.c_char_p * len(included))(*(text.encode() for text in included.values()))

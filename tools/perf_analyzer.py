@@ -53,8 +53,8 @@ def _program(place: Path) -> Path:
     if not program.exists():
         wheel = place / f"perf_analyzer-{VERSION}-py3-none-{PLATFORM}.whl"
         source = ["--no-deps", "--only-binary", ":all:", "--platform", PLATFORM, f"perf-analyzer=={VERSION}"]
-        patience = ["--quiet", "--retries", "1", "--timeout", "10"]
-        _run([sys.executable, "-m", "pip", "download", *patience, *source, "--dest", str(place)])
+        pip_options = ["--quiet", "--retries", "1", "--timeout", "10"]
+        _run([sys.executable, "-m", "pip", "download", *pip_options, *source, "--dest", str(place)])
         if hashlib.sha256(wheel.read_bytes()).hexdigest() != SHA256:
             raise Unavailable(f"the wheel of perf_analyzer {VERSION} is another one than this was made for")
         with zipfile.ZipFile(wheel) as archive:
@@ -112,12 +112,12 @@ def _apt_options(root: Path) -> list[str]:
 
 
 def _run(words: Sequence[str], at: Path | None = None) -> str:
-    """Its output. Raises Unavailable where it fails."""
+    """The program's output. Raises Unavailable if it fails."""
     try:
         done = subprocess.run(words, cwd=at, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        told = str(getattr(error, "stderr", "") or error).strip().splitlines()
-        raise Unavailable(f"{words[0]} failed: {told[-1] if told else error}") from error
+        lines = str(getattr(error, "stderr", "") or error).strip().splitlines()
+        raise Unavailable(f"{words[0]} failed: {lines[-1] if lines else error}") from error
     return done.stdout
 
 

@@ -35,7 +35,7 @@ def components(locked: str) -> Iterator[Component]:
 
 
 def bom_of(name: str) -> Bom:
-    """Of constraints/<name>.txt."""
+    """The bill of materials of constraints/<name>.txt."""
     bom = Bom()
     bom.metadata.component = Component(
         name="matmul-service", version=version("matmul-service"), type=ComponentType.APPLICATION

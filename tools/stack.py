@@ -24,8 +24,8 @@ START_TIMEOUT_S = 120.0
 class Stack:
     """Starts on entry and leaves no process behind. `settings` are MATMUL_* names without the prefix, in lower case.
 
-    One process answers HTTP unless they say otherwise, so that `api` is the process itself. With `apart` each worker
-    has a matrix directory of its own, as on another host.
+    One process answers HTTP unless they say otherwise, so that `api` is the process itself. With `separate_stores`
+    each worker has a matrix directory of its own, as on another host.
     """
 
     def __init__(
@@ -34,14 +34,14 @@ class Stack:
         *,
         devices: tuple[str, ...] = ("cpu",),
         settings: dict[str, str] | None = None,
-        apart: bool = False,
+        separate_stores: bool = False,
     ) -> None:
         self._directory = directory
         own = settings or {}
         options, key_prefix = server_options(own.get("durability", "")), own.get("key_prefix", "matmul:")
         self.redis = EmbeddedServer(directory / "redis", options=options, key_prefix=key_prefix)
         self.api_port = free_port()
-        self._devices, self._apart = devices, apart
+        self._devices, self._separate_stores = devices, separate_stores
         self._settings = own
         self.workers: list[subprocess.Popen[bytes]] = []
         self.api: subprocess.Popen[bytes] | None = None
@@ -61,13 +61,13 @@ class Stack:
         } | self._settings
         return os.environ | {f"MATMUL_{name.upper()}": value for name, value in own.items()}
 
-    def _spawn(self, name: str, role: Role, *command: str, **more: str) -> subprocess.Popen[bytes]:
-        """As that user of Redis; in a process group of its own, so that a kill takes the children along."""
+    def _spawn(self, name: str, role: Role, *command: str, **variables: str) -> subprocess.Popen[bytes]:
+        """Starts a process as that user of Redis, in a process group of its own, so that a kill takes its children."""
         own = {} if "redis_url" in self._settings else {"MATMUL_REDIS_URL": self.redis.url_of(role)}
         with open(self._directory / f"{name}.log", "ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", *command],
-                env=self.environment | own | more,
+                env=self.environment | own | variables,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -79,14 +79,14 @@ class Stack:
     def _start_worker(self, index: int) -> subprocess.Popen[bytes]:
         return self._spawn_worker(index, self._devices[index])
 
-    def add_worker(self, device: str = "cpu") -> subprocess.Popen[bytes]:
-        """One more; it is not waited for."""
-        self.workers.append(self._spawn_worker(len(self.workers), device))
+    def add_worker(self) -> subprocess.Popen[bytes]:
+        """Starts another CPU worker and does not wait for it."""
+        self.workers.append(self._spawn_worker(len(self.workers), "cpu"))
         return self.workers[-1]
 
     def _spawn_worker(self, index: int, device: str) -> subprocess.Popen[bytes]:
-        apart = {"MATMUL_STORE_DIR": str(self._directory / f"matrices-{index}")} if self._apart else {}
-        return self._spawn(f"worker-{index}", "worker", "worker", "--device", device, **apart)
+        own = {"MATMUL_STORE_DIR": str(self._directory / f"matrices-{index}")} if self._separate_stores else {}
+        return self._spawn(f"worker-{index}", "worker", "worker", "--device", device, **own)
 
     def restart_worker(self, index: int) -> None:
         """SIGKILLs a worker with its child, and starts another in its place."""

@@ -176,13 +176,13 @@ def _close_together(before: Measurement, after: Measurement) -> tuple[Verdict, s
         return "same", f"All of both intervals within {100 * whole:.2f} %."
     difference = max(_median(before), _median(after)) / min(_median(before), _median(after)) - 1
     overlap = _overlap(_interval(before), _interval(after))
-    spread = max(_spread(before), _spread(after))
+    widest = max(_relative_interval(before), _relative_interval(after))
     figures = (
         f"medians {100 * difference:.1f} % apart, {100 * overlap:.0f} % of the shorter interval in the other, "
-        f"intervals of up to {100 * spread:.1f} % of the median."
+        f"intervals of up to {100 * widest:.1f} % of the median."
     )
     allowed = max(GAP - 1, min(DISPERSION, max(_between_rounds(before), _between_rounds(after))))
-    same = difference <= allowed and overlap >= OVERLAP and spread <= DISPERSION
+    same = difference <= allowed and overlap >= OVERLAP and widest <= DISPERSION
     return ("same" if same else "ambiguous"), figures.capitalize()
 
 
@@ -227,6 +227,6 @@ def _median(measurement: Measurement) -> float:
     return measurement.kernel_ms
 
 
-def _spread(measurement: Measurement) -> float:
+def _relative_interval(measurement: Measurement) -> float:
     interval = _interval(measurement)
     return (interval.hi - interval.lo) / _median(measurement)

@@ -32,7 +32,7 @@ class _ShortNames(dict[bytes, bytes]):
 
 
 def compact(svg: bytes) -> bytes:
-    """The same picture to a hundredth of a point. Text is left as it is."""
+    """The picture with coordinates to a hundredth of a point. Text is left as it is."""
     plain = _TAG.sub(_compact_tag, _INDENT.sub(b"", _PROLOGUE.sub(b"", svg)))
     return _with_classes(_with_short_ids(_without_groups(plain)))
 

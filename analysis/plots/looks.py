@@ -43,7 +43,7 @@ def look_of(number: int, *, is_library: bool = False) -> Look:
 
 
 def _of_kernel(name: str) -> Look:
-    """Its family's hue; dash and mark distinguish it from the others of the family."""
+    """The family's hue, with a dash and mark that distinguish the kernel from others of the family."""
     number = KERNEL_NAMES.index(name)
     for hue, family in enumerate(FAMILIES):
         if name in family:

@@ -99,7 +99,7 @@ def panels(
 
 
 def _legend_columns(names: Iterable[str]) -> int:
-    """As many as the longest name allows."""
+    """As many columns as the longest name allows."""
     longest = max(map(len, names))
     return next((columns for columns, letters in LEGEND_LETTERS if longest <= letters), 1)
 

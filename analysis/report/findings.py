@@ -104,14 +104,14 @@ def _ridge(roofs: Roofs, units: DTypeName) -> str:
 def _roofline_row(measurement: Measurement) -> tuple[str, ...]:
     measured = measured_roofs(measurement.device, units_of(measurement))
     roofs = measured if measured.ridge else theoretical_roofs(measurement.device, units_of(measurement))
-    least, tiles = point(measurement, roofs, "compulsory"), point(measurement, roofs, "tile")
+    compulsory, tiles = point(measurement, roofs, "compulsory"), point(measurement, roofs, "tile")
     return (
         f"{measurement.label}, {measurement.dtype}, {shape(measurement)}",
         figure(measurement.gflops),
-        figure(least.intensity if least else None),
+        figure(compulsory.intensity if compulsory else None),
         figure(tiles.intensity if tiles else None),
-        figure(least.attainable if least else None),
-        percent(least.fraction if least else None),
+        figure(compulsory.attainable if compulsory else None),
+        percent(compulsory.fraction if compulsory else None),
         bound(measurement, roofs) or UNKNOWN,
     )
 

@@ -32,7 +32,7 @@ def html_report(subject: Subject, options: ReportOptions = AS_IT_IS) -> str:
 
 
 def pdf_report(subject: Subject, options: ReportOptions = AS_IT_IS) -> bytes:
-    """Of A4 pages. Raises ExtraMissing."""
+    """The report on A4 pages. Raises ExtraMissing."""
     return to_pdf(html_report(subject, options))
 
 
@@ -77,7 +77,7 @@ def _blocks(subject: Subject, options: ReportOptions) -> Iterator[Block]:
 
 
 def _sections(subject: Subject, options: ReportOptions) -> Mapping[SectionName, Iterator[Block]]:
-    """In the order of the names in `SECTIONS`; each is made when it is read."""
+    """The sections, in the order of `SECTIONS`; each is made when it is read."""
     pairs = subject.pairs
     return {
         "summary": summary(subject),

@@ -131,8 +131,8 @@ def _trust(subject: Subject) -> str:
     without = len(subject.pairs) - clean - len(subject.disturbed)
     kinds = Counter(measurement.condition.kind for _, measurement in subject.disturbed)
     parts = [f"{count} {kind}" for kind, count in kinds.items()] + ([f"{without} without figures"] if without else [])
-    told = f" ({', '.join(parts)})" if parts else ""
+    counts = f" ({', '.join(parts)})" if parts else ""
     again = "" if clean else " Measure again while nothing else uses the device, or with more samples."
     errors = [measurement.error_vs_float64 for _, measurement in subject.clean if measurement.error_vs_float64]
     worst = f"; the largest error against float64 is {small(max(errors))}" if errors else ""
-    return f"Of {counted(len(subject.pairs), 'case')} {clean} are clean{told}{worst}.{again}"
+    return f"Of {counted(len(subject.pairs), 'case')} {clean} are clean{counts}{worst}.{again}"

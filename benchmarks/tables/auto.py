@@ -12,6 +12,7 @@ from pathlib import Path
 from analysis.result_models import Results
 from benchmarks.measure.auto_sample import MIN_SIZE, AutoChoice, as_served, by_tables, choices, geometric_mean
 from benchmarks.recorded import files, is_results, read
+from jobs.formats.elements import shape_text
 from tools.markdown import table
 
 OF_BEST, OF_LIBRARY, WORST = 0.98, 1.0, 0.9  # targets
@@ -92,7 +93,7 @@ def _bounds(*columns: tuple[AutoChoice, ...]) -> list[tuple[str, ...]]:
 def _worst(chosen: tuple[AutoChoice, ...]) -> list[tuple[str, ...]]:
     return [
         (
-            "×".join(map(str, choice.shape)),
+            shape_text(choice.shape),
             f"`{choice.kernel}`",
             f"{choice.speed:.3f}",
             f"`{choice.best_kernel}`",

@@ -95,8 +95,8 @@ def _unpaired(ours: CaseResult, other: CaseResult) -> Ratio | None:
     """For cases of two benchmarks: the ratio of their medians, and of the far ends of both intervals."""
     if not (ours.kernel_ms and other.kernel_ms):
         return None
-    (lo, hi), (least, most) = _ends_ms(ours), _ends_ms(other)
-    return Ratio(value=other.kernel_ms / ours.kernel_ms, lo=least / hi, hi=most / lo)
+    (lo, hi), (other_lo, other_hi) = _ends_ms(ours), _ends_ms(other)
+    return Ratio(value=other.kernel_ms / ours.kernel_ms, lo=other_lo / hi, hi=other_hi / lo)
 
 
 def _ends_ms(case: CaseResult) -> tuple[float, float]:

@@ -137,8 +137,8 @@ def beside_cublas(results: Path) -> dict[Path, dict[str, Results]]:
 
 def headlines_of(kernels: Mapping[Path, Mapping[str, Results]]) -> dict[Path, HeadlineRun]:
     """Records with far fewer kernels than another are left out, because they say little about the project."""
-    most = max(map(len, kernels.values()), default=0)
-    return {path: headline_of(path, runs) for path, runs in kernels.items() if 2 * len(runs) > most}
+    max_kernels = max(map(len, kernels.values()), default=0)
+    return {path: headline_of(path, runs) for path, runs in kernels.items() if 2 * len(runs) > max_kernels}
 
 
 def service_parts() -> Iterator[str]:

@@ -37,14 +37,7 @@ Record = dict[str, Any]
 
 
 class AsyncClient:
-    """The service at `url` (MATMUL_URL), asked with `api_key` (MATMUL_API_KEY). For one event loop, of
-    asyncio or trio.
-
-    `timeout`, in seconds, is the deadline of a whole call, retries and waiting included. A call that is cut off, or
-    refused for a limit, is tried again `max_retries` times under one Idempotency-Key: it makes one job. With
-    `max_retries=0` no key is sent, which saves the service some work.
-    `ssl_context`: for certificates that the system does not know.
-    """
+    """`Client` for one event loop, of asyncio or trio: the same parameters and the same methods, to be awaited."""
 
     def __init__(
         self,
@@ -74,7 +67,7 @@ class AsyncClient:
         return await self._run(call, products.multiply(call, a, b, options))
 
     async def submit(self, a: Any, b: Any, *, timeout: float | None = None, **options: Unpack[Options]) -> AsyncJob:
-        """Asks for a product and does not wait for it."""
+        """Submits a product and returns its job, without waiting for it."""
         call = self._call(timeout)
         return AsyncJob(self, await self._run(call, products.submit(call, a, b, options)))
 
@@ -85,7 +78,7 @@ class AsyncClient:
         return AsyncMatrix(self, stored.id, stored.dtype, stored.shape)
 
     async def matrix(self, matrix_id: str) -> AsyncMatrix:
-        """One that is stored."""
+        """A stored matrix, by its id. Raises NotFound."""
         call = self._call(None)
         info = await self._run(call, products.get_json(call, f"/v1/matrices/{matrix_id}"))
         return AsyncMatrix(self, info["id"], info["dtype"], tuple(info["shape"]))
@@ -156,8 +149,7 @@ class AsyncClient:
         return AsyncProduct(self, Chained(left, right))
 
     async def _run(self, call: Call, flow: Flow[T]) -> T:
-        """Does what the flow asks for, to its end. What the call has started is cancelled where it ends badly, or is
-        cancelled itself."""
+        """Runs a flow to its end. If that fails or is cancelled, what the call had started is cancelled too."""
         outcome: Outcome = None
         try:
             while True:
@@ -171,7 +163,7 @@ class AsyncClient:
             raise
 
     async def _abandon(self, ended: Call) -> None:
-        """Not to be cancelled in turn, so it has a short deadline of its own."""
+        """Cancels what a failed call had started. It cannot be cancelled in turn; its deadline is short."""
         call = Call(CLEAN_UP_S, self._max_retries, self._acquaintance)
         with anyio.CancelScope(shield=True), contextlib.suppress(MatmulError):  # the first error is the one to tell
             await self._run(call, products.abandon(call, ended))

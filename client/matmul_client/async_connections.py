@@ -92,7 +92,8 @@ class Pieces(httpx2.AsyncByteStream):
 
 
 class Timeouts(dict[str, float]):
-    """Of one request: none of its phases may outlive the call. The transport asks as each phase begins."""
+    """The timeouts of one request, none of whose phases may outlast the call. The transport reads them as each phase
+    begins."""
 
     def __init__(self, deadline: float) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ class AsyncMatrix(_Handle):
     async def numpy(self, *, timeout: float | None = None) -> Array:
         """Fetches it."""
         call = self._client._call(timeout)
-        return products.turned(await self._client._run(call, products.download(call, self.id)), self)
+        return products.resolve_view(await self._client._run(call, products.download(call, self.id)), self)
 
     async def delete(self) -> None:
         """Deletes the matrix; jobs that need it keep it until they end."""
@@ -61,12 +61,12 @@ class AsyncProduct(_Handle):
     async def result(self, *, timeout: float | None = None) -> Array:
         """Computes and fetches the product. Raises JobFailed and the other errors of `matmul`."""
         call = self._client._call(timeout)
-        return products.turned(await self._client._run(call, products.chained(call, self._source)), self)
+        return products.resolve_view(await self._client._run(call, products.multiply_chain(call, self._source)), self)
 
     async def submit(self, *, timeout: float | None = None) -> AsyncJob:
         """Has it computed, and does not wait."""
         call = self._client._call(timeout)
-        job = await self._client.job(await self._client._run(call, products.chain_submitted(call, self._source)))
+        job = await self._client.job(await self._client._run(call, products.submit_chain_detached(call, self._source)))
         job._seen_as(self)
         return job
 
@@ -80,7 +80,7 @@ class AsyncJob(_Handle):
         self.record = record
 
     async def status(self, *, timeout: float | None = None) -> Record:
-        """Its record now."""
+        """Fetches the job's record."""
         return await self._heard(timeout, wait=False)
 
     async def wait(self, *, timeout: float | None = None) -> Record:
@@ -100,7 +100,7 @@ class AsyncJob(_Handle):
         job continues.
         """
         call = self._client._call(timeout)
-        return products.turned(await self._client._run(call, products.fetch(call, self.id)), self)
+        return products.resolve_view(await self._client._run(call, products.fetch(call, self.id)), self)
 
     async def cancel(self, *, timeout: float | None = None) -> Record:
         """Cancels the job and returns its record. Raises Conflict if it had already ended."""
@@ -142,7 +142,7 @@ class AsyncBenchmark(AsyncJob):
         return Plot((await self.drawn(name, "svg")).decode())
 
     async def drawn(self, name: str, form: str) -> bytes:
-        """The same as a file's contents, `svg` or `png`."""
+        """Fetches a plot as `svg` or `png`."""
         return await self._shown(f"plots/{name}", form)
 
     async def report(self, form: str = "html") -> bytes:

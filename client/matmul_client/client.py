@@ -74,7 +74,7 @@ class Client:
         return self._run(call, products.multiply(call, a, b, options))
 
     def submit(self, a: Any, b: Any, *, timeout: float | None = None, **options: Unpack[Options]) -> Job:
-        """Asks for a product and does not wait for it."""
+        """Submits a product and returns its job, without waiting for it."""
         call = self._call(timeout)
         return Job(self, self._run(call, products.submit(call, a, b, options)))
 
@@ -85,7 +85,7 @@ class Client:
         return Matrix(self, stored.id, stored.dtype, stored.shape)
 
     def matrix(self, matrix_id: str) -> Matrix:
-        """One that is stored."""
+        """A stored matrix, by its id. Raises NotFound."""
         call = self._call(None)
         info = self._run(call, products.get_json(call, f"/v1/matrices/{matrix_id}"))
         return Matrix(self, info["id"], info["dtype"], tuple(info["shape"]))

@@ -68,7 +68,7 @@ class Connections:
                 connection.close()
 
     def _take(self, deadline: float) -> HTTPConnection:
-        """One that is open already, if the service has not closed it meanwhile. Raises OSError."""
+        """An idle connection that the service has not closed, or else a new one. Raises OSError."""
         while kept := self._idle_one():
             connection, since = kept
             if time.monotonic() - since < IDLE_S and not _has_something(connection):
@@ -118,24 +118,24 @@ class Opened:
 
     def pieces(self, deadline: float) -> Iterator[bytes]:
         """Yields the body in pieces as they arrive. Raises OSError, HTTPException."""
-        self.wait_at_most(deadline)
+        self.limit_wait(deadline)
         while piece := self.response.read1(LARGE_BYTES):
             yield piece
-            self.wait_at_most(deadline)
+            self.limit_wait(deadline)
         self.is_read = True
 
     def read_into(self, memory: memoryview, deadline: float) -> None:
-        """All of it, each read straight to where it stays. Raises OSError, HTTPException."""
+        """Reads the whole body into `memory`, without a copy. Raises OSError, HTTPException."""
         reader, have = self.response.fp, 0
         while have < len(memory):
-            self.wait_at_most(deadline)
+            self.limit_wait(deadline)
             count = reader.readinto1(memory[have : have + PIECE_BYTES])
             if not count:
                 raise HTTPException(f"{len(memory) - have} bytes of the reply are missing")
             have += count
         self.is_read = True
 
-    def wait_at_most(self, deadline: float) -> None:
+    def limit_wait(self, deadline: float) -> None:
         if time.monotonic() >= deadline:
             raise TimeoutError(LATE)
         if self._connection.sock is not None:  # closed at the end of a reply that says so

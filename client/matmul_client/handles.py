@@ -42,7 +42,7 @@ class Matrix(_Handle):
     def numpy(self, *, timeout: float | None = None) -> Array:
         """Fetches it."""
         call = self._client._call(timeout)
-        return products.turned(self._client._run(call, products.download(call, self.id)), self)
+        return products.resolve_view(self._client._run(call, products.download(call, self.id)), self)
 
     def _fetched(self) -> Array:
         return self.numpy()
@@ -64,7 +64,7 @@ class Product(_Handle):
     def result(self, *, timeout: float | None = None) -> Array:
         """Computes and fetches the product. Raises JobFailed and the other errors of `matmul`."""
         call = self._client._call(timeout)
-        return products.turned(self._client._run(call, products.chained(call, self._source)), self)
+        return products.resolve_view(self._client._run(call, products.multiply_chain(call, self._source)), self)
 
     def _fetched(self) -> Array:
         return self.result()
@@ -72,7 +72,7 @@ class Product(_Handle):
     def submit(self, *, timeout: float | None = None) -> Job:
         """Has it computed, and does not wait."""
         call = self._client._call(timeout)
-        job = self._client.job(self._client._run(call, products.chain_submitted(call, self._source)))
+        job = self._client.job(self._client._run(call, products.submit_chain_detached(call, self._source)))
         job._seen_as(self)
         return job
 
@@ -86,7 +86,7 @@ class Job(_Handle):
         self.record = record
 
     def status(self, *, timeout: float | None = None) -> Record:
-        """Its record now."""
+        """Fetches the job's record."""
         return self._heard(timeout, wait=False)
 
     def wait(self, *, timeout: float | None = None) -> Record:
@@ -106,7 +106,7 @@ class Job(_Handle):
         job continues.
         """
         call = self._client._call(timeout)
-        return products.turned(self._client._run(call, products.fetch(call, self.id)), self)
+        return products.resolve_view(self._client._run(call, products.fetch(call, self.id)), self)
 
     def cancel(self, *, timeout: float | None = None) -> Record:
         """Cancels the job and returns its record. Raises Conflict if it had already ended."""
@@ -146,7 +146,7 @@ class Benchmark(Job):
         return Plot(self.drawn(name, "svg").decode())
 
     def drawn(self, name: str, form: str) -> bytes:
-        """The same as a file's contents, `svg` or `png`."""
+        """Fetches a plot as `svg` or `png`."""
         return self._shown(f"plots/{name}", form)
 
     def report(self, form: str = "html") -> bytes:

@@ -57,7 +57,7 @@ def problems(spec: BenchmarkSpec) -> tuple[Problem, ...]:
 
 
 def _shapes(spec: BenchmarkSpec) -> Iterator[tuple[int, int, int, int]]:
-    """As m, n, k and batch."""
+    """The sizes (m, n, k, batch) that the spec asks for."""
     for item in spec.shapes:
         match item:
             case Shape(m=m, n=n, k=k, batch=batch):

@@ -25,7 +25,7 @@ COUNTED = ("succeeded", "failed", "cancelled")  # jobs that ended so since the l
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One resolution."""
+    """One resolution of the history."""
 
     name: str  # as pages ask for it
     step_s: float
@@ -69,8 +69,8 @@ class History:
 
     @translated()
     def write(self, series: Series, values: Mapping[str, float | None]) -> None:
-        told: Any = {name: f"{value:.10g}" for name, value in values.items() if value is not None}
-        self._client.xadd(self._key(series), told, maxlen=series.kept, approximate=False)
+        fields: Any = {name: f"{value:.10g}" for name, value in values.items() if value is not None}
+        self._client.xadd(self._key(series), fields, maxlen=series.kept, approximate=False)
 
     @translated()
     def counts(self) -> dict[str, float]:
@@ -100,7 +100,7 @@ def _number(text: bytes | None) -> float | None:
 
 @dataclass(slots=True)
 class _Step:
-    """What was seen since the last sample of a series."""
+    """The observations since the last sample of a series."""
 
     ends_at_s: float
     looks: int = 0
@@ -145,7 +145,7 @@ class HistoryKeeper:
         self._steps: dict[str, _Step] = {}
 
     def look(self) -> None:
-        """To be called with each sweep."""
+        """Takes observations; called with each sweep."""
         now = self._clock()
         if now < self._look_at_s:
             return

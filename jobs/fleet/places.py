@@ -72,7 +72,7 @@ class ServicePlace:
         self._client = client
         self._settings = settings
         self._key = f"{settings.key_prefix}store"
-        self._told: str | None = None
+        self._announced: str | None = None
         self._mine: str | None = None
 
     @property
@@ -97,12 +97,12 @@ class ServicePlace:
         mine = self.mine
         if mine is None:
             return
-        told = self.announced()
-        if told is None or mine != self._told:  # the first time, or its directory was made again
+        announced = self.announced()
+        if announced is None or mine != self._announced:  # the first time, or its directory was made again
             with translated():
                 self._client.set(self._key, mine)
-            self._told = mine
-        elif told != mine:
+            self._announced = mine
+        elif announced != mine:
             raise StoreUnavailable(
                 "Another API process of this service, started later, keeps matrices in another store; give all of them "
                 "the same MATMUL_STORE and MATMUL_STORE_DIR."
@@ -110,11 +110,12 @@ class ServicePlace:
 
     def misplaced(self) -> str | None:
         """For workers: the reason why this worker can take no jobs; None if it can. Raises StoreUnavailable."""
-        mine, told = self.mine, self.announced()
-        if mine is None or told is None or mine == told:
+        mine, announced = self.mine, self.announced()
+        if mine is None or announced is None or mine == announced:
             return None
-        if kind_of(mine) != kind_of(told):
-            return f"It keeps matrices in another store than this service: set MATMUL_STORE={kind_of(told)} for it."
+        if kind_of(mine) != kind_of(announced):
+            kind = kind_of(announced)
+            return f"It keeps matrices in another store than this service: set MATMUL_STORE={kind} for it."
         if kind_of(mine) == "s3":
             return (
                 "It keeps matrices elsewhere than this service: give it the same MATMUL_S3_URL and MATMUL_S3_ENDPOINT."

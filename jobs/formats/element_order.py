@@ -156,11 +156,11 @@ class Transposer:
             self._tile[self._filled : end] = view[:taken]
             self._filled, view = end, view[taken:]
             if end == len(self._tile):
-                self._turn()
+                self._transpose_tile()
 
     def finish(self) -> None:
         if self._filled:
-            self._turn()
+            self._transpose_tile()
         self._tile = memoryview(b"")
         if self._staging is not None:
             self._gather_all()
@@ -176,7 +176,7 @@ class Transposer:
         size = self._element_bytes
         return np.dtype(f"u{size}" if size in (1, 2, 4, 8) else f"V{size}")
 
-    def _turn(self) -> None:
+    def _transpose_tile(self) -> None:
         """Transposes the tile, as far as it is filled."""
         tile = np.frombuffer(self._tile, self._dtype, self._filled // self._element_bytes)
         transposed = _transpose(tile.reshape(-1, self._columns))

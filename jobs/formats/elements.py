@@ -30,6 +30,11 @@ STORAGE_DTYPES: dict[DTypeName, np.dtype[Any]] = {
 }
 
 
+def shape_text(shape: tuple[int, ...]) -> str:
+    """The shape as text, as in `3×4`."""
+    return "×".join(map(str, shape))
+
+
 @lru_cache(maxsize=1024)  # a request asks some twenty times
 def matrix_bytes(dtype: DTypeName, shape: tuple[int, ...]) -> int:
     """Size of the elements, in Python's unbounded integers."""

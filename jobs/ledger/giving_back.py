@@ -8,6 +8,7 @@ from typing import Any
 
 from jobs.models import JobError
 from jobs.redis.clock import microseconds
+from jobs.redis.connections import Connections
 from jobs.redis.replicas import Mark, ReplicaWait
 from jobs.states import JobState
 
@@ -28,12 +29,25 @@ class GivesBack(ABC):
         store, or a failover to a replica. `marks`, which the changes left in their jobs, reveal a failover in between.
         """
 
+    @property
+    @abstractmethod
+    def later_steps_tell(self) -> bool:
+        """Whether a step that is sent after a change was answered, and is not refused, tells as much of this change as
+        `check_written`.
+        """
+
+    @property
+    @abstractmethod
+    def connections_opened(self) -> int:
+        """How often it connected to the store, which may have begun anew each time, without changes of before."""
+
 
 class RedisGivesBack(GivesBack):
     """The same in Redis."""
 
     _run: Callable[..., Any]
     _messages: tuple[str, str]
+    _connections: Connections
     _replicas: ReplicaWait | None
 
     @abstractmethod
@@ -43,6 +57,14 @@ class RedisGivesBack(GivesBack):
         about = error.model_dump_json(), error.type, microseconds(timeout_s)
         outcome: str = self._run_on("give_back", job_id, attempt, *about, *self._messages)[0].decode()
         return None if outcome == "stale" else JobState(outcome)
+
+    @property
+    def later_steps_tell(self) -> bool:
+        return self._replicas is None or not self._replicas.waits
+
+    @property
+    def connections_opened(self) -> int:
+        return self._connections.opened
 
     def check_written(self, *marks: Mark) -> None:
         self._run("written")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from jobs.formats.elements import matrix_bytes
 from jobs.ledger.chains import sources_of, unmet_error
@@ -11,6 +12,7 @@ from jobs.ledger.limits import NO_COST, NO_QUOTA, Limits, Quota, cost_of, limit_
 from jobs.matrices.index import MIN_CHARGE_BYTES, Bounds
 from jobs.models import BenchmarkOutcome, MatmulRequest, NewJob, Outcome
 from jobs.redis.clock import microseconds
+from jobs.requests.job_matrices import JobMatrices, StoredOperand
 from jobs.requests.operands import OPERANDS
 
 BESIDE = "beside"  # the `NewJob.batch` of products that may overlap on one worker
@@ -35,9 +37,13 @@ def submission(
     held = job.matrices
     space = held.product_bytes, microseconds(held.ttl_s), bounds.all_bytes, bounds.of(job.owner)
     sources, needs = sources_of(job.request), needs_of(job)
-    more = held.c or held.room_bytes or held.stored or binding[0] or sources or needs or quota != NO_QUOTA
-    if held.a and held.b and job.batch and not more:
-        return (*about, held.a, held.b, *space, job.batch, job.reply_to, *max_ended, job.trace)
+    if job.batch and not (held.c or binding[0] or sources or quota != NO_QUOTA):
+        rest = (*space, job.batch, job.reply_to, *max_ended, job.trace)
+        if held.a and held.b and not (held.stored or needs or held.room_bytes):
+            return (*about, held.a, held.b, *rest)
+        operands = _stored_alone(held, needs)
+        if operands and not (held.a or held.b or held.product_bytes):
+            return (*about, "", "", *rest, held.room_bytes, *(part for each in operands for part in _described(each)))
     matrices = (getattr(held, name) or b"" for name in OPERANDS)
     chain = (*(sources.get(name, "") for name in OPERANDS), unmet_error() if sources else "")
     return (
@@ -46,18 +52,27 @@ def submission(
     )
 
 
+def _stored_alone(matrices: JobMatrices, needs: str) -> Sequence[StoredOperand]:
+    """The operands A and B, if they are two matrices stored for the job, and all that it needs."""
+    pairs = (matrices.stored, matrices.stored[::-1]) if len(matrices.stored) == 2 else ()
+    return next((pair for pair in pairs if needs == f"a+{pair[0].id} b+{pair[1].id}"), ())
+
+
 def _stored(job: NewJob) -> list[str | int]:
     """Arguments about the store: space for the product, how long existing matrices are kept, and the operands stored
     for the job: their total charge, their time to live, and each one's description.
     """
-    operands = job.matrices.stored
-    sizes = [matrix_bytes(operand.dtype, operand.shape) for operand in operands]
-    charged = sum(max(size, MIN_CHARGE_BYTES) for size in sizes)
     held = job.matrices
+    charged = sum(max(matrix_bytes(each.dtype, each.shape), MIN_CHARGE_BYTES) for each in held.stored)
     stored: list[str | int] = [held.room_bytes, microseconds(held.used_ttl_s), charged, microseconds(held.ttl_s)]
-    for operand, size in zip(operands, sizes, strict=True):
-        stored += [operand.id, operand.dtype, "x".join(map(str, operand.shape)), size]
+    for operand in held.stored:
+        stored += _described(operand)
     return stored
+
+
+def _described(operand: StoredOperand) -> Sequence[str | int]:
+    size = matrix_bytes(operand.dtype, operand.shape)
+    return operand.id, operand.dtype, "x".join(map(str, operand.shape)), size
 
 
 def claim_on_product(done: Success, bounds: Bounds) -> str:

@@ -52,7 +52,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
     power cut. Raises InvalidSettings if the directory cannot be made readable by this user alone.
     """
 
-    REREADS_AT_ONCE = True
+    REREADS_AT_ONCE = FINDS_LEFTOVERS = True
 
     def __init__(
         self,

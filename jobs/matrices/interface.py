@@ -174,6 +174,7 @@ class MatrixStore(ABC):
     """A matrix store. Its methods raise StoreFull beyond a limit, and StoreUnavailable if Redis does not answer."""
 
     REREADS_AT_ONCE: ClassVar[bool]  # whether data that was just read stays in this host's memory
+    FINDS_LEFTOVERS: ClassVar[bool]  # whether the sweep finds elements that nobody claims any more
 
     @abstractmethod
     def create(

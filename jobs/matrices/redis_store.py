@@ -33,7 +33,7 @@ def chunk_count(size: int) -> int:
 class RedisMatrixStore(IndexedMatrixStore):
     """`index` must count in CHUNK_BYTES."""
 
-    REREADS_AT_ONCE = False
+    REREADS_AT_ONCE = FINDS_LEFTOVERS = False
 
     def __init__(self, client: redis.Redis, key_prefix: str, index: MatrixIndex, *, max_matrix_bytes: int) -> None:
         super().__init__(index, max_matrix_bytes)

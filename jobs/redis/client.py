@@ -77,11 +77,11 @@ def connect(settings: Settings, *, timeout_s: float | None = None) -> redis.Redi
     return client_of(url, **_options(settings, timeout_s))
 
 
-def connect_async(settings: Settings, *, timeout_s: float | None = None) -> redis.asyncio.Redis:
+def connect_async(settings: Settings) -> redis.asyncio.Redis:
     """The same for asyncio, for the one connection of a process that listens for changes."""
     url = settings.redis_url.get_secret_value()
     retry = redis.asyncio.retry.Retry(NoBackoff(), 0)
-    return redis.asyncio.Redis.from_url(url, retry=retry, **_options(settings, timeout_s))
+    return redis.asyncio.Redis.from_url(url, retry=retry, **_options(settings, None))
 
 
 def connect_alone(settings: Settings) -> redis.asyncio.Connection:

@@ -13,8 +13,3 @@ def microseconds(seconds: float) -> int:
 
 def instant_of(us: int) -> datetime:
     return _EPOCH + timedelta(microseconds=us)
-
-
-def us_of(instant: datetime) -> int:
-    """Microseconds since the epoch."""
-    return round((instant - _EPOCH) / timedelta(microseconds=1))

@@ -29,6 +29,7 @@ class Connections:
         self._pool = pool
         self._free: deque[tuple[redis.Connection, float]] = deque()  # and since when
         self._pid = os.getpid()
+        self.opened = 0  # how often it connected: a server that began anew answers over none that was open before
 
     def ask(self, *command: str | bytes | int | float) -> Any:
         """The raw answer to a command. A command that a replica refused changed nothing and is sent once more, because
@@ -114,6 +115,7 @@ class Connections:
         if time.monotonic() - since > IDLE_S:
             if connection.is_connected and _has_ended(connection):
                 connection.disconnect()  # type: ignore[no-untyped-call]
+            self.opened += not connection.is_connected
             connection.connect()  # type: ignore[no-untyped-call]
         return connection
 
@@ -166,7 +168,7 @@ def packed(command: Sequence[str | bytes | int | float]) -> bytes:
 
 
 def _answer(connection: redis.Connection) -> Any:
-    """Its next one, which may be a refusal."""
+    """The connection's next answer, which may be a refusal."""
     try:
         return connection.read_response()
     except redis.ResponseError as refusal:

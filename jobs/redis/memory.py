@@ -24,5 +24,5 @@ def machine_bytes(cgroup_limit: Path = CGROUP_LIMIT) -> int:
 
 def memory_options(settings: Settings) -> tuple[str, ...]:
     """Memory options for an embedded server. When full, it refuses writes and evicts nothing."""
-    most = settings.redis_bytes or max(machine_bytes() // SHARE, MIN_BYTES)
-    return (f"maxmemory {most}",)
+    max_bytes = settings.redis_bytes or max(machine_bytes() // SHARE, MIN_BYTES)
+    return (f"maxmemory {max_bytes}",)

@@ -90,16 +90,21 @@ def _check(settings: Settings, marks: Sequence[Mark], answers: Sequence[Any]) ->
 
 
 class ReplicaWait:
-    """For threads."""
+    """Waits until replicas have what was written. Safe to share between threads."""
 
     def __init__(self, connections: Connections, settings: Settings) -> None:
         self._connections, self._settings = connections, settings
+
+    @property
+    def waits(self) -> bool:
+        """Whether the setting requires any replica."""
+        return self._settings.redis_replicas > 0
 
     def wait(self, *marks: Mark) -> None:
         """Returns once as many replicas as the setting requires have all changes answered before, provided the current
         server has them. Raises StoreUnavailable.
         """
-        if not self._settings.redis_replicas:
+        if not self.waits:
             return
         with _translated():
             answers = self._ask_primary(_commands(self._settings, marks), len(marks))
@@ -124,7 +129,7 @@ class ReplicaLine:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._connection: redis.asyncio.Connection | None = None
-        self._turn = asyncio.Lock()
+        self._asking = asyncio.Lock()
         self._next: asyncio.Task[Sequence[Any]] | None = None
         self._marks: list[Mark] = []  # of all who share it
 
@@ -146,7 +151,7 @@ class ReplicaLine:
 
     async def _ask_next(self, marks: Sequence[Mark]) -> Sequence[Any]:
         """The values of the marks, and the number of replicas that have the change."""
-        async with self._turn:
+        async with self._asking:
             self._next = None  # changes made from now on are not covered by this answer
             with _translated():
                 try:

@@ -123,7 +123,7 @@ class OtlpTracing:
 
         parent = _context(trace, span.parent or trace.span_id)
         with _named(span.id):
-            told = self._tracer.start_span(
+            exported = self._tracer.start_span(
                 span.name,
                 context=api.set_span_in_context(api.NonRecordingSpan(parent)),
                 kind=api.SpanKind[span.kind.upper()],
@@ -132,9 +132,9 @@ class OtlpTracing:
                 start_time=span.start_ns,
             )
         if span.error is not None:
-            told.set_attribute("error.type", span.error[0])
-            told.set_status(api.StatusCode.ERROR, span.error[1])
-        told.end(max(span.start_ns, span.end_ns))
+            exported.set_attribute("error.type", span.error[0])
+            exported.set_status(api.StatusCode.ERROR, span.error[1])
+        exported.end(max(span.start_ns, span.end_ns))
 
     def flush(self, timeout_s: float) -> None:
         """Flushes in a separate thread, because the SDK may wait for its collector longer than the timeout."""

@@ -27,7 +27,7 @@ SHARED_BYTES = PLACES * (2 * LINES * DEPTH + 2 * BARRIER_BYTES) + CONSUMERS * TA
 LAUNCHES_US, MEASURED_MB_A_US = 24.0, 2.5
 # Operands of moderate spread (log-normal, σ = 1) take more products and listed rows: so many times as long as normal
 # ones, and more by each step of k.
-SPREAD, SPREAD_A_STEP = 1.4, 1 / 3000
+UNUSUAL_BASE, UNUSUAL_A_STEP = 1.4, 1 / 3000
 
 
 def is_direct(problem: Problem) -> bool:
@@ -41,13 +41,13 @@ def _items(problem: Problem) -> tuple[int, int]:
 
 
 def _line_blocks(problem: Problem) -> int:
-    """Of LINES lines each, in both operands."""
+    """Blocks of LINES lines each, in both operands."""
     items_a, items_b = _items(problem)
     return items_a * tiles(problem.m, LINES) + items_b * tiles(problem.n, LINES)
 
 
 def _workspace(problem: Problem, _config: TileConfig) -> Workspace:
-    """As `Findings` in emulated_layout.cuh lays it out: what the passes find, which starts as zero, and digits."""
+    """The layout of `Findings` in emulated_layout.cuh: what the passes find, which starts as zero, and digits."""
     if is_direct(problem):
         return Workspace(0, 0)
     blocks, steps = _line_blocks(problem), tiles(problem.k, DEPTH)
@@ -80,8 +80,9 @@ def _passes(problem: Problem, _config: TileConfig) -> tuple[Pass, ...]:
 
 
 def _worth(problem: Problem) -> float:
-    """Of operands of moderate spread, if UNUSUAL products are of these."""
-    return float((SPREAD + SPREAD_A_STEP * problem.k) ** UNUSUAL)
+    """The expected time relative to that for normal operands, if UNUSUAL of the products have operands of moderate
+    spread."""
+    return float((UNUSUAL_BASE + UNUSUAL_A_STEP * problem.k) ** UNUSUAL)
 
 
 def _lost_us(problem: Problem) -> float:

@@ -35,7 +35,7 @@ WORTH = 1.25
 
 
 def _numbers(problem: Problem) -> int:
-    """Of an element: of complex ones both parts."""
+    """The numbers of an element: a complex one has two parts."""
     return 2 if DTYPES[problem.dtype].is_complex else 1
 
 
@@ -50,13 +50,13 @@ def _items(problem: Problem) -> tuple[int, int]:
 
 
 def _line_blocks(problem: Problem) -> int:
-    """Of LINES lines each, in both operands."""
+    """Blocks of LINES lines each, in both operands."""
     items_a, items_b = _items(problem)
     return items_a * tiles(problem.m, LINES) + items_b * tiles(problem.n, LINES)
 
 
 def _tiles(problem: Problem, config: TileConfig) -> int:
-    """Of C, in the batch."""
+    """The number of tiles of C, over the whole batch."""
     return problem.batch * tiles(problem.m, LINES) * tiles(problem.n, config["block_n"])
 
 

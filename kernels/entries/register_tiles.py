@@ -28,7 +28,7 @@ def _thread_tile(config: TileConfig) -> int:
 
 
 def _threads(config: TileConfig) -> tuple[int, int]:
-    """Of a block, across and down."""
+    """Threads of a block, across and down."""
     return config["block_n"] // config["thread_n"], config["block_m"] // config["thread_m"]
 
 

@@ -74,7 +74,7 @@ def _passes(problem: Problem, config: TileConfig) -> tuple[Pass, ...]:
 
 
 def _sum_blocks(rows: int, columns: int) -> int:
-    """Of a quarter as it is stored."""
+    """Blocks that add a quarter, as it is stored."""
     return tiles(rows, PASS_ROWS) * tiles(columns, PASS_COLUMNS)
 
 

@@ -41,7 +41,7 @@ def _pair_bytes(config: TileConfig, dtype: DTypeName) -> int:
 
 
 def _group_tiles(problem: Problem, config: Mapping[str, int]) -> int:
-    """Of one group's product."""
+    """The number of tiles of one group's product."""
     return tiles(problem.m, config["block_m"]) * tiles(problem.n, config["block_n"])
 
 

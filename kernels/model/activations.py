@@ -26,7 +26,7 @@ SMALLEST = 2.0**-1074  # of float64: subnormal numbers are that far apart
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """In which an activation is computed."""
+    """The arithmetic in which an activation is computed."""
 
     unit: float  # half a unit of the last place, relative
     smallest: float  # what a result near zero is off by

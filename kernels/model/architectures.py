@@ -55,8 +55,8 @@ class Architecture:
     def limited_by(self, threads: int, registers: int, shared_bytes: int) -> tuple[str, ...]:
         """The resources that limit the number of blocks."""
         limits = self.limits(threads, registers, shared_bytes)
-        least = min(limits.values())
-        return tuple(name for name, blocks in limits.items() if blocks == least)
+        fewest = min(limits.values())
+        return tuple(name for name, blocks in limits.items() if blocks == fewest)
 
     def occupancy(self, threads: int, registers: int, shared_bytes: int) -> float:
         """Resident warps as a share of the multiprocessor's maximum, 0 to 1."""

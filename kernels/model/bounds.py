@@ -149,7 +149,7 @@ class _Sums:
     @property
     def componentwise(self) -> float | None:
         product = self._a.smallest * self._b.smallest
-        if self._is_out_of_range() or (self._may_flush and (product < FLUSH or self._least < SMALLEST_NORMAL)):
+        if self._is_out_of_range() or (self._may_flush and (product < FLUSH or self._smallest < SMALLEST_NORMAL)):
             return None
         underflow = self._tiny / product if 0.0 < product < self._normal else 0.0 if product else inf
         of_operands = self._of_operand(self._a.smallest), self._of_operand(self._b.smallest)
@@ -170,7 +170,7 @@ class _Sums:
         return compounded(of_operands, self._sum) + underflow
 
     @property
-    def _least(self) -> float:
+    def _smallest(self) -> float:
         return min(self._a.smallest, self._b.smallest)
 
     def _of_operand(self, smallest: float) -> float:

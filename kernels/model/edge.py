@@ -60,9 +60,9 @@ def is_small(problem: Problem, inner: Problem) -> bool:
 
 
 def edge_launch(problem: Problem, inner: Problem, *, narrow: bool) -> Launch:
-    """Of all that lies outside of `inner`: blocks of the rows, then of the columns above them. A block takes a strip of
-    the matrix that few vectors are multiplied by: columns of 64 bytes, or ROWS rows along k; a narrow one half of that
-    and a quarter."""
+    """The launch for everything outside of `inner`: blocks of the rows, then of the columns above them. A block takes a
+    strip of the matrix that few vectors are multiplied by: columns of 64 bytes, or ROWS rows along k. A narrow block
+    takes half and a quarter of that."""
     strip_bytes, rows = (STRIP_BYTES // 2, ROWS // 4) if narrow else (STRIP_BYTES, ROWS)
     strip = strip_bytes // DTYPES[problem.dtype].itemsize
     of_rows = tiles(problem.n, rows if problem.transpose_b else strip) if inner.m < problem.m else 0

@@ -37,9 +37,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """That a kernel takes groups, of operands of these types. `tiles`: how many a product of one group has, of which
-    none crosses from a group into the next; None of a library, which is called for each group. `configs`: to start
-    from, where those of plain products are not what groups are for."""
+    """A kernel takes groups, of operands of these types. `tiles`: the number of tiles of one group's product, none of
+    which crosses into the next group; None for a library, which is called for each group. `configs`: to start from, if
+    those of plain products do not suit groups."""
 
     dtypes: tuple[DTypeName, ...]
     tiles: TilesOf | None = None

@@ -286,7 +286,7 @@ class CudaKernel(Kernel):
 
 
 def _with_transposes(problem: Problem, wanted: tuple[bool, bool] | None) -> Problem:
-    """With the transpositions that a kernel's operands need; None leaves the problem's own."""
+    """The problem with the transpositions that a kernel's operands need; None keeps the problem's own."""
     return problem if wanted is None else replace(problem, transpose_a=wanted[0], transpose_b=wanted[1])
 
 

@@ -172,8 +172,8 @@ class Problem:
         conjugate_b: bool = False,
         symmetric: bool = False,
     ) -> Problem:
-        """Of operands as stored, (rows, columns) or (batch, rows, columns), whose sizes fit each other. Real numbers
-        are their own conjugates, so of real types those flags say nothing."""
+        """The problem of operands as stored, (rows, columns) or (batch, rows, columns), whose sizes fit each other. The
+        conjugate flags are ignored for real types."""
         m, k = (a[-1], a[-2]) if transpose_a else (a[-2], a[-1])
         n = b[-2] if transpose_b else b[-1]
         batch = next((shape[0] for shape in (a, b) if len(shape) == 3), 1)

@@ -17,7 +17,8 @@ def padded_size(size: int, pad: int, itemsize: int) -> int:
 
 
 def pitch_bytes(row_bytes: int, multiple: int = 1) -> int:
-    """From one row of a matrix on a device to the next: whole runs of ALIGNMENT_BYTES or fewer, and of `multiple`."""
+    """Bytes from one row of a matrix on a device to the next: a multiple of ALIGNMENT_BYTES (or of less, for short
+    rows), and of `multiple`."""
     alignment = min(ALIGNMENT_BYTES, power_of_two_below(row_bytes // WASTE))
     return round_up(max(row_bytes, 1), max(alignment, multiple))
 

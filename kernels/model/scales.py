@@ -47,11 +47,12 @@ def width_of(operand: str, shape: tuple[int, ...], scales: tuple[int, ...], *, t
 
 
 def with_scales(problem: Problem, b: tuple[int, ...], scales: tuple[int, ...]) -> Problem:
-    """Of a B of that stored shape with scales of this one, which fit it; those of A make no difference to kernels."""
+    """The problem with scales for a B of that stored shape. The scales fit B; those of A make no difference to
+    kernels."""
     width = width_of("b", b, scales, transposed=problem.transpose_b)
     assert width is not None, "shapes were compared"
     return replace(problem, scale_columns=width)
 
 
 def any_config(_problem: Problem, _config: Mapping[str, int]) -> None:
-    """For a kernel that takes scales in any config."""
+    """For kernels that take scales in any config."""

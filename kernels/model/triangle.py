@@ -29,7 +29,7 @@ def triangle_tiles(problem: Problem, rows: int, columns: int) -> int:
 
 
 def whole(problem: Problem) -> Problem:
-    """The same problem, not marked as symmetric."""
+    """The problem, not marked as symmetric."""
     return replace(problem, symmetric=False) if problem.symmetric else problem
 
 

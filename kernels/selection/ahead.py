@@ -43,7 +43,7 @@ def likely_products(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES)
 
 
 def _macros(kernel: CudaKernel, config: TileConfig | None, problem: Problem) -> tuple[str, ...]:
-    """Of a kernel that has another program for some products."""
+    """The macros of a kernel that has another program for some products."""
     workspace = None if config is None or kernel.workspace is None else kernel.plan(problem, config).workspace
     return () if workspace is None else workspace.macros
 
@@ -54,7 +54,7 @@ def _name(table: TunedTable) -> str:
 
 
 def _resolved(kernel: CudaKernel, row: RankedRow, entry: Entry, device: DeviceTraits) -> TileConfig | None:
-    """None where the kernel has changed since it was measured."""
+    """The complete config; None if the kernel has changed since it was measured."""
     try:
         return kernel.resolve_config(row.config, entry.problem, device)
     except ConfigError:
@@ -62,7 +62,7 @@ def _resolved(kernel: CudaKernel, row: RankedRow, entry: Entry, device: DeviceTr
 
 
 def _defaults(kernel: CudaKernel, device: DeviceTraits) -> Iterator[tuple[Choice, Problem]]:
-    """For each element type and size of product."""
+    """The default configs for each element type and size of product."""
     for dtype in kernel.dtypes:
         if kernel.unsupported_because(device, dtype) is None:
             for bucket in EXAMPLES:

@@ -115,7 +115,7 @@ def choose_from(
 
 
 def _compiled_default(kernel: Kernel, problem: Problem, device: DeviceTraits, is_compiled: IsCompiled) -> TileConfig:
-    """Its config for the problem; where that is not compiled, one for other problems that is."""
+    """The kernel's config for the problem; if that is not compiled, one for other problems that is."""
     own = kernel.resolve_config(NO_CONFIG, problem, device)
     starts = (default.config for default in kernel.defaults if default.runs(problem.dtype, device))
     others = (kernel.resolve_config(start, problem, device) for start in starts)
@@ -148,9 +148,8 @@ def choose_again(problem: Problem, accuracy: AccuracyName, device: DeviceTraits)
 def contenders(
     problem: Problem, accuracy: AccuracyName, device: DeviceTraits, tables: Iterable[TunedTable] = TABLES
 ) -> tuple[Forecast, ...]:
-    """What is worth measuring before `auto` takes something. Empty if exactly this shape was measured, or no shape
-    within PROBE_REACH of it.
-    """
+    """The kernels worth measuring before `auto` chooses. Empty if exactly this shape was measured, or no shape within
+    PROBE_REACH of it."""
     near = nearby(problem, accuracy, device, tables, PROBE_REACH)
     if near is None or near.entries[0].is_of(problem):
         return ()
@@ -193,8 +192,8 @@ def _as_real(
     tables: Iterable[TunedTable],
     is_compiled: IsCompiled,
 ) -> Choice | None:
-    """A complex product made of a real one, or of three in place of four, where that should be much faster than any
-    library's."""
+    """The choice for a complex product computed as a real one, or as three real ones in place of four, if that should
+    be much faster than any library."""
     composed, real = next((each for each in fit.values() if isinstance(each, ComposedKernel)), None), problem.as_real
     near = None if problem.flops <= MIN_ARRANGED_FLOPS else nearby(real, accuracy, device, tables)
     if composed is None or near is None:
@@ -216,7 +215,7 @@ def _as_real(
 
 
 def _of_three(forecast: Forecast, problem: Problem) -> Forecast:
-    """Of a complex product, over the library's, by what is known of the real product that it is."""
+    """The forecast for a complex product, from that for the equivalent real product."""
     takes_pairs = inner_problem(forecast.point.kernel, problem) == problem
     gain = FOUR_OVER_THREE if takes_pairs else 1.0
     return replace(forecast, speed=forecast.speed * gain, us=forecast.us / gain)
@@ -233,8 +232,8 @@ def _winner(rivals: Sequence[Forecast], dtype: DTypeName) -> tuple[Forecast, For
 
 
 def _without_outdone(rivals: Sequence[Forecast]) -> Iterator[Forecast]:
-    """Without a library's own choice where the tuned entry was forecast too: that tries it among others, so it is no
-    slower, whatever the forecasts say. Where both were measured, measurements decide."""
+    """Drops a library's own choice if its tuned entry was forecast too: that tries the own choice among others, so it
+    is no slower, whatever the forecasts say. If both were measured, measurements decide."""
     tuned = any(isinstance(one.point.kernel, LibraryKernel) and one.point.kernel.is_tuned for one in rivals)
     for one in rivals:
         kernel = one.point.kernel
@@ -243,7 +242,7 @@ def _without_outdone(rivals: Sequence[Forecast]) -> Iterator[Forecast]:
 
 
 def _worth_their_fallback(rivals: Sequence[Forecast], problem: Problem) -> list[Forecast]:
-    """Without kernels that may fall back, unless they are so much the faster."""
+    """Drops kernels that may fall back, unless they are faster by enough."""
     times = {one.point.kernel.name: one.us for one in rivals}
     held_against = {one.point.kernel.name: one.us / one.caution for one in rivals}
     worth = set(worth_it(times, problem, held_against))

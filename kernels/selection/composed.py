@@ -11,8 +11,8 @@ from kernels.selection.choose import choose
 
 
 def real_choice(choice: Choice, problem: Problem, traits: DeviceTraits) -> Choice:
-    """In the class that the complex product is to have; of a library that has complex products of its own, its real
-    ones. Raises NoKernelError, ConfigError."""
+    """The choice for the real product, in the class of the complex one; for a library with complex products of its own,
+    its real ones. Raises NoKernelError, ConfigError."""
     kernel, accuracy = choice.kernel, choice.kernel.accuracy[problem.dtype]
     if not isinstance(kernel, ComposedKernel):
         return choose(kernel.name, NO_CONFIG, problem.as_real, accuracy, traits)

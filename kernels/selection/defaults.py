@@ -35,7 +35,8 @@ def main_dtype(kernel: CudaKernel) -> DTypeName:
 
 
 def default_configs(kernel: CudaKernel) -> Iterator[DefaultConfig]:
-    """For each architecture that runs it, element type and bucket. Raises ConfigError where none of them fits."""
+    """The default configs for each architecture that runs the kernel, element type and bucket. Raises ConfigError if
+    none of them fits."""
     for architecture, dtype in itertools.product(ARCHITECTURES.values(), kernel.dtypes):
         if kernel.unsupported_because(architecture.traits, dtype) is None:
             for bucket in EXAMPLES:
@@ -44,5 +45,5 @@ def default_configs(kernel: CudaKernel) -> Iterator[DefaultConfig]:
 
 
 def default_config(kernel: CudaKernel, device: DeviceTraits) -> TileConfig:
-    """For large products of its main element type."""
+    """The default config for large products of the kernel's main element type."""
     return kernel.resolve_config(NO_CONFIG, example("large", main_dtype(kernel)), device)

@@ -44,7 +44,7 @@ class Demand:
         return compounded(bound, EPILOGUE_ROUNDOFF, output.unit_roundoff, short)
 
     def is_met(self, kernel: Kernel, problem: Problem, a: Magnitudes = BENIGN, b: Magnitudes = BENIGN) -> bool:
-        """For operands of these magnitudes; by default, of the most benign."""
+        """Whether the kernel meets the demand for operands of these magnitudes; by default, the most benign ones."""
         if self.reproducible and not kernel.is_reproducible(problem.dtype):
             return False
         if self.tolerance is None:
@@ -55,7 +55,7 @@ class Demand:
     def best(
         self, kernels: Iterable[Kernel], problem: Problem, a: Magnitudes = BENIGN, b: Magnitudes = BENIGN
     ) -> tuple[float, Kernel] | None:
-        """The lowest bound of any of them that gives the same bits everywhere if that is demanded, and whose it is."""
+        """The lowest bound of these kernels, and its kernel; only of reproducible kernels, if that is demanded."""
         bounds = [
             (bound, kernel)
             for kernel in kernels
@@ -89,7 +89,7 @@ class Demanding(Protocol):
 
 
 def demand_of(request: Demanding) -> Demand:
-    """Nothing, for most."""
+    """The request's demand; for most requests there is none."""
     return Demand(request.tolerance, request.tolerance_kind, request.reproducible, request.has_epilogue)
 
 

@@ -47,8 +47,8 @@ def doublings(one: Place, other: Place) -> float:
 
 def _aligned(size: int, itemsize: int) -> int:
     """How often the largest power of two that divides a row of `size` elements doubles one, to RUN_BYTES at most."""
-    most = max(RUN_BYTES // itemsize, 1)
-    return (min(size & -size, most)).bit_length() - 1
+    run_elements = max(RUN_BYTES // itemsize, 1)
+    return (min(size & -size, run_elements)).bit_length() - 1
 
 
 def whole_runs(problem: Problem) -> bool:

@@ -137,16 +137,17 @@ def promising(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device:
 def _speeds(
     together: _Together, table: TunedTable, problem: Problem, here: Place, device: DeviceTraits
 ) -> Iterator[Forecast]:
-    """Of each kernel, or config, over the library."""
+    """The forecast for each kernel, or config, relative to the library."""
     if not together:
         return
     libraries = [points for points in together.values() if isinstance(points[0].kernel, LibraryKernel)]
-    at_least = max(map(len, libraries), default=0) * SHARE
+    min_points = max(map(len, libraries), default=0) * SHARE
     known = max(libraries, key=len)[0].kernel if libraries else None
     times = []
     for points in together.values():
         # A kernel without a pace of its own that was left out of most measurements nearby says too little of itself.
-        if len(points) >= at_least or pace_of(table, problem.dtype, points[0].kernel, known).kernel is points[0].kernel:
+        kernel = points[0].kernel
+        if len(points) >= min_points or pace_of(table, problem.dtype, kernel, known).kernel is kernel:
             times.append(_time(points, known, table, problem, here))
     library = _library_of(times)
     for one in times:
@@ -155,7 +156,8 @@ def _speeds(
 
 
 def _variance_of_speed(one: _Time, library: _Time, here: Place) -> float:
-    """Of its logarithm. If a kernel goes like the library, what is not known of that pace is not in their ratio."""
+    """The variance of the logarithm of the speed relative to the library. If a kernel has the library's pace,
+    uncertainty about that pace cancels."""
     shared = [place for place in one.errors if place in library.errors]
     if one.goes_like is not library.goes_like or not shared:
         return one.variance + library.variance
@@ -171,7 +173,7 @@ def _library_of(times: Sequence[_Time]) -> _Time:
 
 
 def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
-    """Of each of the nearest shapes its entries, in several classes."""
+    """The entries of each of the nearest shapes, in several classes."""
     by_shape: dict[Shape, tuple[Entry, ...]] = {}
     for entry in entries:
         if entry.shape not in by_shape and len(by_shape) == SHAPES:
@@ -181,7 +183,7 @@ def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
 
 
 def _points(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> _Together:
-    """The nearest first."""
+    """The measurements of each kernel, the nearest first."""
     points: _Together = {}
     suiting: dict[Tried, tuple[TileConfig, list[SpeedPoint]] | None] = {}
     ways: dict[Tried, Way] = {}
@@ -220,9 +222,10 @@ def _depth(problem: Problem) -> Place:
 
 
 def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem, ways: dict[Tried, Way]) -> Iterator[TableRow]:
-    """What the entry says of kernels that fit: of its very shape, or of one near it.
+    """What the entry says of suitable kernels.
 
-    There a config that was tried counts if it went the way that it would for the product at hand, which `ways` keeps.
+    At another shape, a config that was tried counts only if the kernel has the same passes there as for this product:
+    small products are computed without the other type. `ways` keeps the passes for this product.
     """
     is_of_it = entry.is_of(problem)
     for at in entry.ranked:
@@ -238,7 +241,7 @@ def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem, ways: dict[
 
 
 def _time(points: list[SpeedPoint], library: Kernel | None, table: TunedTable, problem: Problem, here: Place) -> _Time:
-    """`points`: the nearest first."""
+    """The forecast time of a kernel; `points` are its measurements, the nearest first."""
     nearest = points[0]
     if nearest.place == here:
         return _Time(nearest, log_us_of(nearest.row, nearest.entry), 1, 0.0, nearest.kernel)
@@ -254,9 +257,10 @@ def _time(points: list[SpeedPoint], library: Kernel | None, table: TunedTable, p
 def _interpolated(
     places: tuple[Place, ...], values: list[float], here: Place, reach: float = REACH
 ) -> tuple[float, float]:
-    """Of values at these places that at the product at hand, and its variance.
+    """The value at `here`, from values at these places, and its variance, by ordinary kriging.
 
-    How much values vary is estimated from these values (the likelihood's maximum), as if PRIOR more had said USUAL.
+    The variance of values is estimated from these values (the likelihood's maximum), as if PRIOR more had had the
+    variance USUAL².
     """
     weights, share, form = _weights(places, here, reach)
     given = np.array(values)
@@ -266,8 +270,9 @@ def _interpolated(
 
 @lru_cache(maxsize=256)
 def _weights(measured: tuple[Place, ...], here: Place, reach: float) -> tuple[Floats, float, Floats]:
-    """Of each measured shape, 1 in all; the variance of what they give, in that of values at shapes far apart; and the
-    quadratic form that tells that of values. Kernels measured at the same shapes share them."""
+    """The weight of each measured shape, 1 in all; the variance of the interpolated value, relative to that of values
+    at shapes far apart; and the quadratic form that gives the latter. Shared by kernels that were measured at the same
+    shapes."""
     count, at = len(measured), np.array([*measured, here])
     apart = np.linalg.norm(at[:, np.newaxis] - at, axis=-1) * (sqrt(3) / reach)
     alike = (1 + apart) * np.exp(-apart)  # Matérn's, smooth once

@@ -87,8 +87,8 @@ def _nearby(
 class _Serving:
     """Entries of a table, with the coordinates of their shapes.
 
-    Shapes where no kernel of the class itself was measured do not count beside others: what is the fastest of more
-    exact kernels there is slow beside those.
+    Shapes where no kernel of the class itself was measured are dropped if there are others: the fastest of more exact
+    kernels is slow beside those.
     """
 
     entries: tuple[Entry, ...]
@@ -97,7 +97,7 @@ class _Serving:
 
 
 def _serving(table: TunedTable, problem: Problem, accuracy: AccuracyName, classes: frozenset[AccuracyName]) -> _Serving:
-    """The entries that say something of such a product, wherever they are. Worked out once."""
+    """The entries that serve such a product, at any distance. Computed once for a table."""
     key = problem.dtype, accuracy, classes, problem.batch > 1
     if key not in table.served:
         entries, places = table.by_dtype.get(problem.dtype, ((), np.empty((0, MOST_COORDINATES))))

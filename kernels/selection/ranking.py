@@ -11,7 +11,7 @@ from kernels.selection.tuned import RankedRow, Trial
 
 
 def error_ratio(own: float | None, library: float | None) -> float | None:
-    """In ten-thousandths, and above 1 where it is at all; None where either is unknown or there is no ratio."""
+    """The ratio, rounded up to four digits after the point; None if either error is unknown or there is no ratio."""
     if own is None or library is None or (library == 0.0 and own > 0.0):
         return None
     return ceil(own / library * 1e4) / 1e4 if library else 1.0
@@ -26,13 +26,13 @@ def compared(rows: Iterable[RankedRow]) -> dict[str, Any]:
 
 
 def _trials(rows: Iterable[Trial]) -> tuple[Trial, ...]:
-    """One for each config, in order: of several the last."""
+    """One trial for each config, in order; the last if there are several."""
     last = {(row.kernel, *sorted(row.config.items())): row for row in rows}
     return tuple(last[key] for key in sorted(last))
 
 
 def _ranked(rows: Iterable[RankedRow]) -> tuple[RankedRow, ...]:
-    """Each kernel's best, fastest first."""
+    """Each kernel's best row, the fastest first."""
     best: dict[str, RankedRow] = {}
     for row in (RankedRow(**{name: getattr(row, name) for name in RankedRow.__slots__}) for row in rows):
         if row.kernel not in best or row.gflops > best[row.kernel].gflops:
@@ -41,6 +41,6 @@ def _ranked(rows: Iterable[RankedRow]) -> tuple[RankedRow, ...]:
 
 
 def _is_tried(row: RankedRow) -> bool:
-    """Whether its kernel makes its products of another type's: it is to be taken for the library's equal, so it is
-    ranked only in configs, and at shapes, where it is one."""
+    """Whether the kernel makes its products from another type's. It then replaces the library only in configs, and at
+    shapes, in which it is as exact."""
     return BY_NAME[row.kernel].emulated_with is not None

@@ -22,7 +22,7 @@ class Race:
     table: TunedTable
 
     def measured_at(self, point: SpeedPoint) -> str:
-        """Where, and on what."""
+        """How, on which device and at which shape it was measured."""
         verb = "probed here" if self.table.is_probed else f"measured on {with_article(self.table.device)}"
         return f"{verb} at {_shape(point)}"
 
@@ -46,7 +46,7 @@ def reason_of(race: Race, problem: Problem) -> str:
 
 
 def _expected(race: Race) -> str:
-    """Of a shape that was not measured itself."""
+    """The reason at a shape that was not measured itself."""
     chosen, fastest = race.chosen.point.kernel, race.fastest.point.kernel
     ours = not isinstance(chosen, LibraryKernel)
     speed = f", at {race.chosen.speed:.2f} times the library's speed" if ours else ""
@@ -72,5 +72,5 @@ def _shape(point: SpeedPoint) -> str:
 
 
 def with_article(device: str) -> str:
-    """With the article that goes with how the name is spoken."""
+    """The name with its article, by its pronunciation."""
     return f"an {device}" if device.startswith(("A", "E", "I", "NV", "O")) else f"a {device}"

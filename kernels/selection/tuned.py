@@ -75,6 +75,7 @@ class Entry:
 
     @cached_property
     def ranked(self) -> tuple[TableRow, ...]:
+        """The ranking as rows that are quickly looked up by."""
         return tuple(TableRow(self, row, _tried(row)) for row in self.ranking)
 
     @cached_property
@@ -128,7 +129,7 @@ class TunedTable:
 
     @property
     def traits(self) -> DeviceTraits:
-        """Without the shared memory of a block, which no table says."""
+        """The device's traits, without the shared memory of a block, which tables do not have."""
         return DeviceTraits(
             self.device_class, self.compute_capability or (0, 0), 0, self.multiprocessors or 0, self.device
         )
@@ -139,12 +140,12 @@ class TunedTable:
 
     @cached_property
     def paces(self) -> dict[tuple[DTypeName, str, str | None], Any]:
-        """By element type, kernel and library, what `paces/pace.py` has worked out."""
+        """Paces that `paces/pace.py` has computed, by element type, kernel and library."""
         return {}
 
     @cached_property
     def served(self) -> dict[Any, Any]:
-        """By what is asked for, what `nearby.py` has found to serve it."""
+        """What `nearby.py` has found to serve a kind of product, by that kind."""
         return {}
 
     @cached_property
@@ -191,7 +192,7 @@ def _words(device: str) -> list[str]:
 
 
 def file_name(device: str) -> str:
-    """As in `nvidia_h200.json.gz`."""
+    """The file's name, such as `nvidia_h200.json.gz`."""
     return "_".join(_words(device)) + SUFFIX
 
 
@@ -248,12 +249,12 @@ def _words_shared(table: TunedTable, device: DeviceTraits) -> int:
 
 
 def _apart(table: TunedTable, device: DeviceTraits) -> int:
-    """In multiprocessors."""
+    """The difference in the number of multiprocessors."""
     return abs((table.multiprocessors or 0) - device.multiprocessors)
 
 
 def best_results(kernel: str, tables: Iterable[TunedTable] = TABLES) -> tuple[BestResult, ...]:
-    """Its best at every shape that was measured, device by device."""
+    """The kernel's best result at every measured shape, device by device."""
     return tuple(_results(kernel, tables))
 
 

@@ -18,7 +18,7 @@ def whole_bytes(problem: Problem, tile_bytes: Callable[[Problem], TileBytes], ha
 
 
 def with_epilogue(tile_bytes: Callable[[Problem], TileBytes]) -> Callable[[Problem], TileBytes]:
-    """Of alpha·A·B + beta·C: a tile of C comes with each, and A·B itself has a place."""
+    """The bytes of a tile of alpha·A·B + beta·C: with a tile of C, and a place for A·B."""
 
     def more(problem: Problem) -> TileBytes:
         of_tile = tile_bytes(problem)

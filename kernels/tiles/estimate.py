@@ -17,7 +17,7 @@ PEER_BYTES = 200e9  # a second, from one device to another
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """Of one device, a second."""
+    """The speeds of one device, per second."""
 
     flops: float  # by the kernel that computes the tiles
     copied_bytes: float  # from the host's memory to the device
@@ -44,7 +44,7 @@ class Estimate:
 
 
 def estimate(plan: TilePlan, speeds: Speeds, tile_bytes: Callable[[Problem], TileBytes]) -> Estimate:
-    """For the device with the most to do."""
+    """The time of the device that has most to do."""
     problem, largest = plan.problem, plan.largest
     of_tile, share, count = tile_bytes(largest.problem(problem)), plan.largest_share, -(-plan.count // plan.devices)
     outer, inner = (of_tile.a, of_tile.b) if plan.outer == "a" else (of_tile.b, of_tile.a)

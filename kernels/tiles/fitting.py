@@ -34,7 +34,7 @@ def plans(
 
 
 def _parts(size: int, devices: int) -> Iterator[int]:
-    """Into how many outer panels: multiples of the number of devices, few first."""
+    """Numbers of outer panels: multiples of the number of devices, few first."""
     parts = devices
     while parts == devices or size // parts >= SMALLEST:
         yield parts
@@ -42,7 +42,7 @@ def _parts(size: int, devices: int) -> Iterator[int]:
 
 
 def _inner_parts(size: int) -> Iterator[int]:
-    """Into how many inner panels, few first, down to the smallest."""
+    """Numbers of inner panels, few first, down to the smallest panels."""
     parts = 1
     yield parts
     while -(-size // parts) > SMALLEST:
@@ -51,7 +51,8 @@ def _inner_parts(size: int) -> Iterator[int]:
 
 
 def _finer(plan: TilePlan, inner_size: int, fewest: int) -> Iterator[TilePlan]:
-    """The same outer panels, with inner ones as large as fit or smaller: with these a product begins sooner."""
+    """Plans with the same outer panels and with inner panels as large as fit, or smaller: with small ones a product
+    begins sooner."""
     for factor in (1, 2, 4, 8):
         inner = spans(inner_size, fewest * factor)
         yield replace(plan, columns=inner) if plan.outer == "a" else replace(plan, rows=inner)
@@ -62,7 +63,7 @@ def _finer(plan: TilePlan, inner_size: int, fewest: int) -> Iterator[TilePlan]:
 def _by_items(
     problem: Problem, device_bytes: int, tile_bytes: Callable[[Problem], TileBytes], devices: int
 ) -> TilePlan | None:
-    """Whole matrices of the batch, as many as fit; None where one does not."""
+    """A plan of whole matrices of the batch, as many as fit; None if one does not."""
     parts = devices
     while parts <= problem.batch:
         items = spans(problem.batch, parts)

@@ -31,7 +31,7 @@ Side = Literal["a", "b"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From `start` up to, and without, `stop`."""
+    """A range from `start` up to, but not including, `stop`."""
 
     start: int
     stop: int
@@ -59,7 +59,7 @@ class Tile:
         return replace(tile, a_batched=of_a, b_batched=of_b)
 
     def items_of(self, stored: int) -> Span:
-        """Of a matrix that there are so many of: one for each item, or one for all."""
+        """The tile's matrices of an operand with `stored` matrices: those of its items, or the one for all."""
         return self.items if stored > 1 else Span(0, 1)
 
     def panel(self, side: Side, whole: Problem) -> tuple[Span, Span]:
@@ -96,7 +96,7 @@ class TilePlan:
 
     @property
     def key(self) -> str:
-        """The same for plans with the same tiles in the same order."""
+        """Equal for plans with the same tiles in the same order."""
         return f"{self.outer}{self.devices}:{len(self.items)}:{self.rows[0].stop}x{self.columns[0].stop}:turning"
 
     @property
@@ -105,7 +105,7 @@ class TilePlan:
 
     @property
     def largest_share(self) -> float:
-        """Of the product: what the device with the most of it computes."""
+        """The share of the product of the device that computes most."""
         cut = self.spans_of(self.outer)
         sizes, panels = [0] * self.devices, len(self.items) * len(cut)
         for place, (items, span) in enumerate(product(self.items, cut)):
@@ -113,8 +113,8 @@ class TilePlan:
         return max(sizes) / max(1, sum(sizes))
 
     def tiles(self) -> Iterator[Tile]:
-        """In order: of each device, all tiles of an outer panel before those of the next, which go back the way that
-        these came."""
+        """The tiles in order: for each device, all tiles of an outer panel before those of the next, alternately
+        forwards and backwards."""
         outer, inner = (self.rows, self.columns) if self.outer == "a" else (self.columns, self.rows)
         panels = list(product(self.items, outer))
         number, before, turns = 0, -1, False

@@ -33,7 +33,7 @@ def place(asked: BenchmarkInput, workers: Sequence[WorkerInfo]) -> Placed:
         raise NoWorkerForKernel(_unserved(names, live), field="kernels") if names else NoWorkers
     refusals = []
     for worker in suited:
-        refusal = _refused(asked, worker, live)
+        refusal = _refusal_of(asked, worker, live)
         if refusal is None:
             return Placed(asked.forms[worker.device.device_class], worker)
         refusals.append(refusal)
@@ -72,7 +72,7 @@ def _check_alone(worker: WorkerInfo, live: Sequence[WorkerInfo]) -> None:
         )
 
 
-def _refused(asked: BenchmarkInput, worker: WorkerInfo, live: Sequence[WorkerInfo]) -> MatmulError | None:
+def _refusal_of(asked: BenchmarkInput, worker: WorkerInfo, live: Sequence[WorkerInfo]) -> MatmulError | None:
     """The error if a named kernel has no live worker, or none of the named kernels is served by this one; kernels not
     served here are skipped.
     """

@@ -70,7 +70,7 @@ def _placed(context: Context, asked: BenchmarkInput) -> Placed:
 def dry_run(context: Context, body: bytes) -> DryRun:
     """What `submit` would record, and its size. Raises the same, except for what the ledger raises."""
     placed = _placed(context, read_benchmark(body))
-    return _told(placed, bounded(placed.spec, placed.worker.device, context.settings))
+    return _dry_run(placed, bounded(placed.spec, placed.worker.device, context.settings))
 
 
 def presets(context: Context) -> PresetList:
@@ -84,7 +84,7 @@ def _preset(name: str, workers: Sequence[WorkerInfo], settings: Settings) -> Pre
     device_class: DeviceClass = "gpu"
     try:
         placed = place(asked, workers)
-        found = _told(placed, bounded(placed.spec, placed.worker.device, settings))
+        found = _dry_run(placed, bounded(placed.spec, placed.worker.device, settings))
         device_class = placed.worker.device.device_class
     except MatmulError:  # no live worker for it now, or more than this server takes
         found = None
@@ -99,7 +99,7 @@ def _preset(name: str, workers: Sequence[WorkerInfo], settings: Settings) -> Pre
     )
 
 
-def _told(placed: Placed, found: BenchmarkPlan) -> DryRun:
+def _dry_run(placed: Placed, found: BenchmarkPlan) -> DryRun:
     return DryRun(
         cases=found.cases,
         measurements=found.measurements,
@@ -122,10 +122,10 @@ def bounded(spec: BenchmarkSpec, device: DeviceInfo, settings: Settings) -> Benc
     `plan` raise.
     """
     limit = settings.max_benchmark_cases
-    most = max_cases(spec, device.device_class) * spec.timing.rounds
-    if most > COUNTED_OUT * limit:
-        count = f"{COUNTLESS} or more" if most >= COUNTLESS else str(most)
-        min_s = f"{min(most, COUNTLESS) * MIN_CASE_S:.0f}"
+    upper_bound = max_cases(spec, device.device_class) * spec.timing.rounds
+    if upper_bound > COUNTED_OUT * limit:
+        count = f"{COUNTLESS} or more" if upper_bound >= COUNTLESS else str(upper_bound)
+        min_s = f"{min(upper_bound, COUNTLESS) * MIN_CASE_S:.0f}"
         raise _too_large(f"up to {count} measurements (cases times rounds), {min_s} s or more", str(limit))
     check_named(spec)
     try:

@@ -118,9 +118,9 @@ def _choice(plan: CellPlan) -> str:
     else:
         new_work = _map("$http_x_matmul_affinity", "$matmul_new_work", [('""', "cell_any"), hashed])
     named = [('""', "$matmul_new_work"), ("default", "cell_$matmul_named_cell")]
-    told = [("default", '""'), *((f"cell_{each.cell}", each.cell) for each in plan.cells)]
+    upstreams = [("default", '""'), *((f"cell_{each.cell}", each.cell) for each in plan.cells)]
     by_all = _map("$matmul_named_cell", "$matmul_upstream", named)
-    return "\n".join([new_work, by_all, _map("$matmul_upstream", "$matmul_told_cell", told)])
+    return "\n".join([new_work, by_all, _map("$matmul_upstream", "$matmul_told_cell", upstreams)])
 
 
 def _server(plan: CellPlan) -> str:

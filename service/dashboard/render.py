@@ -58,7 +58,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
     """The page at `request`'s address. Raises jinja2's UndefinedError for a value that the template lacks."""
     state = request.scope["state"]
     writes = state.get("role", Role.READER) >= Role.SUBMITTER
-    told = {
+    values = {
         "path": request.url.path,
         "place": _place(request.url.path),
         "places": [place for place in PLACES if writes or place[0] not in WRITING],
@@ -68,7 +68,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
         "csrf": f"?csrf={token}" if (token := state.get("csrf")) else "",  # for the address of each form that posts
         **values,
     }
-    return HTMLResponse(_environment().get_template(template).render(told), status, HEADERS)
+    return HTMLResponse(_environment().get_template(template).render(values), status, HEADERS)
 
 
 def _place(path: str) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jobs.benchmarks.spec import BenchmarkSpec, KernelItem
+from jobs.formats.elements import shape_text
 from service.bodies.sizes import in_units
 
 UNKNOWN = "–"
@@ -87,7 +88,7 @@ def config(parameters: Mapping[str, Any] | None) -> str:
 
 
 def shape(extents: tuple[int, ...] | None) -> str:
-    return "×".join(map(str, extents)) if extents else UNKNOWN
+    return shape_text(extents) if extents else UNKNOWN
 
 
 def benchmark_title(spec: BenchmarkSpec) -> str:

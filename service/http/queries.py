@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobs.errors import InvalidRequest
-from service.http.straight import OnError
+from service.http.direct_routes import OnError
 from service.problems import shown
 
 PREFIX = "/v1/"  # clients of probes and pages may send more, and cannot know better

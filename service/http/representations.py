@@ -62,7 +62,7 @@ class StoredElements:
                 yield from context.store.chunks(self.id, size, start, stop, grows=grows)
 
     def whole(self, context: Context) -> memoryview | None:
-        """All bytes, where `MatrixStore.whole` has them. Raises MatrixNotFound, MatrixDamaged."""
+        """All bytes, if the store has them in one buffer (`MatrixStore.whole`). Raises as that does."""
         if self.packed is not None:
             return None
         with damage_reported(context, self.id):
@@ -157,12 +157,12 @@ class Conditions:
 UNCONDITIONAL = Conditions()
 
 
-async def _in_turn(pieces: Iterator[bytes | memoryview], at_hand_bytes: int) -> AsyncIterator[bytes | memoryview]:
-    """Yields the pieces. The first ones are small and read directly, because a thread for each would take longer; later
-    ones may wait for a disk and are read in threads.
+async def _sequence(pieces: Iterator[bytes | memoryview], direct_bytes: int) -> AsyncIterator[bytes | memoryview]:
+    """Yields the pieces. The first `direct_bytes` are small pieces and read directly, because a thread for each would
+    take longer; later ones may wait for a disk and are read in threads.
     """
     sent_bytes = 0
-    while sent_bytes < at_hand_bytes and (piece := next(pieces, None)) is not None:
+    while sent_bytes < direct_bytes and (piece := next(pieces, None)) is not None:
         sent_bytes += len(piece)
         yield piece
         await asyncio.sleep(0)  # lets other tasks run, and notices a client that disconnected
@@ -231,5 +231,5 @@ def send(context: Context, shown: Representation, asked: Conditions, headers: Ma
     if wanted is None and (elements := shown.matrix.whole(context)) is not None:
         return _InOnePiece(shown.head, elements, all_headers, shown.media_type)
     shown.check(context, start, stop)  # now, so that a missing or damaged matrix still gives a proper error response
-    at_hand_bytes = CHECKED_BYTES if context.store.REREADS_AT_ONCE else 0
-    return _PiecewiseResponse(_in_turn(pieces, at_hand_bytes), status, all_headers, shown.media_type)
+    direct_bytes = CHECKED_BYTES if context.store.REREADS_AT_ONCE else 0
+    return _PiecewiseResponse(_sequence(pieces, direct_bytes), status, all_headers, shown.media_type)

@@ -90,16 +90,7 @@ class Gate:
     async def _admit(self, scope: Scope, headers: Headers) -> None:
         """Sets the owner and the role in the request's state. Raises Unauthenticated, Forbidden,
         TooManyAttempts, InvalidHeader, StoreUnavailable."""
-        names = headers.getlist("host")
-        if len(names) > 1:
-            raise InvalidHeader("Host comes twice; send the name that you reached this server by, once.", field="Host")
-        if not names and scope["http_version"] == "1.1":
-            raise InvalidHeader("Host is missing; send the name that you reached this server by.", field="Host")
-        if (origin := headers.get("origin")) is not None and origin != "null" and origin_of(origin) is None:
-            raise Forbidden("This Origin is no web page's; leave the header out.", field="Origin")
-        if self._wall is not None:
-            is_form = scope["path"].startswith(PAGES)  # these check by themselves, and answer with a page
-            self._wall.check("GET" if is_form else scope["method"], headers)
+        self._check_host_and_origin(scope, headers)
         state = scope["state"]
         if self._keys is None:
             self._check_address(scope["server"])
@@ -117,6 +108,19 @@ class Gate:
             state |= {"owner": known.id, "role": known.role}
             check_method(scope, known.role)
             check_write_token(scope, headers)
+
+    def _check_host_and_origin(self, scope: Scope, headers: Headers) -> None:
+        """Raises InvalidHeader, Forbidden."""
+        names = headers.getlist("host")
+        if len(names) > 1:
+            raise InvalidHeader("Host comes twice; send the name that you reached this server by, once.", field="Host")
+        if not names and scope["http_version"] == "1.1":
+            raise InvalidHeader("Host is missing; send the name that you reached this server by.", field="Host")
+        if (origin := headers.get("origin")) is not None and origin != "null" and origin_of(origin) is None:
+            raise Forbidden("This Origin is no web page's; leave the header out.", field="Origin")
+        if self._wall is not None:
+            is_form = scope["path"].startswith(PAGES)  # these check by themselves, and answer with a page
+            self._wall.check("GET" if is_form else scope["method"], headers)
 
     def _check_address(self, server: tuple[str, int | None] | None) -> None:
         """A second safeguard: whatever the settings say, a server without keys answers only on loopback and Unix

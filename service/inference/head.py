@@ -28,7 +28,8 @@ _NOT_OFFERED = {
 
 @dataclass(frozen=True, slots=True)
 class InferHead:
-    """What the JSON says. Each input's elements are in one place: in the JSON, in shared memory, or behind it."""
+    """The contents of the JSON. Each input's elements are in one place: in the JSON, in shared memory, or after the
+    JSON."""
 
     body: InferBody
     options: MatmulOptions

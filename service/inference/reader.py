@@ -36,9 +36,9 @@ class OpenWindow(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InferRequest:
-    """A parsed request: the product, and how to send it."""
+    """A parsed request: the product that it asks for, and the JSON, which says how to send it."""
 
-    asked: MatmulInput
+    product: MatmulInput
     body: InferBody
 
 
@@ -103,7 +103,7 @@ class InferParser(MatrixParser):
     def _check_early(self) -> None:
         """Refuses what can be refused before all elements have arrived."""
         if self._operands.keys() >= {*NEEDED}:
-            self._check(self.request.asked)
+            self._check(self.request.product)
 
 
 class BinaryInferReader(Reader[InferRequest]):

@@ -84,7 +84,7 @@ def _check(context: Context, owner: str, reply: Any) -> None:
         case b"not_done":
             raise WrongState("Only a benchmark that succeeded can be pinned; a product expires with its matrices.")
         case b"too_many":
-            most = context.settings.max_pinned_per_key
-            raise QuotaExceeded(f"{most} results are pinned already, the most for one key; unpin some first.")
+            max_pinned = context.settings.max_pinned_per_key
+            raise QuotaExceeded(f"{max_pinned} results are pinned already, the most for one key; unpin some first.")
         case b"full" | b"owner_full":
             raise StoreFull("There is no room to keep more results; unpin or delete some first.")

@@ -63,8 +63,8 @@ async def submit_benchmark(request: Request, query: Annotated[NewBenchmarkQuery,
         key_of(request)  # a dry run makes no job, so the key is not bound, but an invalid one is still refused
         body = await _body(request)
         async with context.plans:
-            told = await context.call(dry_run, context, body)
-        return Response(told.model_dump_json(), 200, {"cache-control": "no-store"}, JSON)
+            plan = await context.call(dry_run, context, body)
+        return Response(plan.model_dump_json(), 200, {"cache-control": "no-store"}, JSON)
     async with holding_key(request) as key:
         body = await _body(request)
         async with context.plans:

@@ -33,7 +33,7 @@ async def live() -> Response:
 @router.get("/readyz", **manual.READYZ)
 async def ready(request: Request) -> Response:
     context = context_of(request)
-    workers, of_redis = await context.call(_checked, context)
+    workers, of_redis = await context.call(_check, context)
     if not workers and context.settings.queue_without_workers != "always":
         raise context.fleet.explained(NoWorkers())
     said: dict[str, object] = {"status": "ok", "workers": len(workers)}
@@ -43,7 +43,7 @@ async def ready(request: Request) -> Response:
     return Response(orjson.dumps(said), media_type=JSON)
 
 
-def _checked(context: Context) -> tuple[Sequence[WorkerInfo], Sequence[str]]:
+def _check(context: Context) -> tuple[Sequence[WorkerInfo], Sequence[str]]:
     """Checks readiness: returns the live workers and warnings about Redis. Raises StoreUnavailable, also if no matrix
     could be stored; WrongLayout.
     """

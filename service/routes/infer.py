@@ -30,9 +30,9 @@ from service.inference.reader import (
     header_length,
 )
 from service.inference.regions import Regions, Window
-from service.inference.reply import check_sendable, infer_end, infer_reads_store
+from service.inference.reply import InferReply, check_sendable
 from service.problems import ProductNotReady
-from service.routes.matmul import EndReply, answer
+from service.routes.matmul import EndReplies, answer
 from service.submit.job import Receipt
 from service.submit.operands import OperandResolver
 from service.submit.product import Submitter
@@ -69,7 +69,7 @@ class InferCall:
         self._owner = owner_of(request)
         self._model = model_of(request.path_params)
         self._regions = Regions(self.context.client, self.context.settings)
-        self._wanted: InferRequest
+        self._infer_request: InferRequest
         self._target: Window | None = None
 
     async def submit(self, job_id: str, key: str | None) -> Receipt:
@@ -100,25 +100,25 @@ class InferCall:
                 open_window=self._window,
             )
 
-        def submit(wanted: InferRequest) -> Receipt:
-            self._take(wanted, operands)
-            return submitter.submit(wanted.asked)
+        def submit(infer_request: InferRequest) -> Receipt:
+            self._take(infer_request, operands)
+            return submitter.submit(infer_request.product)
 
-        async def at_once(wanted: InferRequest) -> Receipt | None:
-            self._take(wanted, operands)
-            return await submitter.at_once(wanted.asked)
+        async def at_once(infer_request: InferRequest) -> Receipt | None:
+            self._take(infer_request, operands)
+            return await submitter.at_once(infer_request.product)
 
         reader: Reader[InferRequest] = JsonInferReader(parser) if length is None else BinaryInferReader(parser(length))
         in_thread = self._regions.is_on  # reading shared memory needs a thread
         return await receive(context, body, reader, uploads, submit, None if in_thread else at_once)
 
-    def _take(self, wanted: InferRequest, operands: OperandResolver) -> None:
+    def _take(self, infer_request: InferRequest, operands: OperandResolver) -> None:
         """Checks that the product can be sent as requested. Raises InvalidRequest and its subclasses."""
-        self._wanted, where = wanted, wanted.body.output
+        self._infer_request, where = infer_request, infer_request.body.output
         if where.is_in_region:
             self._target = self._held.enter_context(self._window(where, writes=True))
-        if where.is_in_region or not wanted.body.is_binary:
-            check_sendable(self.context, wanted, operands.plan(wanted.asked).delivered)
+        if where.is_in_region or not infer_request.body.is_binary:
+            check_sendable(self.context, infer_request, operands.plan(infer_request.product).delivered)
 
     def _window(self, where: InRegion, *, writes: bool) -> AbstractContextManager[Window]:
         self._regions.check_on()
@@ -129,18 +129,18 @@ class InferCall:
 
     async def answer(self, receipt: Receipt, watch: Watch, key: str | None) -> Response:
         """The reply. Raises ProductNotReady, and what sending a product raises."""
-        most_s, timeout_s = self.context.settings.max_wait_s, self._wanted.body.parameters.timeout_s
-        is_over = timeout_s is not None and timeout_s <= most_s  # after the wait
-        wait = Wait(min(timeout_s or most_s, most_s), None)
-        ended = partial(infer_end, model=self._model, wanted=self._wanted, target=self._target)
-        reads = partial(infer_reads_store, wanted=self._wanted)
-        reply = await answer(self._request, self.context, receipt, watch, wait, key, ended, reads)
+        max_s, timeout_s = self.context.settings.max_wait_s, self._infer_request.body.parameters.timeout_s
+        is_over = timeout_s is not None and timeout_s <= max_s  # after the wait
+        wait = Wait(min(timeout_s or max_s, max_s), None)
+        infer_reply = InferReply(self._model, self._infer_request, self._target)
+        replies = EndReplies(infer_reply.make, infer_reply.reads_store)
+        reply = await answer(self._request, receipt, watch, wait, key, replies)
         if reply.status_code != ACCEPTED:
             return reply
-        give_up = partial(self._give_up, receipt.job_id, wait.seconds, ended, cancels=is_over)
+        give_up = partial(self._give_up, receipt.job_id, wait.seconds, infer_reply, cancels=is_over)
         return await self.context.call(give_up)
 
-    def _give_up(self, job_id: str, waited_s: float, ended: EndReply, *, cancels: bool) -> Response:
+    def _give_up(self, job_id: str, waited_s: float, reply: InferReply, *, cancels: bool) -> Response:
         """Cancels the job of a product that came too late. If it ended in the meantime, returns the reply."""
         goes_on = "was cancelled" if cancels else f"goes on; see /v1/jobs/{job_id}"
         if cancels:
@@ -148,7 +148,7 @@ class InferCall:
                 self.context.ledger.cancel(job_id, owner=self._owner)
             except WrongState:
                 job = self.context.ledger.get(job_id, owner=self._owner, with_product=True)
-                if (late := ended(self.context, job, self._request, {})) is not None:
+                if (late := reply.make(self.context, job, self._request, {})) is not None:
                     return late
         raise ProductNotReady(
             f"The product was not ready within {waited_s:g} s; its job {goes_on}.",

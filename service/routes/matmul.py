@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -34,12 +34,21 @@ from service.submit.operands import OperandResolver
 from service.submit.product import Submitter
 from service.submit.replies import end_reply, pending_reply, reads_store
 
-EndReply = Callable[[Context, Job, Request, Mapping[str, str]], Response | None]
-ReadsStore = Callable[[Context, Job, Request], bool]
 LOST = "The job store has no record of this job any more, as a failover to a replica can have it; send it again."
 ACCEPTED_TYPES = (JSON, MULTIPART, SAFETENSORS)
 
 router = APIRouter()
+
+
+class EndReplies(NamedTuple):
+    """How the reply to a job that has ended is made. `make` returns None for one that has not. `reads_store`: whether
+    `make` should run in a worker thread."""
+
+    make: Callable[[Context, Job, Request, Mapping[str, str]], Response | None]
+    reads_store: Callable[[Context, Job, Request], bool]
+
+
+PRODUCT_REPLIES = EndReplies(end_reply, reads_store)
 
 
 @router.post("/v1/matmul", **manual.MULTIPLY)
@@ -55,36 +64,36 @@ async def multiply(request: Request, dry_run: Annotated[bool, Query(description=
         with context.hub.watch(job_id, answers_only=True) as watch:
             receipt = await _submit(request, context, job_id, key, wait)
             if not receipt.replayed:
-                return await answer(request, context, receipt, watch, wait, key)
+                return await answer(request, receipt, watch, wait, key)
         with context.hub.watch(receipt.job_id, ends_only=True) as watch:
-            return await answer(request, context, receipt, watch, wait, key)
+            return await answer(request, receipt, watch, wait, key)
 
 
 async def _submit(request: Request, context: Context, job_id: str, key: str | None, wait: Wait) -> Receipt:
     """Reads the body and records a job for it."""
-    incoming = _incoming(request, context, fingerprinted=key is not None)
+    parts = _request_parts(request, context, fingerprinted=key is not None)
     accept, waits = listed(request, "accept"), wait.seconds > 0
     submitter = Submitter(
-        context, owner_of(request), job_id, incoming.operands, accept, key, waits=waits, is_async=wait.is_async
+        context, owner_of(request), job_id, parts.operands, accept, key, waits=waits, is_async=wait.is_async
     )
-    return await receive(context, incoming.body, incoming.reader, incoming.uploads, submitter.submit, submitter.at_once)
+    return await receive(context, parts.body, parts.reader, parts.uploads, submitter.submit, submitter.at_once)
 
 
 async def _dry_run(request: Request, context: Context) -> Response:
     """Reads and validates the operands, then discards them."""
-    incoming = _incoming(request, context, fingerprinted=False)
-    told: ProductDryRun = await receive(
+    parts = _request_parts(request, context, fingerprinted=False)
+    plan: ProductDryRun = await receive(
         context,
-        incoming.body,
-        incoming.reader,
-        incoming.uploads,
-        lambda asked: dry_run_of(context, incoming.operands, asked),
+        parts.body,
+        parts.reader,
+        parts.uploads,
+        lambda asked: dry_run_of(context, parts.operands, asked),
     )
-    return Response(told.model_dump_json(), 200, {"cache-control": "no-store"}, JSON)
+    return Response(plan.model_dump_json(), 200, {"cache-control": "no-store"}, JSON)
 
 
 @dataclass(frozen=True, slots=True)
-class _Incoming:
+class _RequestParts:
     """A request's body and its reader."""
 
     body: Body
@@ -93,7 +102,7 @@ class _Incoming:
     reader: Reader[MatmulInput]
 
 
-def _incoming(request: Request, context: Context, *, fingerprinted: bool) -> _Incoming:
+def _request_parts(request: Request, context: Context, *, fingerprinted: bool) -> _RequestParts:
     """Raises UnsupportedMediaType."""
     owner, settings = owner_of(request), context.settings
     media_type = media_type_of(sole(request, "Content-Type"))
@@ -110,7 +119,7 @@ def _incoming(request: Request, context: Context, *, fingerprinted: bool) -> _In
         unclaimed=context.unclaimed,
     )
     operands = OperandResolver(context, owner)
-    return _Incoming(body, uploads, operands, _reader(request, media_type, body, uploads, operands, context))
+    return _RequestParts(body, uploads, operands, _reader(request, media_type, body, uploads, operands, context))
 
 
 def _reader(
@@ -129,29 +138,26 @@ def _reader(
 
 async def answer(
     request: Request,
-    context: Context,
     receipt: Receipt,
     watch: Watch,
     wait: Wait,
     key: str | None,
-    ended: EndReply = end_reply,
-    reads: ReadsStore = reads_store,
+    replies: EndReplies = PRODUCT_REPLIES,
 ) -> Response:
     """The reply: the product, or 202 if it is not ready in time. Raises ClientGone if the client disconnected,
-    StoreUnavailable also if the job is gone. `ended` makes the reply of a job that has ended; it returns None for one
-    that has not. `reads` says whether that takes a thread.
+    StoreUnavailable also if the job is gone.
     """
-    job_id, owner = receipt.job_id, owner_of(request)
+    context, job_id, owner = context_of(request), receipt.job_id, owner_of(request)
     extra = applied(wait) | ({"idempotent-replayed": "true"} if receipt.replayed else {})
 
     async def answered(end: JobEnd) -> Response | None:
         job = receipt.ended(end)
-        if job.packed_product is None and reads(context, job, request):
-            return await context.call(ended, context, job, request, extra)
-        return ended(context, job, request, extra)
+        if job.packed_product is None and replies.reads_store(context, job, request):
+            return await context.call(replies.make, context, job, request, extra)
+        return replies.make(context, job, request, extra)
 
     def look() -> Response | None:
-        return ended(context, context.ledger.get(job_id, owner=owner, with_product=True), request, extra)
+        return replies.make(context, context.ledger.get(job_id, owner=owner, with_product=True), request, extra)
 
     try:
         reply = await context.call(look) if receipt.replayed else None  # it may have ended before the watch began

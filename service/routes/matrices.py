@@ -45,7 +45,7 @@ async def put_matrix(request: Request, matrix_id: manual.MatrixId) -> Response:
 
 
 def _etags(request: Request, matrix_id: str) -> tuple[str, ...]:
-    """Of the matrix in each media type; none where there is no such matrix."""
+    """The ETags of the matrix, one for each media type; none if there is no such matrix."""
     try:
         find_matrix(context_of(request), matrix_id, owner=owner_of(request))
     except MatrixNotFound:

@@ -22,7 +22,7 @@ View = Callable[[Context], BaseModel]
 router = APIRouter(prefix="/v1")
 
 
-async def _steered(request: Request, act: View, look: View) -> Response:
+async def _steer(request: Request, act: View, look: View) -> Response:
     """Performs `act`, or only `look` if a request with the same Idempotency-Key has acted before."""
     check_role(role_of(request), Role.OPERATOR)
     context = context_of(request)
@@ -44,31 +44,31 @@ async def list_queues(request: Request) -> Response:
 
 @router.post("/queues/pause", **manual.PAUSE)
 async def pause_service(request: Request) -> Response:
-    return await _steered(request, lambda context: switch_service(context, "pause"), queues_of)
+    return await _steer(request, lambda context: switch_service(context, "pause"), queues_of)
 
 
 @router.post("/queues/resume", **manual.RESUME)
 async def resume_service(request: Request) -> Response:
-    return await _steered(request, lambda context: switch_service(context, "resume"), queues_of)
+    return await _steer(request, lambda context: switch_service(context, "resume"), queues_of)
 
 
 @router.post("/queues/{queue}/pause", **manual.PAUSE_QUEUE)
 async def pause_queue(request: Request, queue: manual.QueueName) -> Response:
-    return await _steered(
+    return await _steer(
         request, lambda context: switch_queue(context, queue, "pause"), lambda context: queue_of(context, queue)
     )
 
 
 @router.post("/queues/{queue}/resume", **manual.RESUME_QUEUE)
 async def resume_queue(request: Request, queue: manual.QueueName) -> Response:
-    return await _steered(
+    return await _steer(
         request, lambda context: switch_queue(context, queue, "resume"), lambda context: queue_of(context, queue)
     )
 
 
 @router.post("/workers/{worker:path}/drain", **manual.DRAIN)
 async def drain(request: Request, worker: manual.WorkerName) -> Response:
-    return await _steered(
+    return await _steer(
         request,
         lambda context: drain_worker(context, worker, is_drained=True),
         lambda context: worker_of(context, worker),
@@ -77,7 +77,7 @@ async def drain(request: Request, worker: manual.WorkerName) -> Response:
 
 @router.post("/workers/{worker:path}/resume", **manual.RESUME_WORKER)
 async def resume_worker(request: Request, worker: manual.WorkerName) -> Response:
-    return await _steered(
+    return await _steer(
         request,
         lambda context: drain_worker(context, worker, is_drained=False),
         lambda context: worker_of(context, worker),

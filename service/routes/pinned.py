@@ -45,11 +45,11 @@ async def import_results(request: Request) -> Response:
         def act() -> tuple[Response, str]:
             job = import_file(context, owner, body)
             imported.append(job)
-            return _imported(job), job.id
+            return _import_reply(job), job.id
 
         def again(first: str) -> Response:
             imported.append(context.ledger.get(first, owner=owner))
-            return _imported(imported[-1])
+            return _import_reply(imported[-1])
 
         contents = "" if key is None else hashlib.sha256(body).hexdigest()
         reply = await context.call(once, request, key, contents, act, again)
@@ -57,21 +57,21 @@ async def import_results(request: Request) -> Response:
     return reply
 
 
-def _imported(job: Job) -> Response:
+def _import_reply(job: Job) -> Response:
     return Response(record_json(job.record), 201, job_location(job.id), JSON)
 
 
 @router.post("/{job_id}/pin", **manual.PIN)
 async def pin_results(request: Request, job_id: JobId) -> Response:
-    return await _switched(request, job_id, pin)
+    return await _switch(request, job_id, pin)
 
 
 @router.post("/{job_id}/unpin", **manual.UNPIN)
 async def unpin_results(request: Request, job_id: JobId) -> Response:
-    return await _switched(request, job_id, unpin)
+    return await _switch(request, job_id, unpin)
 
 
-async def _switched(request: Request, job_id: str, switch: Callable[[Context, str, str], Job]) -> Response:
+async def _switch(request: Request, job_id: str, switch: Callable[[Context, str, str], Job]) -> Response:
     context, owner = context_of(request), owner_of(request)
 
     def act() -> tuple[Response, str]:

@@ -24,11 +24,11 @@ from service.routes.matrices import info_json
 from service.submit.transfers import (
     UploadRequest,
     UploadView,
-    completed,
+    complete,
     given_up,
-    opened,
-    opened_again,
+    open_upload,
     range_writer,
+    reopen_upload,
     status_of,
     url_of,
 )
@@ -49,11 +49,11 @@ async def open_one(request: Request) -> Response:
         asked = parse_model(UploadRequest, json_object(text))
 
         def act() -> tuple[Response, str]:
-            view = opened(context, asked, owner=owner)
+            view = open_upload(context, asked, owner=owner)
             return _upload_reply(view), view.upload
 
         def again(upload: str) -> Response:
-            return _upload_reply(opened_again(context, upload, owner=owner))
+            return _upload_reply(reopen_upload(context, upload, owner=owner))
 
         return await context.call(once, request, key, asked.model_dump_json(), act, again)
 
@@ -104,18 +104,18 @@ async def complete_one(request: Request, upload: manual.UploadId) -> Response:
     async with holding_key(request) as key:
 
         def act() -> tuple[Response, str]:
-            info = completed(context, upload, owner=owner)
-            return _stored(info_json(info), info.id), info.id
+            info = complete(context, upload, owner=owner)
+            return _stored_reply(info_json(info), info.id), info.id
 
         def again(first: str) -> Response:
-            return _stored(info_json(context.store.info(first, owner=owner)), first)
+            return _stored_reply(info_json(context.store.info(first, owner=owner)), first)
 
         reply = await context.call(once, request, key, "", act, again)
     await context.check_written()
     return reply
 
 
-def _stored(body: bytes, matrix_id: str) -> Response:
+def _stored_reply(body: bytes, matrix_id: str) -> Response:
     return Response(body, 201, {"location": f"/v1/matrices/{matrix_id}"}, JSON)
 
 

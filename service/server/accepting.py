@@ -75,8 +75,8 @@ class ConnectionCounts:
     @property
     def suffices(self) -> bool:
         """Whether another process has so many fewer connections (one, or an eighth) that it should accept the next."""
-        least = min(self._counts)
-        return self._counts[self._index] > least + least // 8
+        fewest = min(self._counts)
+        return self._counts[self._index] > fewest + fewest // 8
 
 
 class OpenConnections(set[Any]):

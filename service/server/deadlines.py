@@ -162,7 +162,7 @@ class LimitedProtocol(LingeringProtocol):
         if sending_left_s == 0:
             self.transport.abort()  # `close` would wait until all is sent
             return
-        coming_left_s = None if self.transport.is_closing() or self._last_words else self._patience_s(now)
+        coming_left_s = None if self.transport.is_closing() or self._last_words else self._timeout_s(now)
         if coming_left_s is not None and coming_left_s <= 0:
             self._give_up()
         lefts = [left_s for left_s in (sending_left_s, coming_left_s) if left_s is not None and left_s > 0]
@@ -175,15 +175,15 @@ class LimitedProtocol(LingeringProtocol):
         else:
             self._refuse(RequestTimedOut(f"The request's {self._stage} did not arrive in time; send it again."))
 
-    def _patience_s(self, now: float) -> float | None:
+    def _timeout_s(self, now: float) -> float | None:
         """How much longer to wait for the client, in seconds; None if the server is not waiting for the client."""
         if self._stage == "body":
-            return self._body_patience_s(now)
+            return self._body_timeout_s(now)
         if self._stage == "head" or self.cycle is None:
             return self._stage_at + self.receive_timeout_s - now
         return None
 
-    def _body_patience_s(self, now: float) -> float:
+    def _body_timeout_s(self, now: float) -> float:
         if self.flow.read_paused:  # this side is not reading
             self._heard_at = self._window_at = now
         elif now - self._window_at >= self.receive_timeout_s:

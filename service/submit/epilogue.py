@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobs.errors import InvalidRequest, ShapeMismatch, UnsupportedDType
+from jobs.formats.elements import shape_text
 from kernels.model.numerics import DTYPES, Problem
 from service.bodies.options import MatmulOptions
 from service.submit.operand_type import OperandType
@@ -38,10 +39,8 @@ def check_epilogue(
         )
     if c.shape not in (problem.product_shape, (problem.m, problem.n)):
         one = f", or one {problem.m}×{problem.n} for all of it" if len(problem.product_shape) == 3 else ""
-        raise ShapeMismatch(
-            f"c is {_told(c.shape)} but the product is {_told(problem.product_shape)}: c must have its shape{one}.",
-            field="c",
-        )
+        of_c, of_product = shape_text(c.shape), shape_text(problem.product_shape)
+        raise ShapeMismatch(f"c is {of_c} but the product is {of_product}: c must have its shape{one}.", field="c")
 
 
 def _check_bias(bias: OperandType, problem: Problem) -> None:
@@ -55,7 +54,7 @@ def _check_bias(bias: OperandType, problem: Problem) -> None:
         )
     if bias.shape not in ((1, problem.n), (problem.m, 1)):
         raise ShapeMismatch(
-            f"bias is {_told(bias.shape)} but the product is {_told(problem.product_shape)}: bias must be "
+            f"bias is {shape_text(bias.shape)} but the product is {shape_text(problem.product_shape)}: bias must be "
             f"1×{problem.n}, to be added to every row, or {problem.m}×1, to every column.",
             field="bias",
         )
@@ -74,7 +73,3 @@ def _check_factor(name: str, factor: float | tuple[float, float], problem: Probl
             f"{LOWEST} to {HIGHEST}.",
             field=name,
         )
-
-
-def _told(shape: tuple[int, ...]) -> str:
-    return "×".join(map(str, shape))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jobs.errors import InvalidRequest, ShapeMismatch
+from jobs.formats.elements import shape_text
 from kernels.model.groups import MAX_GROUPS, with_groups
 from kernels.model.numerics import Problem
 from service.bodies.options import MatmulOptions
@@ -35,10 +36,10 @@ def grouped(problem: Problem, sizes: tuple[int, ...], a: tuple[int, ...], b: tup
     ShapeMismatch.
     """
     if len(a) == 3:
-        raise ShapeMismatch(f"a is {_told(a)}, but with group_sizes it has rows and columns alone.", field="a")
+        raise ShapeMismatch(f"a is {shape_text(a)}, but with group_sizes it has rows and columns alone.", field="a")
     if len(b) != 3:
         raise ShapeMismatch(
-            f"b is {_told(b)}, but with group_sizes it is a batch of matrices, one for each group.", field="b"
+            f"b is {shape_text(b)}, but with group_sizes it is a batch of matrices, one for each group.", field="b"
         )
     if len(sizes) != b[0]:
         raise ShapeMismatch(
@@ -51,7 +52,3 @@ def grouped(problem: Problem, sizes: tuple[int, ...], a: tuple[int, ...], b: tup
             field="group_sizes",
         )
     return with_groups(problem, sizes)
-
-
-def _told(shape: tuple[int, ...]) -> str:
-    return "×".join(map(str, shape))

@@ -19,21 +19,21 @@ class Receipt:
 
     job_id: str
     found: Job | RecordedJob
-    asked: NewJob | None = None  # what was recorded for it
+    new: NewJob | None = None  # the job as recorded for this request; None if it is an earlier request's
 
     @property
     def job(self) -> Job:
-        """As it was when it was recorded or found."""
+        """The job as it was when it was recorded or found."""
         return self.found if isinstance(self.found, Job) else self.found.job
 
     def ended(self, end: JobEnd) -> Job:
-        """The job after its end. Only for one that was recorded for this request."""
+        """The job after its end. Only for a job that was recorded for this request."""
         assert isinstance(self.found, RecordedJob), "only a job that was recorded here is answered here"
         return end.of_row(self.found.row)
 
     @property
     def replayed(self) -> bool:
-        return self.asked is None
+        return self.new is None
 
 
 def replayed(context: Context, owner: str, key: IdempotencyKey | None) -> Receipt | None:

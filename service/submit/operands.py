@@ -110,7 +110,7 @@ class OperandResolver:
     def _type_in_store(self, operand: Operand, name: str, usual: DTypeName) -> OperandType:
         """The type of an operand that is, or will be, in the store, because job records cannot hold it."""
         kind = self._type_of(operand, name, usual)
-        is_of_record = isinstance(operand, MatrixRef) and self._stored(operand.matrix)[1] is not None
+        is_of_record = isinstance(operand, MatrixRef) and self._find(operand.matrix)[1] is not None
         if isinstance(operand, JobRef) or is_of_record:
             raise InvalidRequest(f"{name} cannot be the product of a job; fetch that, and send it.", field=name)
         return kind
@@ -124,7 +124,7 @@ class OperandResolver:
                 case RandomSpec():
                     return self._random_type(operand, usual)
                 case MatrixRef():
-                    info, _ = self._stored(operand.matrix)
+                    info, _ = self._find(operand.matrix)
                     return OperandType(info.dtype, info.shape)
                 case JobRef():
                     delivered = self._request_of(self._job(operand.job)).delivered
@@ -144,7 +144,7 @@ class OperandResolver:
             )
         return OperandType(dtype, spec.shape, adopts_dtype=True)
 
-    def _stored(self, matrix_id: str) -> tuple[MatrixInfo, PackedMatrix | None]:
+    def _find(self, matrix_id: str) -> tuple[MatrixInfo, PackedMatrix | None]:
         """A stored matrix, whose expiry is renewed, or the small product of another job. Raises MatrixNotFound."""
         if matrix_id not in self._known:
             store, owner = self._context.store, self._owner
@@ -178,7 +178,7 @@ class OperandResolver:
         """Raises ProductExpired."""
         try:
             if not job.product_in_record:
-                self._stored(product_id(job.id, job.record.attempt))
+                self._find(product_id(job.id, job.record.attempt))
             elif not job.matrices_kept:
                 raise MatrixNotFound
         except MatrixNotFound:
@@ -188,7 +188,7 @@ class OperandResolver:
         """A small operand packed for the job's record; None for one that is stored elsewhere."""
         if isinstance(operand, Upload) and operand.bytes <= self._settings.record_matrix_bytes:
             return operand.pack()
-        packed = self._stored(operand.matrix)[1] if isinstance(operand, MatrixRef) else None
+        packed = self._find(operand.matrix)[1] if isinstance(operand, MatrixRef) else None
         return None if packed is None else packed.packed
 
     def comes_in_record(self, operand: Operand) -> bool:

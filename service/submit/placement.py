@@ -42,8 +42,8 @@ def _unserved(options: MatmulOptions, plan: ProductPlan, workers: Sequence[Worke
     if options.kernel != AUTO:
         asked = f"{options.kernel} for {dtype}" if options.kernel in served else options.kernel
         reason = why_unserved(BY_NAME[options.kernel], workers, dtype)
-    told = f"No live worker serves {asked}; served now: {', '.join(served) or 'none'}."
-    return f"{told} {reason}" if reason else told
+    nobody = f"No live worker serves {asked}; served now: {', '.join(served) or 'none'}."
+    return f"{nobody} {reason}" if reason else nobody
 
 
 def _fitting(options: MatmulOptions, plan: ProductPlan, able: Sequence[WorkerInfo]) -> Sequence[WorkerInfo]:

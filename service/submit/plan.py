@@ -93,7 +93,7 @@ def _problem(options: MatmulOptions, dtype: DTypeName, a: tuple[int, ...], b: tu
     inner, n = _sizes("b", b, options.transpose_b)
     if k != inner:
         raise ShapeMismatch(
-            f"{_told('a', a, options.transpose_a)} but {_told('b', b, options.transpose_b)}: "
+            f"{_operand_in_words('a', a, options.transpose_a)} but {_operand_in_words('b', b, options.transpose_b)}: "
             "a's columns must equal b's rows.",
             field="b",
         )
@@ -126,7 +126,7 @@ def _check_batch(a: tuple[int, ...], b: tuple[int, ...]) -> None:
         raise ShapeMismatch("The product would be empty: the batch has no matrices.", field="a" if len(a) == 3 else "b")
 
 
-def _told(name: str, shape: tuple[int, ...], transposed: bool) -> str:
+def _operand_in_words(name: str, shape: tuple[int, ...], transposed: bool) -> str:
     """Describes an operand, as in `a is 3×4`, or `a transposed is 4×3`."""
     rows, columns = _sizes(name, shape, transposed)
     return f"{name}{' transposed' if transposed else ''} is {rows}×{columns}"

@@ -67,7 +67,7 @@ class Submitter:
         claims_some = any(not upload.is_unclaimed for upload in asked.uploads.values())
         if plan.delivered.bytes > ASK_ROOM_BYTES and claims_some:  # else it is asked in the step that records the job
             self.context.store.check_room(plan.delivered.bytes, owner=self.owner)
-        return self._stored(self._new_job(asked, plan, queue), asked, key)
+        return self._store_and_record(self._new_job(asked, plan, queue), asked, key)
 
     async def at_once(self, asked: MatmulInput) -> Receipt | None:
         """Submits the product if only the ledger is needed, because its matrices go into the record or are known;
@@ -77,7 +77,7 @@ class Submitter:
         if workers is None or self.idempotency_key is not None or not self._needs_no_store(asked):
             return None
         try:
-            return await self._recorded(asked, workers)
+            return await self._record(asked, workers)
         except StoreUnavailable:
             raise  # the job may have been recorded all the same
         except (NoWorkers, NoWorkerForKernel):
@@ -89,7 +89,7 @@ class Submitter:
             self.operands.assume_nothing()  # a matrix may be gone; look all of them up to find what is wrong
             return None
 
-    async def _recorded(self, asked: MatmulInput, workers: Sequence[WorkerInfo]) -> Receipt:
+    async def _record(self, asked: MatmulInput, workers: Sequence[WorkerInfo]) -> Receipt:
         plan = self.operands.plan(asked)
         choose_type(self.accept, offers_for(plan.delivered.dtype, PRODUCT_OFFERS))
         new = self._new_job(asked, plan, self._queue(asked, plan, workers))
@@ -114,10 +114,10 @@ class Submitter:
             raise explained(refusal, fleet, settings) from None
 
     def _needs_no_store(self, asked: MatmulInput) -> bool:
-        most = self.context.settings.record_matrix_bytes
+        max_bytes = self.context.settings.record_matrix_bytes
         return all(
             isinstance(operand, RandomSpec | MatrixRef)
-            or (isinstance(operand, Upload) and operand.bytes <= most and name in OPERANDS)
+            or (isinstance(operand, Upload) and operand.bytes <= max_bytes and name in OPERANDS)
             for name, operand in asked.operands.items()
         ) and self.operands.assume(asked)
 
@@ -190,10 +190,10 @@ class Submitter:
     def _matrices(self, asked: MatmulInput, plan: ProductPlan) -> JobMatrices:
         """The matrices kept in the job's record, and those stored for it that it is to claim."""
         settings = self.context.settings
-        most = settings.record_matrix_bytes
+        max_bytes = settings.record_matrix_bytes
         packed = {name: self.operands.pack(getattr(asked, name)) for name in OPERANDS}
         product_bytes = plan.delivered.bytes
-        room = product_bytes + DIGEST_BYTES if product_bytes <= most else 0
+        room = product_bytes + DIGEST_BYTES if product_bytes <= max_bytes else 0
         stored = tuple(
             StoredOperand(id=operand.name, dtype=operand.dtype, shape=operand.shape)
             for name, operand in asked.uploads.items()
@@ -221,7 +221,7 @@ class Submitter:
         )
         return there and (matrices.product_bytes > 0 or plan.delivered.bytes <= stored_bytes)
 
-    def _stored(self, new: NewJob, asked: MatmulInput, key: IdempotencyKey | None) -> Receipt:
+    def _store_and_record(self, new: NewJob, asked: MatmulInput, key: IdempotencyKey | None) -> Receipt:
         claimed: list[str] = []
         for_job = {operand.id for operand in new.matrices.stored}
 

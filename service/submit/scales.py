@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from jobs.errors import InvalidRequest, ShapeMismatch, UnsupportedDType
+from jobs.formats.elements import shape_text
 from kernels.model.scales import (
     SCALE_DEPTH,
     SCALE_DTYPE,
@@ -57,13 +58,10 @@ def _lines_of(name: str, operand: OperandType, scale: OperandType, *, transposed
     width = width_of(name, operand.shape, scale.shape, transposed=transposed)
     if width is not None:
         return width
-    blocks = [block_of(name, each, transposed=transposed) for each in SCALE_WIDTHS]
-    one, other = (f"{_told(scale_shape(operand.shape, block))}, one for each {_told(block)} block" for block in blocks)
-    raise ShapeMismatch(
-        f"{field} is {_told(scale.shape)} but {name} is {_told(operand.shape)}: it must be {one}, or {other}.",
-        field=field,
-    )
+    one, other = (_expected(operand.shape, block_of(name, each, transposed=transposed)) for each in SCALE_WIDTHS)
+    has, of_operand = shape_text(scale.shape), shape_text(operand.shape)
+    raise ShapeMismatch(f"{field} is {has} but {name} is {of_operand}: it must be {one}, or {other}.", field=field)
 
 
-def _told(shape: tuple[int, ...]) -> str:
-    return "×".join(map(str, shape))
+def _expected(shape: tuple[int, ...], block: tuple[int, int]) -> str:
+    return f"{shape_text(scale_shape(shape, block))}, one for each {shape_text(block)} block"

@@ -96,7 +96,7 @@ def _shape_of(asked: UploadRequest) -> tuple[int, ...]:
         raise
 
 
-def opened(context: Context, asked: UploadRequest, *, owner: str) -> UploadView:
+def open_upload(context: Context, asked: UploadRequest, *, owner: str) -> UploadView:
     """Raises NoObjectStore, InvalidMatrix, InvalidRequest, BodyTooLarge, StoreFull."""
     shape, cell = _shape_of(asked), context.settings.cell_digits
     if not isinstance(context.store, ObjectMatrixStore):
@@ -111,7 +111,7 @@ def opened(context: Context, asked: UploadRequest, *, owner: str) -> UploadView:
     return _view(upload.id, upload.url, upload.expires_at, upload.bytes)
 
 
-def opened_again(context: Context, upload: str, *, owner: str) -> UploadView:
+def reopen_upload(context: Context, upload: str, *, owner: str) -> UploadView:
     """The open upload, with a new URL if it goes to an object store. Raises NoObjectStore, MatrixNotFound."""
     if not isinstance(context.store, ObjectMatrixStore):
         return _view_here(ranged.find_upload(file_store(context), upload, owner=owner))
@@ -150,7 +150,7 @@ def range_writer(context: Context, upload: str, content_range: str | None, *, ow
     return RangeWriter(store, found, owner, first, after)
 
 
-def completed(context: Context, upload: str, *, owner: str) -> MatrixInfo:
+def complete(context: Context, upload: str, *, owner: str) -> MatrixInfo:
     """Completes an upload. Raises NoObjectStore, and as both versions of `complete_upload`."""
     ttl_s = float(context.settings.matrix_ttl_s)
     if isinstance(context.store, ObjectMatrixStore):

@@ -27,7 +27,7 @@ def waiting_queue(plan: ProductPlan, workers: Sequence[WorkerInfo], settings: Se
 
 def explained(refusal: MatmulError, fleet: Fleet, settings: Settings) -> MatmulError:
     """The refusal, with what the caller can do."""
-    told = fleet.explained(refusal)
-    if told is refusal and type(refusal) is NoWorkers and settings.queue_without_workers == "asked":
+    explained = fleet.explained(refusal)
+    if explained is refusal and type(refusal) is NoWorkers and settings.queue_without_workers == "asked":
         return NoWorkers(OR_WAIT)
-    return told
+    return explained

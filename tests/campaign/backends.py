@@ -14,6 +14,7 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
+from tests.campaign.data import Pair
 from worker.check.elements import narrow, widen
 from worker.check.verify import check
 from worker.cpu.blas import multiply
@@ -83,14 +84,7 @@ class Backend(ABC):
         """The product of these operands, given as they are stored."""
 
     @abstractmethod
-    def damaged_passes(
-        self,
-        way: Way,
-        problem: Problem,
-        sent: tuple[Array, Array],
-        damaged: tuple[Array, Array],
-        rng: np.random.Generator,
-    ) -> bool:
+    def damaged_passes(self, way: Way, problem: Problem, sent: Pair, damaged: Pair, rng: np.random.Generator) -> bool:
         """Whether the product of damaged operands passes where others were sent."""
 
 
@@ -123,14 +117,7 @@ class CpuBackend(Backend):
         product = multiply(problem, *(lowered(each, way) for each in (a, b)))
         return MadeOnCpu(problem, way.accuracy, a, b, product.reshape(problem.batch, problem.m, problem.n))
 
-    def damaged_passes(
-        self,
-        way: Way,
-        problem: Problem,
-        sent: tuple[Array, Array],
-        damaged: tuple[Array, Array],
-        rng: np.random.Generator,
-    ) -> bool:
+    def damaged_passes(self, way: Way, problem: Problem, sent: Pair, damaged: Pair, rng: np.random.Generator) -> bool:
         """As for a job: digests are those of what was sent."""
         try:
             verify_on_host(HostOperand(now, digest=digest_of(then)) for now, then in zip(damaged, sent, strict=True))

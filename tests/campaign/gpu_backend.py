@@ -16,6 +16,7 @@ from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice
 from kernels.selection.choose import choose
 from tests.campaign.backends import Backend, Made, Way, as_made
+from tests.campaign.data import Pair
 from tests.campaign.scenes import clean, faulty
 from tests.stress.cases import Deck
 from worker.check.checkable import Checkable
@@ -84,14 +85,7 @@ class GpuBackend(Backend):
         with self._product(way, problem, a, b) as product:
             return MadeOnGpu(way, problem, (a, b), product)
 
-    def damaged_passes(
-        self,
-        way: Way,
-        problem: Problem,
-        sent: tuple[Array, Array],
-        damaged: tuple[Array, Array],
-        rng: np.random.Generator,
-    ) -> bool:
+    def damaged_passes(self, way: Way, problem: Problem, sent: Pair, damaged: Pair, rng: np.random.Generator) -> bool:
         """As for a job: the check is given what lies on the device, and digests are those of what was sent."""
         with self._product(way, problem, *damaged, digests=(digest_of(sent[0]), digest_of(sent[1]))) as product:
             try:

@@ -119,10 +119,11 @@ class Mixed(MixedStack):
         return body, product
 
     def _stored(self, number: int, version: Version) -> tuple[dict[str, Any], bytes]:
-        """One that is stored, by a sparse one that comes inline; the product is stored."""
+        """One that is stored, or as large and inline, by a sparse one that comes inline; the product is stored."""
         b = np.zeros((LARGE, LARGE), np.float32)
         b[0, 0] = number % 1000
-        return {"a": {"matrix": self.matrix}, "b": b.tolist()}, (large() @ b).tobytes()
+        a = {"matrix": self.matrix} if number // 2 % 2 else large().tolist()
+        return {"a": a, "b": b.tolist()}, (large() @ b).tobytes()
 
     def _chain(self, number: int, version: Version) -> tuple[dict[str, Any], None]:
         body, _ = self._inline(number, version)

@@ -64,7 +64,6 @@ KINDS: dict[str, Kind] = {
     "store read-only": Kind(disks.read_only_store, ("store",), (0.5, 3.0), needs="disks"),
     "store gone": Kind(disks.store_gone, ("store",), (0.5, 3.0), needs="disks"),
 }
-CALL_FAULTS = "call faults"  # all the time: see links.Link.roll
 
 
 def not_run() -> dict[str, str]:

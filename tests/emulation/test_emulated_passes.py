@@ -16,7 +16,7 @@ from tests.emulation.passes import POISON, Found, Programs, compiled, lines_of, 
 from tests.emulation.programs import Emulator
 from tests.support.kernels.emulated import Way, digits, fixed_point, line_exponents, product
 from tests.support.kernels.emulated_judge import Judged, judge, logs
-from tests.support.kernels.products import operands
+from tests.support.kernels.products import operands, sum_in_order
 
 TRANSPOSES = ((False, False), (True, True), (True, False), (False, True))
 
@@ -168,13 +168,6 @@ def pair_of(kind: str, k: int, rng: np.random.Generator) -> tuple[Array, Array]:
     elif kind.startswith("rows"):
         a, b = a * SCALES[:, np.newaxis], b * SCALES
     return a, b
-
-
-def sum_in_order(a: Array, b: Array) -> Array:
-    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
-    for step in range(a.shape[1]):
-        total += a[:, step, np.newaxis] * b[np.newaxis, step]
-    return total
 
 
 def test_few_lines_without_digits_are_multiplied_apart(programs: Mapping[tuple[bool, bool], Programs]) -> None:

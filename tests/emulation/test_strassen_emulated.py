@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.catalog import BY_NAME
 from kernels.entries.strassen import FACTORS
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel
@@ -20,6 +19,7 @@ from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.products import Case, LayoutName, after_passes, numbers, product, run_of
 from tests.emulation.programs import Compiled, Emulator
 from tests.emulation.variants import TRANSPOSES
+from tests.support.kernels.catalogue import cuda_kernel
 from tests.support.kernels.products import assert_right, operands
 from worker.cuda.sources import kernel_program
 
@@ -30,13 +30,7 @@ LAYOUTS: tuple[LayoutName, ...] = ("aligned", "odd", "shifted", "aligned")
 BATCHED = ((True, True), (True, False), (False, True))
 
 
-def kernel_named(name: str) -> CudaKernel:
-    kernel = BY_NAME[name]
-    assert isinstance(kernel, CudaKernel)
-    return kernel
-
-
-STRASSEN, PIPELINED = kernel_named("strassen"), kernel_named("pipelined")
+STRASSEN, PIPELINED = cuda_kernel("strassen"), cuda_kernel("pipelined")
 CONFIG = STRASSEN.resolve_config({"min_side": 64})
 SAME_TILES = {p.name: CONFIG[p.name] for p in PIPELINED.parameters}
 

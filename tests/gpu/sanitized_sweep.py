@@ -15,9 +15,9 @@ from kernels.catalog import CATALOG
 from kernels.model.edge import MAX_EDGE
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits
-from kernels.model.kinds.pairs import pair_dtypes
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.defaults import example, main_dtype
+from tests.support.kernels.catalogue import pair_dtypes
 
 # m, n, k, batch: parts of tiles on every side. Rows of the second begin where bulk copies do not reach.
 LARGER, BATCHED = (133, 261, 67, 1), (40, 50, 33, 2)

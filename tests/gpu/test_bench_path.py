@@ -32,7 +32,7 @@ def test_every_line_is_measured(tmp_path: Path) -> None:
     main([*short, "--budget-s", "600", "--out", str(out)])
     rows = json.loads(out.read_text())["rows"]
     assert {row["line"] for row in rows} == {
-        *("stored", "inline", "h2d", "queued", "clients", "upload", "reply", "steps", "new shape", "batch")
+        *("stored", "inline", "h2d", "queued", "clients", "upload", "ranges", "reply", "steps", "new shape", "batch")
     }
     found = times(next(row for row in rows if row["line"] == "steps" and row["n"] == 256))
     assert all(found[name] > 0 for name in MEASURED if name != "h2d"), "its operands are on the device already"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kernels.catalog import BY_NAME, CATALOG
+from kernels.catalog import CATALOG
 from kernels.entries.hopper.waves import BLOCK_M, cut_always
 from kernels.model.activations import ACTIVATION_NAMES, ActivationName
 from kernels.model.architectures import ARCHITECTURES, H200
@@ -14,10 +14,10 @@ from kernels.model.buckets import BucketName
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel
-from kernels.model.kinds.pairs import pair_dtypes
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from kernels.selection.defaults import example, main_dtype
 from tests.support.grouped.programs import of_groups, of_hopper_groups
+from tests.support.kernels.catalogue import cuda_kernel, pair_dtypes
 from worker.cuda.sources import (
     TRANSPOSE_TILES,
     Program,
@@ -65,12 +65,6 @@ FUSED: list[tuple[str, DTypeName, DTypeName]] = [
 PROMOTED_WIDTHS = (64, 128, 192, 256)
 SCALED_WIDTHS = ((64, 1), (128, 1), (64, 128), (128, 128), (256, 128))  # block_n, and columns of B that share a scale
 WMMA_BUCKETS: tuple[BucketName, ...] = ("large", "medium", "small")
-
-
-def cuda_kernel(name: str) -> CudaKernel:
-    kernel = BY_NAME[name]
-    assert isinstance(kernel, CudaKernel)
-    return kernel
 
 
 def program(

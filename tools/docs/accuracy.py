@@ -77,7 +77,7 @@ def factors() -> str:
 
 
 def _power(roundoff: float) -> str:
-    """As in 11·2⁻²⁴; a dash where nothing is rounded."""
+    """The roundoff, such as 11·2⁻²⁴; a dash if nothing is rounded."""
     if not roundoff:
         return "–"
     factor = next(odd for odd in range(1, 64, 2) if log2(roundoff / odd).is_integer())

@@ -121,7 +121,7 @@ def _in_repository(source: str, address: str) -> str | None:
 
 
 def _site_place(target: str) -> str | None:
-    """Where the site has a file of the repository; None where it has not."""
+    """The place of a repository's file in the site; None if it has none."""
     if target in PAGES:
         return PAGES[target]
     folder, _, inside = target.partition("/")

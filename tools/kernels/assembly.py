@@ -41,7 +41,7 @@ def program_of(kernel: CudaKernel) -> tuple[Program, dict[str, int]]:
 
 
 def key_of(kernel: CudaKernel) -> str:
-    """Of all that the text follows from, but for the compiler's version: machines have different ones."""
+    """A hash of everything that determines the text, except the compiler's version, which differs between machines."""
     return program_of(kernel)[0].key(ARCHITECTURE.name, "any")[:16]
 
 
@@ -74,7 +74,7 @@ def _own_ptx(text: str, name: str) -> str:
 
 
 def _sass(binary: bytes, name: str) -> str:
-    """Of that kernel; empty where there is no nvdisasm. Addresses and encodings are left out: most of the text."""
+    """The kernel's SASS without addresses and encodings; empty without nvdisasm."""
     tool = os.environ.get("NVDISASM") or shutil.which("nvdisasm")
     if tool is None:
         return ""

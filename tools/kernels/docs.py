@@ -118,8 +118,8 @@ def facts(kernel: Kernel) -> Iterator[tuple[str, str]]:
     needs += [(f" for {dtype}", capability) for dtype, capability in kernel.dtype_compute_capability.items()]
     if needs:
         or_newer = " alone" if kernel.architecture_specific else " or newer"
-        told_needs = (f"{'.'.join(map(str, capability))}{or_newer}{whom}" for whom, capability in needs)
-        yield "Compute capability", ", ".join(told_needs)
+        texts = (f"{'.'.join(map(str, capability))}{or_newer}{whom}" for whom, capability in needs)
+        yield "Compute capability", ", ".join(texts)
 
 
 def default_in_words(rung: LadderRung, before: LadderRung | None) -> Iterator[tuple[str, str]]:

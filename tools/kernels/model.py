@@ -46,11 +46,11 @@ class Model:
     @property
     def depth(self) -> int:
         """Steps of k that a block brings in together: a parameter says, or the width of a bulk copy's box."""
-        told = next((self.config[name] for name in DEPTH_PARAMETERS if name in self.config), None)
+        depth = next((self.config[name] for name in DEPTH_PARAMETERS if name in self.config), None)
         boxes = self.kernel.plan(Problem(*self.tile, SIDE, self.dtype), self.config).boxes
-        if told is None and boxes is not None:
-            _, told = boxes.a
-        return told or 1
+        if depth is None and boxes is not None:
+            _, depth = boxes.a
+        return depth or 1
 
     @property
     def block(self) -> tuple[int, int]:
@@ -80,12 +80,12 @@ class Model:
 
     @property
     def registers(self) -> int | None:
-        """Of a thread on an H200; None where it was not compiled yet."""
+        """Registers of a thread on an H200; None if not compiled yet."""
         return self.record.usage[H200.name].registers if self.record else None
 
     @property
     def shared_bytes(self) -> int:
-        """Of a block."""
+        """Shared memory of a block."""
         return self.record.shared_bytes if self.record else self.kernel.shared_bytes(self.config, self.dtype)
 
     @property

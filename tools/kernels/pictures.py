@@ -36,7 +36,7 @@ LEGEND = (
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where the three matrices stand: A left of C, B above it, all at one scale."""
+    """The places of the three matrices: A left of C, B above it, all at one scale."""
 
     scale: float  # pixels of an element
     rows: int
@@ -51,12 +51,12 @@ class Frame:
 
     @property
     def left(self) -> float:
-        """Of C and B."""
+        """The left edge of C and B."""
         return MARGIN + self.shown * self.scale + GAP
 
     @property
     def top(self) -> float:
-        """Of C and A."""
+        """The top edge of C and A."""
         return TOP + self.shown * self.scale + GAP
 
     @property
@@ -69,14 +69,14 @@ class Frame:
 
 
 def pictures() -> Iterator[tuple[str, str]]:
-    """By kernel."""
+    """Pictures by kernel."""
     for kernel in CATALOG:
         if isinstance(kernel, CudaKernel):
             yield kernel.name, picture(model_of(kernel), access_of(kernel.name))
 
 
 def picture(model: Model, access: Access | None) -> str:
-    """As SVG."""
+    """The picture as SVG."""
     frame = Frame.of(model)
     width = max(frame.right + 2 * MARGIN + COLUMN + MARGIN, MIN_WIDTH)
     name = model.kernel.name
@@ -142,11 +142,11 @@ def _touched(drawn: Picture, at: Frame, depth: int, access: Access) -> None:
 
 
 def _cells(drawn: Picture, kind: str, x: float, y: float, scale: float, cells: Cells) -> None:
-    least = MIN_ELEMENT_WIDTH if kind == "thread" else 0
+    min_width = MIN_ELEMENT_WIDTH if kind == "thread" else 0
     drawn.rectangles(
         kind,
         (
-            (x + column * scale, y + row * scale, max(columns * scale, least), max(rows * scale, least))
+            (x + column * scale, y + row * scale, max(columns * scale, min_width), max(rows * scale, min_width))
             for row, column, rows, columns in cells
         ),
     )
@@ -242,7 +242,7 @@ def _step(drawn: Picture, x: float, y: float, model: Model, access: Access) -> f
 
 
 def _flow(drawn: Picture, y: float, model: Model, access: Access | None) -> None:
-    """From memory to registers, with what moves on the way."""
+    """The path from memory to registers, with the sizes that move."""
     places = flow_in_words(model, access)
     width = (drawn.width - 2 * MARGIN - ARROW * (len(places) - 1)) / len(places)
     x: float = MARGIN

@@ -99,13 +99,13 @@ def cases(kernel: CudaKernel) -> Iterator[CompiledCase]:
     # Of configs that are compiled alike, one.
     configs = {tuple(compiled_part(kernel, config).values()): config for config in kernel.configs()}
     for index, config in enumerate(configs.values()):
-        in_turn = others[index % len(others)] if others else None
+        next_dtype = others[index % len(others)] if others else None
         for dtype in kernel.dtypes:
             chosen = [
                 arch
                 for arch in archs[dtype]
                 if dtype == main
-                or (dtype == in_turn and arch == one_of(archs[dtype]))
+                or (dtype == next_dtype and arch == one_of(archs[dtype]))
                 or case_key(dtype, arch, config) in defaults
             ]
             if chosen and kernel.misfit(config, dtype) is None:
@@ -128,7 +128,7 @@ def _record(case: CompiledCase, compiled: Sequence[Compiled]) -> ConfigRecord:
 
 
 def recorded(kernel: CudaKernel, directory: Path = DIRECTORY) -> dict[str, ConfigRecord]:
-    """Its file's records by key."""
+    """The kernel's records by key."""
     path = path_of(kernel.name, directory)
     return {record.key: record for record in read(path).records} if path.exists() else {}
 
@@ -140,7 +140,7 @@ def stale(kernel: CudaKernel, directory: Path = DIRECTORY) -> list[CompiledCase]
 
 
 def table(kernel: CudaKernel, known: Mapping[str, ConfigRecord]) -> KernelRecords:
-    """Its file, out of records that hold every case. What follows from the entry alone is written anew."""
+    """The kernel's file, from records of all cases. What follows from the entry alone is written anew."""
     old = ((case, known[case.key]) for case in cases(kernel))
     records = tuple(case.record(record.static_shared_bytes, record.compiled) for case, record in old)
     return KernelRecords(kernel=kernel.name, compiler=compiler(), columns=COLUMNS, records=records)
@@ -154,7 +154,7 @@ def text(table: KernelRecords) -> str:
 
 
 def up_to_date(kernel: CudaKernel, directory: Path = DIRECTORY) -> bool:
-    """Whether its file is what would be written; nothing is compiled to say so."""
+    """Whether the kernel's file is what would be written; nothing is compiled to find out."""
     known, path = recorded(kernel, directory), path_of(kernel.name, directory)
     return not stale(kernel, directory) and read_text(path) == text(table(kernel, known))
 

@@ -77,7 +77,7 @@ def flow_in_words(model: Model, access: Access | None) -> list[Place]:
 
 
 def steps(depth: int) -> str:
-    """As in `8 steps of k`."""
+    """Such as `8 steps of k`."""
     return f"{depth} steps of k" if depth > 1 else "a step of k"
 
 
@@ -107,8 +107,8 @@ def _traced(model: Model, access: Access) -> Iterator[str]:
     yield f"Its first thread writes {thread} of them, its first warp {warp}."
     yield f"{title}: {' '.join(words)}."
     for operand, lanes in (("A", access.lanes_a), ("B", access.lanes_b)):
-        told = " ".join(load_in_words(lanes, DTYPES[model.dtype].itemsize))
-        yield f"The warp's first load from {operand}: {told}."
+        load = " ".join(load_in_words(lanes, DTYPES[model.dtype].itemsize))
+        yield f"The warp's first load from {operand}: {load}."
 
 
 def _elements(rectangles: Cells) -> int:

@@ -30,7 +30,7 @@ JITTER = (0.98, 0.99, 1.0, 1.01, 1.02)  # of the samples, over their median
 
 
 def square(n: int, kernel: str = "cpu_blas") -> Case:
-    """Its own baseline."""
+    """A case that is its own baseline."""
     case = Case(kernel, NO_CONFIG, Problem(n, n, n, "float32"))
     return Case(kernel, NO_CONFIG, case.problem, baseline=case.id)
 
@@ -39,9 +39,7 @@ def samples_us(gflops: float, flops: int) -> tuple[float, ...]:
     return tuple(flops / gflops / 1e3 * part for part in JITTER)
 
 
-def case_record(
-    case: Case, *, round_number: int = 0, gflops: float = 10.0, status: Status = "ok", **changes: Any
-) -> CaseRecord:
+def case_record(case: Case, *, gflops: float = 10.0, status: Status = "ok", **changes: Any) -> CaseRecord:
     """What a worker records of the case: with those figures where it is `ok`, else without."""
     problem, figures = case.problem, {}
     if status == "ok":
@@ -69,7 +67,7 @@ def case_record(
         }
     whole = {
         "case": case.id,
-        "round": round_number,
+        "round": 0,
         "attempt": 1,
         "kernel": case.kernel,
         "config": dict(case.config),
@@ -90,7 +88,7 @@ def case_record(
 
 
 def findings_of(records: Sequence[CaseRecord], device: DeviceInfo = CPU) -> dict[str, bytes]:
-    """As the ledger keeps them: who measured, records, samples."""
+    """The findings as the ledger keeps them: who measured, records, samples."""
     who = AttemptInfo(
         attempt=1,
         worker="played",
@@ -117,9 +115,9 @@ def find(api: Api, job: Job, records: Sequence[CaseRecord], total: int) -> None:
         assert api.ledger.keep_findings(job.id, job.record.attempt, kept, progress, news)
 
 
-def cases_of(job: Job, device: DeviceInfo = CPU) -> tuple[Case, ...]:
+def cases_of(job: Job) -> tuple[Case, ...]:
     assert isinstance(job.record.request, BenchmarkSpec)
-    return expand(job.record.request, device)
+    return expand(job.record.request, CPU)
 
 
 def measure(api: Api, job_id: str, *, gflops: float = 10.0, upto: int | None = None) -> Job:

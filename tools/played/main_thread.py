@@ -21,14 +21,14 @@ SHOWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationF
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Of one update."""
+    """The main thread's tasks of one update."""
 
     longest_ms: float
     whole_ms: float
 
 
 def updates_tasks(page: Page, benchmark: Growing, count: int) -> Sequence[Tasks]:
-    """Of updates with one new point on the chart each. The page shows the benchmark's results."""
+    """Tasks of updates with one new point on the chart each. The page shows the benchmark's results."""
     browser = page.context.browser
     assert browser is not None
     browser.start_tracing(page=page, categories=list(CATEGORIES))

@@ -111,7 +111,7 @@ def growing(api: Api, http: httpx.Client, left: int) -> Growing:
 
 
 def wait_for_chart(page: Page) -> None:
-    """Until it is drawn for the first time."""
+    """Waits until the chart is drawn for the first time."""
     page.wait_for_function("() => performance.getEntriesByName('chart update').length > 0")
 
 

@@ -50,12 +50,12 @@ def sums_are_exact(problem: Problem, spec: BenchmarkSpec, accuracy: AccuracyName
     if DTYPES[problem.dtype].is_integer or spec.data.distribution == "zeros":
         return True
     product = DTYPES[problem.product_dtype]
-    most = min(1.0 / product.unit_roundoff, EXACT_FLOAT64 if product.name == "float64" else EXACT_FLOAT32)
+    exact_below = min(1.0 / product.unit_roundoff, EXACT_FLOAT64 if product.name == "float64" else EXACT_FLOAT32)
     if accuracy in ACCURACY_SUM_ROUNDOFF:
         # Truncation errs by up to one unit in the last place, rounding by half a unit: truncated sums may err twice as
         # much.
-        most = min(most, (2.0 if accuracy == "fp8" else 1.0) / ACCURACY_SUM_ROUNDOFF[accuracy])
-    return spec.data.scale == 1.0 and problem.k * LARGEST_PRODUCT <= most
+        exact_below = min(exact_below, (2.0 if accuracy == "fp8" else 1.0) / ACCURACY_SUM_ROUNDOFF[accuracy])
+    return spec.data.scale == 1.0 and problem.k * LARGEST_PRODUCT <= exact_below
 
 
 def why_wrong(checked: Checked) -> str:

@@ -42,16 +42,16 @@ class Isolated:
         pipe = subprocess.PIPE
         with subprocess.Popen(self._command, stdin=pipe, stdout=pipe, bufsize=0) as process:
             try:
-                told = _conversation(process, CASE_RUN.dump_json(case_run) + b"\n", timeout_s, check)
+                answer = _conversation(process, CASE_RUN.dump_json(case_run) + b"\n", timeout_s, check)
             finally:
                 process.kill()
-        if told is None:
+        if answer is None:
             return case_run.without_figures("timeout", f"Its process did not end in {timeout_s:g} s.")
         if process.returncode != 0:
             log.warning("a measuring process broke off", case=case_run.case.id, code=process.returncode)
             reason = f"Its process ended with exit code {process.returncode}; the worker's log may say more."
             return case_run.without_figures("launch_error", reason)
-        return RESULT.validate_json(told)
+        return RESULT.validate_json(answer)
 
 
 def _conversation(process: subprocess.Popen[bytes], question: bytes, timeout_s: float, check: Check) -> bytes | None:

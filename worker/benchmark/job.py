@@ -36,7 +36,7 @@ def benchmark(claimed: Claimed, ledger: Ledger, runner: Runner, *, worker: str, 
     assert isinstance(spec, BenchmarkSpec), "products go another way"
     with _measurer(spec, runner) as measurer:
         run = BenchmarkRun(claimed, spec, runner.device, ledger, measurer, check)
-        attempts = _introduced(run, runner, worker)
+        attempts = _record_attempt(run, runner, worker)
         _KINDS[spec.kind](run, runner)
     if spec.kind == "ceilings":
         whole = summary_of_ceilings(run.ceilings, attempts)
@@ -49,7 +49,7 @@ def _measurer(spec: BenchmarkSpec, runner: Runner) -> AbstractContextManager[Mea
     return nullcontext(Isolated()) if spec.fresh_process else InProcess(runner)
 
 
-def _introduced(run: BenchmarkRun, runner: Runner, worker: str) -> tuple[AttemptInfo, ...]:
+def _record_attempt(run: BenchmarkRun, runner: Runner, worker: str) -> tuple[AttemptInfo, ...]:
     """Stores this attempt's worker and device before the first measurement; returns all attempts so far, this one
     last.
     """
@@ -80,7 +80,7 @@ def _sweep(run: BenchmarkRun, _: Runner) -> None:
 def _ceilings(run: BenchmarkRun, runner: Runner) -> None:
     """Measures the ceilings. Each attempt measures all of them again, because they take seconds and belong together."""
     for ceiling in runner.ceilings():
-        run.counted()
+        run.count_step()
         run.ceilings.append(ceiling)
         news = ceiling.model_dump(mode="json", include={"name", "unit", "value"})
         run.keep({ceiling_name(ceiling.name): ceiling.model_dump_json()}, news, current=ceiling.name)

@@ -40,7 +40,7 @@ def measure(bench: Bench, case_run: CaseRun, check: Check) -> Result:
     check()
     if case_run.round == 0:
         known |= _errors(bench)
-    taken, watched = _sampled(bench, prepared, case_run, check)
+    taken, watched = _take_samples(bench, prepared, case_run, check)
     known |= _of_sampling(case_run, taken, watched)
     if len(taken.kept) < min(MIN_SAMPLES, case_run.timing.min_samples):
         return case_run.without_figures("timeout", _why_so_few(taken, case_run), **known)
@@ -50,7 +50,7 @@ def measure(bench: Bench, case_run: CaseRun, check: Check) -> Result:
     check()
     if case_run.round == 0:
         known |= _extras(bench, prepared, case_run)
-    return _timed(case_run, taken, known), taken.samples
+    return _record_of(case_run, taken, known), taken.samples
 
 
 def _accuracy(case_run: CaseRun) -> AccuracyName:
@@ -59,7 +59,7 @@ def _accuracy(case_run: CaseRun) -> AccuracyName:
     return accuracy
 
 
-def _sampled(bench: Bench, prepared: Prepared, case_run: CaseRun, check: Check) -> tuple[SampleSet, Watched]:
+def _take_samples(bench: Bench, prepared: Prepared, case_run: CaseRun, check: Check) -> tuple[SampleSet, Watched]:
     """The product is poisoned before the first sample, so that what is checked afterwards was written while timed."""
     estimate_us = warm_up(prepared, case_run.timing, check)
     reps = reps_for(estimate_us, case_run.device.device_class)
@@ -93,11 +93,11 @@ def _of_sampling(case_run: CaseRun, taken: SampleSet, watched: Watched) -> dict[
 
 
 def _why_so_few(taken: SampleSet, case_run: CaseRun) -> str:
-    timing, least = case_run.timing, min(MIN_SAMPLES, case_run.timing.min_samples)
-    told = f"Only {len(taken.kept)} of at least {least} samples were taken in {timing.timeout_s:g} s"
+    timing, min_samples = case_run.timing, min(MIN_SAMPLES, case_run.timing.min_samples)
+    sentence = f"Only {len(taken.kept)} of at least {min_samples} samples were taken in {timing.timeout_s:g} s"
     if taken.discarded:
-        return f"{told}; {taken.discarded} more were thrown away, for the clock was far below its default."
-    return f"{told}; allow it more, or make the product smaller."
+        return f"{sentence}; {taken.discarded} more were thrown away, for the clock was far below its default."
+    return f"{sentence}; allow it more, or make the product smaller."
 
 
 def _extras(bench: Bench, prepared: Prepared, case_run: CaseRun) -> dict[str, Any]:
@@ -113,12 +113,12 @@ def _extras(bench: Bench, prepared: Prepared, case_run: CaseRun) -> dict[str, An
     return found
 
 
-def _timed(case_run: CaseRun, taken: SampleSet, known: dict[str, Any]) -> CaseRecord:
+def _record_of(case_run: CaseRun, taken: SampleSet, known: dict[str, Any]) -> CaseRecord:
     times = summarize(taken.times_us)
     ordered = sorted(taken.times_us)
     interval = ci95(ordered)
     gflops = case_run.case.problem.flops / times.median / 1e3
-    status, reason = _judged(case_run, gflops)
+    status, reason = _status_of(case_run, gflops)
     return case_run.record(
         status,
         reason,
@@ -132,7 +132,7 @@ def _timed(case_run: CaseRun, taken: SampleSet, known: dict[str, Any]) -> CaseRe
     )
 
 
-def _judged(case_run: CaseRun, gflops: float) -> tuple[Status, str | None]:
+def _status_of(case_run: CaseRun, gflops: float) -> tuple[Status, str | None]:
     """Marks a speed above the device's roof as `implausible`, keeping its figures as evidence."""
     roof = roof_of(BY_NAME[case_run.case.kernel], case_run.device, _accuracy(case_run), case_run.case.problem.dtype)
     if roof is None or gflops <= ROOF_SLACK * roof:

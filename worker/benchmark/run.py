@@ -91,16 +91,16 @@ class BenchmarkRun:
             return known
         case_run = CaseRun(case, round_number, self.claimed.attempt, self.spec, timing or self.spec.timing, self.device)
         if case.skip is not None:
-            return self._kept(case_run, case_run.without_figures("skipped", case.skip))
+            return self._store(case_run, case_run.without_figures("skipped", case.skip))
         if (earlier := self._starts(case_run)) >= MAX_STARTS:
             reason = f"{earlier} attempts ended while it ran, so it is not tried again."
-            return self._kept(case_run, case_run.without_figures("launch_error", reason))
+            return self._store(case_run, case_run.without_figures("launch_error", reason))
         self._mark_started(case_run)
         began_s = time.monotonic()
         result = self.measurer.measure(case_run, self.check)
         self._pace.spent_s += time.monotonic() - began_s
         self._pace.measured += 1
-        return self._kept(case_run, result)
+        return self._store(case_run, result)
 
     def skip(self, case: Case, reason: str, round_number: int = 0) -> CaseRecord:
         """Stores a `skipped` record with the reason in a sentence, unless there is one already."""
@@ -123,7 +123,7 @@ class BenchmarkRun:
         if not owned:
             raise StaleAttempt
 
-    def counted(self) -> None:
+    def count_step(self) -> None:
         """Counts one more finished step of the planned total."""
         self._pace.done += 1
 
@@ -137,7 +137,7 @@ class BenchmarkRun:
         self._started.setdefault(name, []).append(case_run.attempt)
         self.keep({name: json.dumps(self._started[name])}, {}, current=_label(case_run.case))
 
-    def _kept(self, case_run: CaseRun, result: Result) -> CaseRecord:
+    def _store(self, case_run: CaseRun, result: Result) -> CaseRecord:
         record, samples = result
         findings = {record_name(case_run.round, record.case): record.model_dump_json()}
         if samples.time_us:

@@ -49,8 +49,8 @@ class SampleSet:
     @property
     def clocks_mhz(self) -> list[float]:
         """The clock of each sample; empty if the device does not report it."""
-        told = [sample.sm_clock_mhz for sample in self.kept if sample.sm_clock_mhz is not None]
-        return told if len(told) == len(self.kept) else []
+        clocks = [sample.sm_clock_mhz for sample in self.kept if sample.sm_clock_mhz is not None]
+        return clocks if len(clocks) == len(self.kept) else []
 
     @property
     def launch_us(self) -> float:

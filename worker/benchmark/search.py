@@ -59,7 +59,8 @@ def _timed_round(space: Sequence[TileConfig], contenders: Sequence[int], number:
 
 
 def _race(space: Sequence[TileConfig], costs: dict[int, float], rng: random.Random, cost: Cost) -> tuple[int, ...]:
-    """From the first round's costs to the finalists, fastest first."""
+    """Times configs in rounds that keep the faster half, from the first round's costs to the finalists, the fastest
+    first."""
     number = 0
     while len(costs) > FINALISTS:
         left = _fastest_first(costs)[: _faster_half(len(costs))]

@@ -68,11 +68,11 @@ def tune(run: BenchmarkRun) -> None:
     expected = [task.measurements(run.spec) for task in tasks]
     for number, task in enumerate(tasks):
         run.plan(sum(expected))
-        expected[number] = _one(run, task, others=sum(expected) - expected[number])
+        expected[number] = _tune_problem(run, task, others=sum(expected) - expected[number])
     run.plan(sum(expected))
 
 
-def _one(run: BenchmarkRun, task: Task, *, others: int) -> int:
+def _tune_problem(run: BenchmarkRun, task: Task, *, others: int) -> int:
     """Searches and times one problem; returns the number of measurements."""
     counted = 0
     for case in task.skipped:

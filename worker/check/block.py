@@ -27,7 +27,7 @@ def cut(indices: Array, length: int) -> Iterator[Array]:
 
 
 class Norms:
-    """For one item, the largest norm of a row of A times the largest norm of a column of B."""
+    """The largest norm of a row of A times the largest norm of a column of B, for one matrix of the batch."""
 
     def __init__(self, a: OperandMatrix, b: OperandMatrix, item: int) -> None:
         self.product = self._largest(a, item) * self._largest(b, item, of_columns=True)
@@ -68,11 +68,11 @@ class Block:
                 finite_size = np.maximum(finite_size, self._norms.product)
             underflow = np.ldexp(self._rounding.underflow, shift) - self._rounding.underflow
             bound = self._rounding.element_bound(finite_size, self._root, np.abs(true)) + underflow
-            most = bound + self._rounding.accumulate * DRIFT_FACTOR * self._rounding.depth * finite_size
+            widest = bound + self._rounding.accumulate * DRIFT_FACTOR * self._rounding.depth * finite_size
             off, may_overflow = np.abs(given - true), self._may_overflow(true, finite_size, bound, shift)
             may_overflow |= ~np.isfinite(given) & self._rounds_to_infinity()
             is_equal = (given == true) | (np.isnan(given) & np.isnan(true)) | may_overflow
-            ratios, at_worst = (np.where(is_equal, 0.0, off / each) for each in (bound, most))
+            ratios, at_worst = (np.where(is_equal, 0.0, off / each) for each in (bound, widest))
             ratios[np.isnan(ratios)] = np.inf
             if not (at_worst <= 1.0).all():
                 return float(ratios.max())
@@ -84,8 +84,8 @@ class Block:
         are."""
         if not self._rounding.operand:
             return np.zeros((1, 1))
-        least = self._rounding.operand_floor
-        a, b = (np.maximum(np.abs(np.where(np.isfinite(x), x, 0.0)), least) for x in (self._a, self._b))
+        lowest = self._rounding.operand_floor
+        a, b = (np.maximum(np.abs(np.where(np.isfinite(x), x, 0.0)), lowest) for x in (self._a, self._b))
         root: Array = np.sqrt(np.square(a) @ np.square(b))
         return root
 
@@ -102,14 +102,15 @@ class Block:
         overflows the accumulator on the way, which depends on the order of summation.
         """
         largest = np.ldexp(self._rounding.largest_output, shift) * (1.0 + self._rounding.output / 2)
-        most = np.ldexp(self._rounding.largest_sum, shift)
+        largest_sum = np.ldexp(self._rounding.largest_sum, shift)
         is_finite = np.isfinite(true)
-        up = is_finite & ((true + bound >= largest) | ((size + true) / 2 + bound >= most))
-        down = is_finite & ((bound - true >= largest) | ((size - true) / 2 + bound >= most))
+        up = is_finite & ((true + bound >= largest) | ((size + true) / 2 + bound >= largest_sum))
+        down = is_finite & ((bound - true >= largest) | ((size - true) / 2 + bound >= largest_sum))
         # An infinite term decides the sum, unless finite ones overflow the other way before it.
         up |= np.isposinf(true)
         down |= np.isneginf(true)
-        met_up, met_down = (size / 2 >= most) & np.isneginf(true), (size / 2 >= most) & np.isposinf(true)
+        is_large = size / 2 >= largest_sum
+        met_up, met_down = is_large & np.isneginf(true), is_large & np.isposinf(true)
         undefined = (up & (down | met_down)) | (down & met_up)
         may: Array = (np.isposinf(self._given) & up) | (np.isneginf(self._given) & down)
         may |= np.isnan(self._given) & undefined
@@ -119,8 +120,8 @@ class Block:
         """Mask of elements with an operand beyond the largest number of the shorter type to which it is rounded."""
         if not self._rounding.operand or self._rounding.operand_floor:
             return np.zeros((1, 1), bool)
-        least = np.ldexp(1.0 - self._rounding.operand / 2, 128)  # both types have the exponents of float32
-        rows, columns = (np.abs(self._a) >= least).any(axis=1), (np.abs(self._b) >= least).any(axis=0)
+        lowest = np.ldexp(1.0 - self._rounding.operand / 2, 128)  # both types have the exponents of float32
+        rows, columns = (np.abs(self._a) >= lowest).any(axis=1), (np.abs(self._b) >= lowest).any(axis=0)
         beyond: Array = rows[:, np.newaxis] | columns
         return beyond
 
@@ -188,10 +189,10 @@ class FusedBlock(Block):
             of_size, of_root, of_value, rest = rounding.element_factors
             bound = of_size * size + rounding.output * np.abs(true) + rest
             bound = bound + alpha * (of_root * self._root + (of_value - rounding.output) * np.abs(product))
-            most = bound + rounding.accumulate * DRIFT_FACTOR * rounding.depth * alpha * sums
+            widest = bound + rounding.accumulate * DRIFT_FACTOR * rounding.depth * alpha * sums
             may = self._may_leave_the_range(true, bound, np.maximum(sums, size))
             is_right = (given == true) | (np.isnan(given) & np.isnan(true)) | may
-            ratios, at_worst = (np.where(is_right, 0.0, np.abs(given - true) / each) for each in (bound, most))
+            ratios, at_worst = (np.where(is_right, 0.0, np.abs(given - true) / each) for each in (bound, widest))
             ratios[np.isnan(ratios)] = np.inf
             if not (at_worst <= 1.0).all():
                 return float(ratios.max())
@@ -222,7 +223,8 @@ class FusedBlock(Block):
     def _distance(
         self, a: Array, b: Array, given: float, added: list[float], of_operands: float, of_product: float
     ) -> float:
-        """From the sum of these terms, over what steps of the sum, operands, the epilogue and D are granted."""
+        """The error of one element, over the error that the steps of its sum, its operands, the epilogue and the
+        rounding of D may cause."""
         terms, rounding, alpha = a * b, self._rounding, abs(self._alpha)
         product, size = float(terms.sum()), np.abs(terms).sum()
         true = self._alpha * product + sum(added)
@@ -243,8 +245,8 @@ def _partial_sums(terms: Array, depth: int) -> float:
 def as_significant(values: Array, rounding: Rounding, to_whole: Callable[[Array], Array]) -> Array:
     """The values rounded to the class's significant bits, and to multiples of its smallest number."""
     bits = -int(log2(rounding.operand))
-    least = int(log2(rounding.operand_floor)) + 1 if rounding.operand_floor else -1100
-    place = np.maximum(np.frexp(values)[1], least) - bits
+    lowest = int(log2(rounding.operand_floor)) + 1 if rounding.operand_floor else -1100
+    place = np.maximum(np.frexp(values)[1], lowest) - bits
     lowered: Array = np.ldexp(to_whole(np.ldexp(values, -place)), place)
     return lowered
 

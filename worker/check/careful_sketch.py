@@ -10,6 +10,7 @@ from worker.check.sketch import (
     MEAN_SQUARE,
     VECTORS,
     Sketch,
+    SketchInput,
     aligned,
     group_starts,
     grouped,
@@ -26,28 +27,18 @@ class CarefulSketch:
     factored out.
     """
 
-    def __init__(
-        self,
-        a: HostMatrix,
-        b: HostMatrix,
-        c: HostMatrix,
-        width: int,
-        floor: float,
-        common: bool,
-        excluded: Array | None,
-        rng: np.random.Generator,
-    ) -> None:
-        self._a, self._b, self._c, self._rng = a, b, c, rng
-        self._width, self._floor = width, floor
-        peaks_a, self._bad_rows = _peaks(a)
-        peaks_b, self._bad_columns = _peaks(b.transposed())
-        is_wide = a.dtype == "float64"
+    def __init__(self, source: SketchInput) -> None:
+        self._a, self._b, self._c = source.a, source.b, source.c
+        self._width, self._floor = source.width, source.floor
+        peaks_a, self._bad_rows = _peaks(source.a)
+        peaks_b, self._bad_columns = _peaks(source.b.transposed())
+        is_wide = source.a.dtype == "float64"
         self._of_rows = _exponents(peaks_a) if is_wide else np.zeros(peaks_a.shape, np.int64)
         self._of_columns = _exponents(peaks_b)
-        if common:
+        if source.common:
             self._of_columns[:] = self._of_columns.max(initial=0)
-        left_out = self._bad_columns if excluded is None else self._bad_columns | excluded
-        weights = signed_weights(rng, (*left_out.shape, VECTORS), np.float64)
+        left_out = self._bad_columns if source.excluded is None else self._bad_columns | source.excluded
+        weights = signed_weights(source.rng, (*left_out.shape, VECTORS), np.float64)
         self._weights = np.where(left_out[..., np.newaxis], 0.0, weights)
         self._left_out = left_out
 

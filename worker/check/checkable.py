@@ -16,6 +16,7 @@ from worker.check.host_sketch import float_sketch
 from worker.check.integer_sketch import wrong_rows
 from worker.check.rounding import Rounding
 from worker.check.row_errors import AllWithin, RowErrors, row_errors
+from worker.check.sketch import SketchInput
 
 
 class Checkable(Protocol):
@@ -37,7 +38,7 @@ class Checkable(Protocol):
     def sketched(
         self, rounding: Rounding, *, width: int, excluded: Array | None, rng: np.random.Generator
     ) -> RowErrors | AllWithin:
-        """For floats: the result of random projections. `width` and `excluded` as in `host_sketch.float_sketch`."""
+        """For floats: the result of random projections. `width` and `excluded` are as in `sketch.SketchInput`."""
 
     def recomputed(self, rows: Array, columns: Array, rounding: Rounding) -> float:
         """For floats: as `worker.check.elementwise.worst_of`."""
@@ -64,10 +65,17 @@ class HostProduct:
     def sketched(
         self, rounding: Rounding, *, width: int, excluded: Array | None, rng: np.random.Generator
     ) -> RowErrors:
-        floor, common = rounding.floor, rounding.normwise
-        three = self._a, self._b, self._c
-        found = float_sketch(*three, width=width, floor=floor, common=common, excluded=excluded, rng=rng)
-        return row_errors(found, rounding)
+        source = SketchInput(
+            self._a,
+            self._b,
+            self._c,
+            width=width,
+            floor=rounding.floor,
+            common=rounding.normwise,
+            excluded=excluded,
+            rng=rng,
+        )
+        return row_errors(float_sketch(source), rounding)
 
     def recomputed(self, rows: Array, columns: Array, rounding: Rounding) -> float:
         return worst_of(self.elementwise, rows, columns, rounding)

@@ -75,17 +75,17 @@ def worst_of(operands: Operands, rows: Array, columns: Array, rounding: Rounding
 
 
 def worst_of_rows(operands: Operands, item: int, rows: Array, rounding: Rounding) -> float:
-    """The same of one item's rows."""
+    """`worst_of` for rows of one matrix of the batch."""
     return _worst(operands, item, rows, np.arange(operands.c.shape[2]), rounding)
 
 
 def worst_of_columns(operands: Operands, item: int, columns: Array, rounding: Rounding) -> float:
-    """The same of one item's columns."""
+    """`worst_of` for columns of one matrix of the batch."""
     return _worst(operands, item, np.arange(operands.c.shape[1]), columns, rounding)
 
 
 def worst_of_element(operands: Operands, item: int, row: int, column: int, rounding: Rounding) -> float:
-    """The same of one element."""
+    """`worst_of` for one element."""
     return _worst(operands, item, np.array([row]), np.array([column]), rounding)
 
 

@@ -10,6 +10,7 @@ from worker.check.sketch import (
     MEAN_SQUARE,
     VECTORS,
     Sketch,
+    SketchInput,
     aligned,
     group_starts,
     grouped,
@@ -27,20 +28,10 @@ class QuickSketch:
     projections instead of squares; if a row's estimate is too small by chance, the row is checked again.
     """
 
-    def __init__(
-        self,
-        a: HostMatrix,
-        b: HostMatrix,
-        c: HostMatrix,
-        width: int,
-        floor: float,
-        common: bool,
-        rng: np.random.Generator,
-        arithmetic: type[np.floating],
-    ) -> None:
-        self._a, self._b, self._c = a, b, c
-        self._width, self._floor, self._common, self._rng = width, floor, common, rng
-        self._arithmetic = arithmetic
+    def __init__(self, source: SketchInput, arithmetic: type[np.floating]) -> None:
+        self._a, self._b, self._c = source.a, source.b, source.c
+        self._width, self._floor, self._common = source.width, source.floor, source.common
+        self._rng, self._arithmetic = source.rng, arithmetic
 
     def sketch(self) -> Sketch | None:
         """The sketch; None if the range of the arithmetic does not suffice, or elements are not finite."""

@@ -56,8 +56,8 @@ class Rounding:
 
     @property
     def fused_factors(self) -> tuple[float, float, float, float]:
-        """In T² of a product with an epilogue before its one rounding: of alpha²·Q, of the squares of alpha·A·B, of
-        those of what is added, and of those of D. The first is that of `tolerance_factors`."""
+        """The factors in T² of a product whose epilogue comes before its one rounding: of alpha²·Q (as in
+        `tolerance_factors`), of the squares of alpha·A·B, of the squares of what is added, and of the squares of D."""
         of_steps, of_output = CONFIDENCE**2 / 3 * self.epilogue**2, CONFIDENCE**2 / 3 * self.output**2
         return self._of_terms, self._of_sums - of_output + of_steps, of_steps, of_output
 

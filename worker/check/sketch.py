@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobs.formats.elements import Array
+from worker.check.host_matrix import HostMatrix
 
 VECTORS = 8
 MEAN_SQUARE = 7 / 3  # mean of (1 + r)², with r uniform in [0, 1)
@@ -33,6 +34,20 @@ class Sketch:
     bad_columns: Array  # bool (batch or 1, n): of B
     odd_columns: Array  # bool (batch, n): of C, with elements that are not finite though their row and column are
     exponents: Array  # int (batch or 1, m or 1): 2^exponent was taken out of each row of A and C
+
+
+@dataclass(frozen=True, slots=True)
+class SketchInput:
+    """A float product in this process's memory, and how it is sketched."""
+
+    a: HostMatrix
+    b: HostMatrix
+    c: HostMatrix
+    width: int  # columns in a group
+    floor: float  # added to the magnitudes of operands, in squares
+    common: bool  # whether all columns of B are scaled alike
+    excluded: Array | None  # bool (batch or 1, n): columns to leave out
+    rng: np.random.Generator
 
 
 def group_starts(n: int, width: int) -> Array:
@@ -73,7 +88,7 @@ def _by_rows(values: Array, vectors: Array) -> Array:
 
 
 def grouped(values: Array, vectors: Array, width: int) -> Array:
-    """The same by groups of columns: float64 (…, rows, groups, V)."""
+    """`values` times `vectors`, summed by groups of `width` columns: float64 (…, rows, groups, V)."""
     columns = values.shape[-1]
     run = min(width, RUN)
     parts = in_runs(values, vectors, run)

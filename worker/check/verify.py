@@ -105,7 +105,7 @@ def check(
 
 
 def delivered_rounding(problem: Problem, accuracy: AccuracyName, after: tuple[float, DTypeName] | None) -> Rounding:
-    """Of a real product of floats. `after` is as in `Checkable`."""
+    """The Rounding of a real product of floats as it is delivered. `after` is as in `Checkable`."""
     rounding = rounding_of(problem, accuracy)
     return rounding if after is None else rounding.fused(*after)
 
@@ -142,11 +142,11 @@ def group_width(n: int, k: int) -> int:
 
 
 def _widths(widest: int) -> Iterator[int]:
-    """From the widest on down to a third of it."""
+    """Candidates for the width of a group, from `widest` down to a third of it."""
     width = widest
     while 3 * width >= widest:
         yield width
-        step = next(step for least, step in STEPS if width > least)
+        step = next(step for from_width, step in STEPS if width > from_width)
         width = (width - 1) // step * step
 
 

@@ -49,8 +49,8 @@ def multiply(problem: Problem, a: Array, b: Array, out: Array | None = None) -> 
 
 
 def multiply_in_float64(problem: Problem, a: Array, b: Array, out: Array | None = None) -> Array:
-    """As `multiply`, of floats of up to 32 bits, whose sums stay in float64 until they are rounded to the product's
-    type."""
+    """`multiply` for floats of up to 32 bits, with sums in float64 that are rounded to the product's type at the
+    end."""
     c = np.empty(problem.product_shape, STORAGE_DTYPES[problem.product_dtype]) if out is None else out
     c = c.reshape(problem.batch, problem.m, problem.n)
     op_a, op_b = core(a, transposed=problem.transpose_a), core(b, transposed=problem.transpose_b)

@@ -42,7 +42,8 @@ def container() -> str | None:
 
 
 def dated_environment(*packages: str) -> dict[str, Any]:
-    """For a record that no benchmark job writes: the same, with the time in UTC, ISO 8601, and versions of packages."""
+    """The environment for a record that no benchmark job writes, with the time (UTC, ISO 8601) and versions of
+    packages."""
     versions = {name: installed_version(name) for name in packages}
     return host_environment() | {"recorded_at": datetime.now(UTC).isoformat(timespec="seconds"), "versions": versions}
 

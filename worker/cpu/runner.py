@@ -68,7 +68,7 @@ class CpuRunner(TilingRunner):
             library.set_num_threads(count)
 
     def expect(self, memory: SlotMemory) -> None:
-        """It is mapped, which is all."""
+        """Nothing to prepare: a CPU maps the memory when it needs it."""
 
     def compile_ahead(self, products: Iterable[tuple[Choice, Problem]]) -> None:
         """BLAS is compiled."""
@@ -123,10 +123,10 @@ class CpuRunner(TilingRunner):
         return 0
 
     def free_memory(self) -> None:
-        """Nothing is kept."""
+        """Nothing to free: a CPU keeps no operands."""
 
     def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
-        """It lies in the store, which is mapped."""
+        """Nothing to drop: the product is in the store, which is mapped."""
 
     def telemetry(self) -> Telemetry:
         return Telemetry()
@@ -197,13 +197,13 @@ class CpuProduct(Product):
         verify_on_host(self._operands)
 
     def keep_operands(self) -> None:
-        """They lie in the store, mapped: there are no copies."""
+        """Nothing to keep: operands are mapped from the store, not copied."""
 
     def drop_operands(self) -> None:
-        """As above."""
+        """Nothing to drop: there are no copies."""
 
     def offer(self, matrix_id: str) -> None:
-        """As above."""
+        """Nothing to offer: there is no copy."""
 
     def chunks(self) -> Iterator[memoryview]:
         yield self._c.reshape(-1).view(np.uint8).data

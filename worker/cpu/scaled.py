@@ -20,10 +20,10 @@ def multiply_scaled(problem: Problem, a: ScaledOperand, b: ScaledOperand, out: A
     of_c = core(c, transposed=False)
     of_a, of_b = (
         (
-            core(each.elements, transposed=turned),
-            scales_by_stage(each, along_rows=along_rows, transposed=turned, is_repeated=True),
+            core(each.elements, transposed=transposed),
+            scales_by_stage(each, along_rows=along_rows, transposed=transposed, is_repeated=True),
         )
-        for each, turned, along_rows in ((a, problem.transpose_a, True), (b, problem.transpose_b, False))
+        for each, transposed, along_rows in ((a, problem.transpose_a, True), (b, problem.transpose_b, False))
     )
     for item in range(problem.batch):
         for row in range(0, problem.m, BLOCK):

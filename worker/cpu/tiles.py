@@ -49,9 +49,9 @@ class CpuTiledProduct(TiledProduct):
         for tile in self._task.plan.tiles():
             if tile.number not in done:
                 self._task.wanted()
-                yield self._computed(tile)
+                yield self._compute(tile)
 
-    def _computed(self, tile: Tile) -> CheckedTile:
+    def _compute(self, tile: Tile) -> CheckedTile:
         task = self._task
         problem = tile.problem(task.problem)
         a, b = stored_part(self._a, tile, task.problem, "a")[0], stored_part(self._b, tile, task.problem, "b")[0]
@@ -79,7 +79,7 @@ class CpuTiledProduct(TiledProduct):
         return CheckedTile(tile, verification, record, wrong)
 
     def _epilogue_of(self, tile: Tile) -> Epilogue | None:
-        """With the tile's part of C."""
+        """The epilogue with the tile's part of C and of the bias."""
         whole = self._task.epilogue
         if whole is None or whole.c is None:
             return whole

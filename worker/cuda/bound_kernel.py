@@ -230,7 +230,7 @@ class _Reach:
 
 
 def move(call: Call | None, matrix: DeviceMatrix, to: DeviceMatrix, stream: int, gate: int | None) -> None:
-    """By a function of ours, or else row by row."""
+    """Copies a matrix with a kernel of ours (`call`), or row by row."""
     if call is None:
         copy_rows(matrix, to)
         return
@@ -258,7 +258,7 @@ def _room(need: Workspace | None) -> Any:
 
 
 def _numbers(problem: Problem, layouts: Sequence[Layout]) -> tuple[np.generic, ...]:
-    """In the order of every kernel's signature; addresses are set later."""
+    """The arguments in the order of every kernel's signature; addresses are set later."""
     return (
         *(np.uint64(0) for _ in layouts),
         *(np.int64(size) for size in (problem.m, problem.n, problem.k)),

@@ -41,7 +41,7 @@ class _Config(ctypes.Structure):
 
 
 class Arguments:
-    """Of functions with one signature: `sizes` are the bytes of each."""
+    """Packed arguments of functions with one signature: `sizes` are their sizes in bytes."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         starts = np.cumsum([0, *(_up(size) for size in sizes)])

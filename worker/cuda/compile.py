@@ -65,8 +65,8 @@ class KernelFiles:
 
 
 class Compiler:
-    """For the current device. Functions are kept for the life of the process, binaries in `directory`. What is in
-    `shipped` is not compiled."""
+    """Compiles for the current device. Functions are kept for the life of the process, binaries in `directory`. What is
+    in `shipped` is not compiled."""
 
     def __init__(self, directory: Path, shipped: Path | None = None) -> None:
         arch = arch_for(int(cupy.cuda.Device().compute_capability))
@@ -100,7 +100,8 @@ class Compiler:
         return self._compiled(program) if kept is None else kept
 
     def compile_all(self, programs: Collection[Program]) -> None:
-        """Those that are not there yet, by all cores. Raises KernelUnavailable, once all that compile are there."""
+        """Compiles those programs that are not compiled yet, on all cores. Raises KernelUnavailable, after all others
+        are compiled."""
         if missing := [program for program in programs if not self.has(program)]:
             with ThreadPoolExecutor(usable_cores()) as pool:
                 done = [pool.submit(self.binary, program) for program in missing]

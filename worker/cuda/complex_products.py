@@ -23,7 +23,7 @@ from worker.cuda.memory import DeviceMatrix
 
 
 class ComplexProducts:
-    """For one thread. `traits` are asked for at each product: a worker may leave out kernels."""
+    """For one thread. `traits` are read for each product, because a worker may leave kernels out."""
 
     def __init__(
         self, compiler: Compiler, prepared: PreparedKernels, cublas: Cublas, traits: Callable[[], DeviceTraits]
@@ -46,13 +46,13 @@ class ComplexProducts:
         if isinstance(choice.kernel, CudaKernel) and inner_problem(choice.kernel, problem) == problem:
             prepared = self._prepared.get(choice.kernel, choice.config, problem)
             return partial(prepared.launch, as_real(a), as_real(b), as_real(c), others=operands.behind)
-        three = operands.a, operands.b, as_real(c)
+        real_matrices = operands.a, operands.b, as_real(c)
         if isinstance(choice.kernel, CudaKernel):
-            multiply = partial(self._prepared.get(choice.kernel, choice.config, real).launch, *three)
+            multiply = partial(self._prepared.get(choice.kernel, choice.config, real).launch, *real_matrices)
         else:
             operands.arrange()  # what is tried is tried on the product's own elements
-            self._cublas.tune(choice.kernel.name, choice.config, real, three)
-            multiply = partial(self._cublas.multiply, choice.kernel.name, real, *three, choice.config)
+            self._cublas.tune(choice.kernel.name, choice.config, real, real_matrices)
+            multiply = partial(self._cublas.multiply, choice.kernel.name, real, *real_matrices, choice.config)
 
         def launch() -> None:
             operands.arrange()

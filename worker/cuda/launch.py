@@ -87,8 +87,8 @@ class PreparedKernel:
         scales: bytes | None = None,
         z: DeviceMatrix | None = None,
     ) -> None:
-        """The same of a kernel with an epilogue, which is given `after` (`EPILOGUE_BYTES`). `z`: what an activation is
-        of, where it has one; it lies as `d` does."""
+        """Launches a kernel that does the epilogue itself; `after` are its arguments (`EPILOGUE_BYTES`). `z`: the sums
+        before an activation, if it has one, in the layout of `d`."""
         bound = self._bound_for(a, b, d)
         assert isinstance(bound, Mapped), "kernels with an epilogue are"
         bound.put((a, b, d), cupy.cuda.get_current_stream().ptr, None, scales, after, z)

@@ -62,7 +62,7 @@ class StopWatch:
         return self._spare.pop() if self._spare else cupy.cuda.Event()
 
     def wait(self) -> None:
-        """Until all spans have ended."""
+        """Waits until all spans have ended."""
         for _, end in self._spans:
             if not end.done:
                 with LongWait():
@@ -134,7 +134,7 @@ def _downloaded(layout: Layout) -> tuple[Piece, ...]:
 
 
 def _copy(to: int, source: int, matrix: DeviceMatrix, piece: Piece, kind: int) -> None:
-    """One piece between the matrix and host memory, where its rows lie without gaps."""
+    """Copies one piece between the matrix and host memory, where rows have no gaps."""
     runtime, stream = cupy.cuda.runtime, cupy.cuda.get_current_stream().ptr
     pitch = matrix.layout.pitch_bytes
     if piece.height == 1:

@@ -62,7 +62,7 @@ class Layout:
 
     @cached_property
     def stride(self) -> int:
-        """From one matrix to the next; 0 where one serves the whole batch."""
+        """Elements from one matrix to the next; 0 if one matrix serves the whole batch."""
         return self.pitch * self.kept_rows if self.batch > 1 else 0
 
     @cached_property
@@ -97,7 +97,7 @@ class Layout:
 
     @cached_property
     def _whole(self) -> Piece | None:
-        """All of it, where one copy can take it."""
+        """The whole matrix as one piece; None if one copy cannot take it."""
         if self.pitch == self.columns and (self.kept_rows == self.rows or self.batch == 1):
             return Piece(0, 0, self.batch * self.rows * self.row_bytes, 1)
         if (self.batch == 1 or self.kept_rows == self.rows) and self.pitch_bytes <= LARGEST_PITCH_BYTES:
@@ -140,13 +140,14 @@ def _cut(line: Piece, max_bytes: int) -> Iterator[Piece]:
 
 @lru_cache(maxsize=KEPT)
 def layout(dtype: DTypeName, shape: tuple[int, ...], *, in_groups: bool, dense: bool = False) -> Layout:
-    """For a matrix as it is stored, (rows, columns) or (batch, rows, columns). `dense`: at the least pitch there is."""
+    """The layout of a stored matrix, (rows, columns) or (batch, rows, columns). `dense`: with the smallest possible
+    pitch."""
     batch = shape[0] if len(shape) == 3 else 1
     rows, columns = shape[-2:]
     itemsize = DTYPES[dtype].itemsize
     row_bytes = columns * itemsize
-    least = GROUP * itemsize if in_groups else itemsize
-    pitch = (round_up(max(row_bytes, 1), least) if dense else pitch_bytes(row_bytes, least)) // itemsize
+    multiple = GROUP * itemsize if in_groups else itemsize
+    pitch = (round_up(max(row_bytes, 1), multiple) if dense else pitch_bytes(row_bytes, multiple)) // itemsize
     kept_rows = round_up(rows, GROUP) if in_groups else rows
     if batch == 1 and not dense and not in_groups:
         kept_rows = padded_size(rows, MAX_PAD, itemsize)
@@ -163,7 +164,7 @@ def product_layout(problem: Problem, *, dense: bool = False) -> Layout:
 
 
 def stored_shapes(problem: Problem) -> Iterator[tuple[int, ...]]:
-    """Of A and B."""
+    """The shapes of A and B as stored."""
     a = (problem.k, problem.m) if problem.transpose_a else (problem.m, problem.k)
     b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
     yield (problem.batch, *a) if problem.a_batched else a
@@ -172,5 +173,5 @@ def stored_shapes(problem: Problem) -> Iterator[tuple[int, ...]]:
 
 
 def in_groups(size: int) -> int:
-    """What the library multiplies in place of so many rows, columns or steps of elements of a byte."""
+    """The size that the library multiplies in place of `size` rows, columns or steps, for elements of one byte."""
     return round_up(size, GROUP)

@@ -20,9 +20,8 @@ from worker.device.runner import operands_as_checked, verify_on_host, wrong_on_h
 
 
 class ProductBroughtBack(CudaProduct):
-    """Its copy to this process is launched behind its kernel, so that both are waited for once. It is created before
-    the device multiplies; `follow` is called while it does, and `computed` afterwards.
-    """
+    """A product whose copy to this process is launched behind its kernel, so that both are waited for once. It is
+    created before the device multiplies; `follow` is called during the multiplication, and `computed` afterwards."""
 
     def __init__(
         self,
@@ -69,7 +68,8 @@ class ProductBroughtBack(CudaProduct):
         return wrong_on_host(self._problem, self._epilogue, self._product, self._elements)
 
     def verify_operands(self) -> None:
-        """In this process's memory: the check held the product against these, and so the device's copies too."""
+        """Compares the operands in this process's memory: the check compared the product with these, and so with the
+        device's copies too."""
         verify_on_host(self._operands)
 
     def chunks(self) -> Iterator[memoryview]:

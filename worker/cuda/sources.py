@@ -125,8 +125,8 @@ def kernel_program(
     scales = (f"-DSCALE_COLUMNS={problem.scale_columns}",) if problem.scale_columns else ()
     groups = GROUPED if plan.groups else ()
     macros = [f"-D{macro}" for macro in plan.workspace.macros] if plan.workspace is not None else []
-    also = (*scales, *groups, *macros, *(TRIANGLE if plan.mirrored else ()), *(GATED if gated else ()))
-    options = (*_common(DTYPES[problem.dtype].real), *transposes, *kernel.defines(config), *also, *_of_parts(problem))
+    extras = (*scales, *groups, *macros, *(TRIANGLE if plan.mirrored else ()), *(GATED if gated else ()))
+    options = (*_common(DTYPES[problem.dtype].real), *transposes, *kernel.defines(config), *extras, *_of_parts(problem))
     options += fused.defines(problem.dtype) if fused is not None else ()
     return Program(kernel.source_path, options, kernel.architecture_specific)
 
@@ -141,7 +141,7 @@ def sketch_program(
 
 
 def fused_check_program(dtype: DTypeName, fused: FusedEpilogue) -> Program:
-    """What is left to check of a product of such operands with an epilogue of its kernel's, before an activation."""
+    """The remaining check of a product whose kernel does the epilogue itself, before an activation."""
     macros = replace(fused, activation=None).defines(dtype)
     return Program(FUSED_CHECK_SOURCE, (*_common(dtype), *_transposes((False, False)), *macros))
 
@@ -184,9 +184,9 @@ def scales_program() -> Program:
 
 
 def complex_layout_program(part: DTypeName, *, gated: bool = False) -> Program:
-    """A complex matrix as an operand of a real product; of parts of that type."""
-    also = GATED if gated else ()
-    return Program(COMPLEX_LAYOUT_SOURCE, (*_common(part), *_transposes((False, False)), *also))
+    """Writes a complex matrix as an operand of a real product, with parts of that type."""
+    gate = GATED if gated else ()
+    return Program(COMPLEX_LAYOUT_SOURCE, (*_common(part), *_transposes((False, False)), *gate))
 
 
 def complex_finite_program(part: DTypeName) -> Program:
@@ -195,7 +195,7 @@ def complex_finite_program(part: DTypeName) -> Program:
 
 
 def complex_check_program(part: DTypeName) -> Program:
-    """The same made another way, for the check."""
+    """Another way to compute what `complex_layout_program` does, for the check."""
     return Program(COMPLEX_CHECK_SOURCE, (*_common(part), *_transposes((False, False))))
 
 
@@ -206,8 +206,8 @@ def epilogue_program(
     *,
     has_bias: bool = False,
 ) -> Program:
-    """What alpha·P + beta·C and a bias of a product's type become; `output`: where that is of another type. Of complex
-    ones it has the check, too."""
+    """alpha·P + beta·C + bias, in the product's type; `output`: the type that is delivered, if it is another. For
+    complex products, with the check."""
     source = COMPLEX_EPILOGUE_SOURCE if DTYPES[dtype].is_complex else EPILOGUE_SOURCE
     return Program(
         source,
@@ -222,7 +222,7 @@ def epilogue_check_program(
     *,
     has_bias: bool = False,
 ) -> Program:
-    """The same again, compared with what it gave."""
+    """The check of `epilogue_program`: computes it again and compares."""
     if DTYPES[dtype].is_complex:
         return epilogue_program(dtype)
     options = (*_common(dtype), *_transposes((False, False)), *_after(activation, output, has_bias=has_bias))
@@ -230,7 +230,7 @@ def epilogue_check_program(
 
 
 def activation_check_program(fused: FusedEpilogue) -> Program:
-    """The same of an activation in a kernel, which computes it in float32."""
+    """The check of an activation that a kernel computes itself, in float32."""
     program = epilogue_check_program(fused.output, fused.activation)
     return replace(program, options=(*program.options, "-DOF_FLOAT32"))
 
@@ -266,10 +266,10 @@ def edge_program(problem: Problem, vectors: int, *, narrow: bool) -> Program:
 
 def edge_program_of(problem: Problem, inner: Problem) -> Program | None:
     """The program that multiplies a product's edge; None if `inner`, the kernel's part, is the whole product."""
-    least = max(problem.m - inner.m, problem.n - inner.n)
-    if not least:
+    missing = max(problem.m - inner.m, problem.n - inner.n)
+    if not missing:
         return None
-    vectors = min(size for size in (1, 2, 4, MAX_EDGE) if size >= least)
+    vectors = min(size for size in (1, 2, 4, MAX_EDGE) if size >= missing)
     return edge_program(problem, vectors, narrow=is_small(problem, inner))
 
 

@@ -92,7 +92,7 @@ def _replace_address() -> Any:
 
 
 def aligned_layout(at: Layout) -> Layout:
-    """Of as large a matrix, with rows at multiples of ALIGNMENT_BYTES."""
+    """A layout for the same matrix, with rows at multiples of ALIGNMENT_BYTES."""
     pitch_bytes = -(-at.pitch_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
     return replace(at, pitch=pitch_bytes // at.itemsize)
 
@@ -109,8 +109,8 @@ def copy_rows(source: DeviceMatrix, to: DeviceMatrix) -> None:
 
 
 def gated_copy(function: Any, at: Layout, to: Layout) -> Call | None:
-    """The same for elements of 4 bytes, by a function that first looks at a word, whose address is its last argument;
-    None for an empty matrix."""
+    """The copy by a function for elements of 4 bytes that first reads a word, whose address is its last argument; None
+    for an empty matrix."""
     height = at.batch * at.kept_rows
     if not at.row_bytes or not height:
         return None

@@ -20,12 +20,12 @@ FROM, TO = 0, 1  # of the arguments
 
 
 def transpose_function(compiler: Compiler, dtype: DTypeName, *, gated: bool = False) -> Any:
-    """For elements of this size. Raises KernelUnavailable."""
+    """The transposition for elements of this size. Raises KernelUnavailable."""
     return compiler.function(transpose_program(DTYPES[dtype].itemsize, gated=gated), "transpose")
 
 
 def transposed_layout(at: Layout, *, in_groups: bool) -> Layout:
-    """Of the transpose of a matrix with this layout."""
+    """The layout of a matrix's transpose."""
     return layout(at.dtype, (at.batch, at.columns, at.rows), in_groups=in_groups)
 
 

@@ -49,14 +49,14 @@ class Prepared(ABC):
 
 @dataclass(frozen=True, slots=True)
 class ProductErrors:
-    """Relative to the true product, or to its row; absolute where that is zero."""
+    """Errors relative to the true product, or to its row; absolute where that is zero."""
 
     frobenius: float
     worst_row: float
 
 
 def product_errors(wrong: Array, size: Array) -> ProductErrors:
-    """From sums of squares by row: of differences, and of the true elements."""
+    """Computed from sums of squares by row: `wrong` of differences, `size` of the true elements."""
     whole, rows = size.sum(), np.where(size > 0, size, 1.0)
     frobenius = np.sqrt(wrong.sum() / (whole if whole else 1.0))
     return ProductErrors(float(frobenius), float(np.sqrt((wrong / rows).max(initial=0.0))))

@@ -16,11 +16,12 @@ LOOK_EVERY_S = 0.05  # interval of checking whether the waiter is still wanted
 
 
 def go_on() -> None:
-    """Still wanted."""
+    """The check of a waiter that cannot be cancelled."""
 
 
 class LockRequest:
-    """For use by one thread: acquired and released, or released with the context. Both may be called again."""
+    """One thread's claim to the lock; leaving the context releases it. `acquire` and `release` may be called
+    repeatedly."""
 
     def __init__(self, lock: RLock, wanted: Callable[[], None]) -> None:
         self._lock, self._wanted = lock, wanted
@@ -36,7 +37,7 @@ class LockRequest:
                 self._wanted()
 
     def release(self) -> None:
-        """The next one may have it."""
+        """Lets the next waiter have the lock."""
         if self._is_ours:
             self._is_ours = False
             self._lock.release()
@@ -49,11 +50,11 @@ class LockRequest:
 
 
 class CancellableLock:
-    """For any threads."""
+    """The lock. Safe to share between threads."""
 
     def __init__(self) -> None:
         self.lock = RLock()  # the thread that holds it may compute another product at the same time
 
     def request(self, wanted: Callable[[], None] = go_on) -> LockRequest:
-        """Not acquired yet."""
+        """A request that has not acquired the lock yet. `wanted` raises once the caller no longer needs it."""
         return LockRequest(self.lock, wanted)

@@ -48,7 +48,7 @@ class HostOperand:
 
     @property
     def parts(self) -> tuple[HostOperand, ...]:
-        """All that was sent for it."""
+        """The matrices that were sent for this operand."""
         return (self,)
 
 
@@ -103,8 +103,8 @@ class WidenedOperand(HostOperand):
 
     @property
     def digest(self) -> int:
-        """Of what the stored elements are widened to, once more: what was multiplied must have it. Asked for after the
-        check. Raises OperandDamaged where they are not those that were sent."""
+        """The digest of the stored elements, widened once more: what was multiplied must have it. To be read after the
+        check. Raises OperandDamaged if the stored elements are not those that were sent."""
         sent = self.stored.digest
         if sent is not None and digest_of(self.stored.elements) != sent:
             raise OperandDamaged

@@ -36,7 +36,7 @@ class OutOfService:
         self._thread = Thread(target=self._run, name="out of service", daemon=True)
 
     def start(self) -> None:
-        """From a thread of its own."""
+        """Sends heartbeats from a thread of its own."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -56,5 +56,5 @@ class OutOfService:
 
     def _beat(self) -> None:
         if (last := self._registry.last(self._worker_id)) is not None:
-            told = {**self._changes, "job": None, "telemetry": Telemetry(), "seen_at": datetime.now(UTC)}
-            self._registry.beat(last.model_copy(update=told), self._settings.worker_ttl_s)
+            state = {**self._changes, "job": None, "telemetry": Telemetry(), "seen_at": datetime.now(UTC)}
+            self._registry.beat(last.model_copy(update=state), self._settings.worker_ttl_s)

@@ -52,7 +52,7 @@ class Epilogue:
 
     @property
     def operands(self) -> tuple[HostOperand, ...]:
-        """C and the bias, as far as there are such."""
+        """C and the bias, if there are any."""
         return tuple(each for each in (self.c, self.bias) if each is not None)
 
     @property
@@ -84,7 +84,8 @@ class Product(ABC):
 
     @abstractmethod
     def wrong_elements(self) -> int:
-        """Of D, those that do not follow from A·B and C; 0 without an epilogue. A·B has a check of its own."""
+        """The number of elements of D that do not follow from A·B and C; 0 without an epilogue. A·B has a check of its
+        own."""
 
     @abstractmethod
     def verify_operands(self) -> None:
@@ -95,24 +96,24 @@ class Product(ABC):
 
     @abstractmethod
     def keep_operands(self) -> None:
-        """The product is right, so a device may keep its copies of the operands for other jobs."""
+        """Called if the product is right: the device may keep its copies of the operands for other jobs."""
 
     @abstractmethod
     def drop_operands(self) -> None:
-        """Something is wrong, so no copy of the operands on the device is used again."""
+        """Called if something is wrong: no copy of the operands on the device is used again."""
 
     @abstractmethod
     def offer(self, matrix_id: str) -> None:
-        """The product passed its check, and its bytes are stored under that id: a device may hold its own copy until
+        """Called if the product is right and its bytes are stored under that id: the device may keep its own copy until
         `Runner.product_ended`."""
 
     @abstractmethod
     def chunks(self) -> Iterator[memoryview]:
-        """Its bytes in stored order. Each piece is good until the next is asked for; to be read once, wholly."""
+        """The product's bytes in stored order; can be read once. Each piece is valid until the next is requested."""
 
     def store(self, writer: MatrixWriter) -> None:
-        """Hands all its bytes over, instead of `chunks`. `writer` was made with the place that the product was computed
-        with: where there is one, no CPU copies a byte."""
+        """Writes all bytes, in place of `chunks`. `writer` was made with the place that the product was computed with;
+        if there is one, no CPU copies a byte."""
         for chunk in self.chunks():
             writer.write(chunk)
 
@@ -123,7 +124,7 @@ class Product(ABC):
 
 
 def gathered(chunks: Iterator[memoryview]) -> bytearray:
-    """All pieces, each copied before the next is asked for."""
+    """Joins the pieces, each of which is copied before the next is requested."""
     whole = bytearray()
     for chunk in chunks:
         whole += chunk
@@ -131,11 +132,12 @@ def gathered(chunks: Iterator[memoryview]) -> bytearray:
 
 
 class DoesNotFit(OutOfDeviceMemory):
-    """What a product needs, worked out before anything is moved, is more than there is; make it smaller."""
+    """The product needs more memory than there is, as computed before anything is moved; make it smaller."""
 
 
 class Runner(ABC):
-    """One device. Several threads may have products computed; all else is for one thread, while there are none."""
+    """One device. Several threads may compute products at once; everything else is for one thread, while no product is
+    computed, unless it says otherwise."""
 
     device: DeviceInfo
     max_bytes_under_way: int  # of the matrices of products that are under way at once
@@ -148,7 +150,8 @@ class Runner(ABC):
         return tuple(kernel.name for kernel in CATALOG if kernel.unsupported_because(self.device.traits) is None)
 
     def leave_out(self, kernel: str, dtype: DTypeName, reason: str) -> None:
-        """It cannot run here for such operands, so it is not chosen, and not offered. `reason` is a sentence."""
+        """Marks a kernel that cannot run here for such operands: it is neither chosen nor offered. `reason` is a
+        sentence."""
         left_out = LeftOutKernel(kernel=kernel, dtype=dtype, reason=reason)
         self.device = self.device.model_copy(update={"left_out": (*self.device.left_out, left_out)})
 
@@ -161,7 +164,8 @@ class Runner(ABC):
         """
 
     def make_ready(self, choice: Choice, problem: Problem) -> None:
-        """All that can be done, between jobs, for a product that is likely to be asked for again. For any thread.
+        """Does everything that can be done ahead, between jobs, for a product that is likely to be requested again.
+        Callable from any thread.
 
         Raises KernelUnavailable, DeviceFault.
         """
@@ -169,7 +173,7 @@ class Runner(ABC):
 
     @abstractmethod
     def is_compiled(self, choice: Choice, problem: Problem) -> bool:
-        """Whether it could be launched without compiling or trying anything. For any thread."""
+        """Whether the product could be launched without compiling or trying anything. Callable from any thread."""
 
     @abstractmethod
     def compute(
@@ -184,16 +188,16 @@ class Runner(ABC):
         wanted: Callable[[], None] = go_on,
         wiped: bool = False,
     ) -> AbstractContextManager[Product]:
-        """The product, as long as the context lasts. `place` is where it is to be stored; the device may compute it
-        there. `wanted` is called while the product waits for others; what it raises ends the wait. `wiped`: what a
-        kernel of ours leaves unwritten is zero, for a product that no check follows.
+        """Computes the product, which is valid as long as the context lasts. `place` is where it is to be stored; the
+        device may compute it there. `wanted` is called while the product waits for others; what it raises ends the
+        wait. `wiped`: memory that a kernel of ours leaves unwritten is zero, for a product that no check follows.
 
-        Raises OutOfDeviceMemory, and DoesNotFit of its kind before anything is moved; KernelUnavailable, DeviceFault.
+        Raises OutOfDeviceMemory (its subclass DoesNotFit before anything is moved), KernelUnavailable, DeviceFault.
         """
 
     @abstractmethod
     def kernel_bytes(self, choice: Choice, problem: Problem) -> int:
-        """Memory of the device that the kernel takes beside the three matrices."""
+        """Device memory that the kernel needs in addition to the three matrices."""
 
     @abstractmethod
     def free_memory(self) -> None:
@@ -203,32 +207,32 @@ class Runner(ABC):
 
     @abstractmethod
     def expect(self, memory: SlotMemory) -> None:
-        """Operands are likely to come from there. For any thread."""
+        """Announces that operands are likely to come from this memory. Callable from any thread."""
 
     @abstractmethod
     def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
-        """The end of the job of a stored product is recorded. `awaited`: others wait for it, so a device that still
-        holds it keeps it as an operand. For any thread."""
+        """Called when the end of the job of a stored product is recorded, from any thread. `awaited`: other jobs wait
+        for the product, so a device that still holds it keeps it as an operand."""
 
     @abstractmethod
     def telemetry(self) -> Telemetry:
-        """The device's state now. For use by any thread."""
+        """The device's state now. Callable from any thread."""
 
     @abstractmethod
     def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> AbstractContextManager[Bench]:
-        """The problem's operands, made there, to have kernels timed on; as long as the context lasts. `alone`: what is
-        kept there for other products goes first.
+        """The problem's operands, made on the device, to time kernels with, as long as the context lasts. `alone`:
+        matrices kept for other products are dropped first.
 
         Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault.
         """
 
     @abstractmethod
     def environment(self) -> dict[str, Any]:
-        """The environment of a benchmark on this device: clocks, limits, versions, host. Unknown is null."""
+        """The environment of a benchmark on this device: clocks, limits, versions, host. Unknown values are null."""
 
     @abstractmethod
     def ceilings(self) -> Iterator[Ceiling]:
-        """The device's roofs, each when it has been measured. Raises OutOfDeviceMemory, DeviceFault."""
+        """Yields the device's measured roofs, one by one. Raises OutOfDeviceMemory, DeviceFault."""
 
 
 def verify_on_host(operands: Iterable[HostOperand]) -> None:
@@ -249,7 +253,8 @@ def host_operands(problem: Problem, a: Array, b: Array, c: Array) -> HostProduct
 
 
 def operands_as_checked(problem: Problem, a: HostOperand, b: HostOperand, c: Array) -> HostProduct | GroupedProduct:
-    """The same of operands that may have block scales, as the numbers that they stand for, or rows in groups."""
+    """Like `host_operands`, also for operands with block scales (as the numbers that they stand for) and for rows in
+    groups."""
     if problem.group_sizes:
         return _grouped_operands(problem, a.elements, b.elements, c)
     if not (isinstance(a, ScaledOperand) and isinstance(b, ScaledOperand)):
@@ -267,7 +272,7 @@ def _grouped_operands(problem: Problem, a: Array, b: Array, c: Array) -> Grouped
 
 
 def wrong_on_host(problem: Problem, epilogue: Epilogue | None, p: Array, d: Array) -> int:
-    """As `Product.wrong_elements`, of matrices in this process's memory: A·B, and what it became."""
+    """`Product.wrong_elements` for matrices in this process's memory: `p` is A·B, `d` the epilogue's result."""
     if epilogue is None:
         return 0
     c = None if epilogue.c is None else core(epilogue.c.elements, transposed=False)

@@ -46,7 +46,7 @@ class ScaledOperand(HostOperand):
         return self.stored, self.scales
 
     def matrix(self, *, transposed: bool) -> ScaledMatrix:
-        """As it enters the product."""
+        """The scaled matrix as the product takes it."""
         rows, columns = self.block
         block = (columns, rows) if transposed else self.block
         elements, scales = (core(each.elements, transposed=transposed) for each in self.parts)

@@ -57,8 +57,8 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class TiledTask:
-    """A product to be computed in tiles. `seed` is of its fingerprints; `out` (batch, m, n) is where it goes, which is
-    `memory` where the store keeps that for others."""
+    """A product to be computed in tiles. `seed` is that of its fingerprints. `out` (batch, m, n) is where the product
+    goes; it is in `memory` if the store keeps that memory for later products."""
 
     problem: Problem
     choice: Choice
@@ -78,8 +78,8 @@ class TiledProduct(ABC):
 
     @abstractmethod
     def tiles(self, done: Collection[int]) -> Iterator[CheckedTile]:
-        """All but those, each once it lies in the product's memory; in no certain order. Raises DeviceFault,
-        OutOfDeviceMemory, KernelUnavailable, and what `wanted` does."""
+        """Computes all tiles but those in `done` and yields each once it is in the product's memory, in no particular
+        order. Raises DeviceFault, OutOfDeviceMemory, KernelUnavailable, and what `wanted` does."""
 
     @abstractmethod
     def finished(self, records: Mapping[int, TileRecord]) -> bytes:
@@ -96,12 +96,13 @@ class TiledProduct(ABC):
 
 
 class TilingRunner(Runner):
-    """One that also computes products in tiles: those that its device, or the part that it may use, has no room for."""
+    """A runner that also computes products in tiles: those for which its device, or the part of it that may be used,
+    has no room."""
 
     @abstractmethod
     def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
-        """None for a product that is computed whole. Raises DoesNotFit for one that is too large for that and cannot be
-        computed in tiles either."""
+        """How the product would be computed in tiles; None if it is computed whole. Raises DoesNotFit if it is too
+        large for both."""
 
     @abstractmethod
     def tiled(self, task: TiledTask) -> AbstractContextManager[TiledProduct]:

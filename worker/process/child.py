@@ -51,6 +51,7 @@ from worker.process.spare_time import SpareTime
 from worker.product.batch import is_light, is_one_launch, launches, multiply_batch
 from worker.product.fresh_random import fresh_rng
 from worker.product.multiply import Multiplied, multiply
+from worker.product.spent_operands import SpentOperands
 from worker.queues.next_messages import NextMessages
 from worker.tracing.launches import Launches, named
 from worker.tracing.phases import now, one_job
@@ -63,7 +64,7 @@ log = structlog.get_logger(__name__)
 
 
 class Child:
-    """One per process. For use by the thread that runs the tasks."""
+    """One per process. For the thread that runs the tasks."""
 
     def __init__(
         self,
@@ -73,10 +74,7 @@ class Child:
         store: MatrixStore,
         tracing: Tracing | None = None,
     ) -> None:
-        self._settings = settings
-        self._runner = runner
-        self._ledger = ledger
-        self._store = store
+        self._settings, self._runner, self._ledger, self._store = settings, runner, ledger, store
         self._loans = DeviceLoans()
         self._under_way: set[tuple[str, int]] = set()  # jobs and attempts; changed in one step of the interpreter
         self._jobs_under_way = settings.jobs_under_way or runner.jobs_under_way
@@ -84,7 +82,7 @@ class Child:
         self._threads, self._room = JobThreads(self._jobs_under_way), Room(runner.max_bytes_under_way)
         claims = ledger if isinstance(ledger, NextClaims) and tracing is None else None  # spans tell claims apart
         self.next_messages = NextMessages(settings, claims, self._terms)
-        self.launches = Launches(tracing, ledger)
+        self.launches, self.spent = Launches(tracing, ledger), SpentOperands(ledger, store)
         self._lease = LeaseKeeper(ledger, settings, launches=self.launches)
         client = connect(settings)
         self._registry = WorkerRegistry(client, prefix=settings.key_prefix)
@@ -100,7 +98,7 @@ class Child:
             settings,
             give_up=lambda problem: self._lease.end_child(EXIT_NOT_READY, problem),
         )
-        self._ends = JobEnds(settings, ledger, store, runner, self.heartbeat, self._lease, self.launches)
+        self._ends = JobEnds(settings, ledger, store, runner, self.heartbeat, self._lease, self.launches, self.spent)
 
     def prove_ready(self) -> None:
         """Raises NotReady, DeviceFault, StoreUnavailable."""
@@ -148,7 +146,7 @@ class Child:
             self._threads.wait_for_one()
 
     def _waiting(self, claimed: Sequence[Claimed]) -> AbstractContextManager[object]:
-        """Keeps the leases of jobs that are not begun."""
+        """Keeps the leases of jobs that have not begun."""
         return self._lease.hold(claimed, waits=True) if claimed else nullcontext()
 
     def _begin(self, launch: Sequence[Claimed], claim: tuple[int, int], *, alone: bool) -> None:
@@ -156,32 +154,34 @@ class Child:
         self._under_way |= {(each.job.id, each.attempt) for each in launch}
         with named(launch):
             if alone or self._jobs_under_way == 1 or self._is_soon_done(launch[0]):
-                self._work(launch, claim)
+                self._run_launch(launch, claim)
             else:
-                self._threads.start(lambda: self._work_in_thread(launch, claim))
+                self._threads.start(lambda: self._run_launch_in_thread(launch, claim))
 
     def _is_soon_done(self, claimed: Claimed) -> bool:
-        """Such a product is done before a thread has been woken for it."""
+        """Whether the product would be done before a thread could be woken for it."""
         request = claimed.job.record.request
         small = isinstance(request, MatmulRequest) and request.problem.operand_bytes <= SMALL_BYTES
         return (small and claimed.job.product_in_record) or is_light(claimed, self._runner.light_extent)
 
     def wait_until_idle(self) -> None:
-        """Until no job is under way."""
+        """Waits until no job is running and nothing is left to be done for those that ended."""
         self._threads.wait_for_all()
+        self.spent.clear_up()
 
-    def _work_in_thread(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
+    def _run_launch_in_thread(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
         with self._loans.job(), HostLock():
-            self._work(claimed, claim)
+            self._run_launch(claimed, claim)
+            self.spent.clear_up()  # its task may have ended before
 
-    def _work(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
+    def _run_launch(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
         try:
             with self.launches.under_way(claimed, claim):
-                self._worked(claimed)
+                self._compute_and_record(claimed)
         finally:
             self._under_way -= {(each.job.id, each.attempt) for each in claimed}
 
-    def _worked(self, claimed: Sequence[Claimed]) -> None:
+    def _compute_and_record(self, claimed: Sequence[Claimed]) -> None:
         self.heartbeat.begin(claimed[0].job.id)
         try:
             if not is_one_launch(claimed):
@@ -248,11 +248,11 @@ class Child:
         with _ErrorsNamed([claimed]):
             if claimed.job.record.kind == "benchmark":
                 return self._benchmark(claimed, hold)
-            wanted = partial(hold.check, claimed)
+            check = partial(hold.check, claimed)
             try:
-                return retry_until(lambda: self._multiply(claimed, wanted), timeout_s=WORK_TIMEOUT_S, wanted=wanted)
+                return retry_until(lambda: self._multiply(claimed, check), timeout_s=WORK_TIMEOUT_S, wanted=check)
             except NoRoomForProduct:
-                pause(NO_ROOM_PAUSE_S, wanted)  # nothing is held now but the job
+                pause(NO_ROOM_PAUSE_S, check)  # only the job itself is held now
                 raise
 
     def _multiply(self, claimed: Claimed, check_ownership: Callable[[], None]) -> Multiplied:

@@ -30,7 +30,8 @@ class _Job:
 
 
 class DeviceLoans:
-    """For any threads. Jobs do not exclude each other; only one piece of other work has the device at a time."""
+    """Safe to share between threads. Jobs do not exclude each other; only one piece of other work has the device at a
+    time."""
 
     def __init__(self) -> None:
         self._lock = RLock()  # entered by itself: a Condition calls Python for it

@@ -48,7 +48,7 @@ def _parent_tracing() -> Tracing | None:
 
 
 def take_back_from_child(messages: Sequence[str]) -> None:
-    """For the parent: its child has ended. Tries once."""
+    """Requeues the jobs of a child that has ended. Called by the parent; tries once."""
     settings = get_settings()
     try:
         take_back(settings, worker_id(settings.device, os.getpid()), messages, _parent_tracing())

@@ -16,8 +16,6 @@ from jobs.ledger.interface import Claimed, Ledger, Success
 from jobs.ledger.successes import SuccessesAhead
 from jobs.matrices.interface import MatrixStore
 from jobs.models import BenchmarkOutcome, JobError, Outcome, product_id
-from jobs.redis.replicas import Mark
-from jobs.requests.job_matrices import StoredOperand
 from jobs.settings import Settings
 from worker.device.host_lock import LongWait
 from worker.device.retry import pause, retry_until
@@ -26,6 +24,7 @@ from worker.process.heartbeat import Heartbeat
 from worker.process.lease import EXIT_FAULT, EXIT_QUARANTINED, LeaseKeeper
 from worker.product.mismatch import Mismatch
 from worker.product.multiply import Multiplied
+from worker.product.spent_operands import Spent, SpentOperands
 from worker.tracing.launches import Launches
 
 WORK_TIMEOUT_S = 60.0  # retry time of steps whose failure would waste the attempt
@@ -53,9 +52,11 @@ class JobEnds:
         heartbeat: Heartbeat,
         lease: LeaseKeeper,
         launches: Launches,
+        spent: SpentOperands,
     ) -> None:
         self._settings, self._ledger, self._store, self._runner = settings, ledger, store, runner
         self._heartbeat, self._lease, self._launches = heartbeat, lease, launches
+        self._spent = spent
 
     def record(self, ends: Ends) -> None:
         """Records the ends of one launch. After a device fault this process exits. Raises StoreUnavailable,
@@ -69,10 +70,9 @@ class JobEnds:
 
     @contextmanager
     def in_steps(self) -> Iterator[Callable[[Ends], None]]:
-        """For the ends of products that are computed one after the other by one thread. What this yields records some
-        of them as `record`, but returns before Redis has answered. The answer is read before the next ones are
-        recorded, and when the context ends. Jobs must be held until then.
-        """
+        """For products that one thread computes one after the other. Yields a function that records ends as `record`
+        does, but returns before Redis has answered. The answer is read before the next ends are recorded, and when the
+        context ends; until then the leases of the jobs must be held."""
         steps = Steps(self, self._launches)
         try:
             yield steps.record
@@ -80,16 +80,18 @@ class JobEnds:
             steps.finish()
 
     def send(self, ends: Sequence[tuple[Claimed, Done]]) -> Step:
-        """Tells the ledger of jobs that succeeded. It must be settled."""
+        """Sends the success of these jobs to the ledger. The step that is returned must be settled."""
         done = [_success(claimed, end, self._settings.product_ttl_s) for claimed, end in ends]
+        spent = self._spent.waiting()
         if isinstance(self._ledger, SuccessesAhead):
-            return Step(ends, done, self._ledger.send_successes(done))
-        return Step(ends, done, partial(self._ledger.succeed_all, done))
+            return Step(ends, done, self._ledger.send_successes(done), spent)
+        return Step(ends, done, partial(self._ledger.succeed_all, done), spent)
 
     def settle(self, step: Step) -> int:
-        """Waits for the ledger's answer and does what follows from it. Returns how many it took. Raises
-        StoreUnavailable, StoreFull."""
-        taken = self._patiently(step.answer)
+        """Waits for the ledger's answer and cleans up. Returns how many successes it accepted. Raises StoreUnavailable,
+        StoreFull."""
+        taken = self._with_retries(step.answer)
+        self._spent.remove(step.spent)
         for (claimed, end), success, became in zip(step.ends, step.done, taken, strict=True):
             if isinstance(end, Multiplied):
                 self._heartbeat.count_product(is_verified=end.outcome.verification.passed is True)
@@ -98,13 +100,13 @@ class JobEnds:
             self._clear_up(claimed, success, taken=became)
         became_of = [(claimed, became) for (claimed, _), became in zip(step.ends, taken, strict=True)]
         # Where others need operands that were stored for a job, the sweep removes them, once no other job does.
-        self._drop_inline_operands([job for job, became in became_of if became.is_taken and Taken.SHARED not in became])
+        self._spent.ended([job for job, became in became_of if became.is_taken and Taken.SHARED not in became])
         self._give_back([job for job, became in became_of if became is Taken.NO_ROOM])
         return sum(each.is_taken for each in taken)
 
     def _clear_up(self, claimed: Claimed, success: Success, *, taken: Taken) -> None:
-        """The product, where the job was called off or is another attempt's by now. One that others wait for is kept on
-        the device."""
+        """Removes the product if the job was cancelled or has another attempt by now. A product that other jobs wait
+        for is kept on the device."""
         if success.product is None:
             product = product_id(claimed.job.id, claimed.attempt)
             self._runner.product_ended(product, awaited=taken.is_taken and Taken.AWAITED in taken)
@@ -112,30 +114,13 @@ class JobEnds:
             self._remove_product(claimed, success)
 
     def _give_back(self, claimed: Sequence[Claimed]) -> None:
-        """There was no room for their products once they were done."""
+        """Returns jobs to their queue if there was no room for their products."""
         if claimed:
             pause(NO_ROOM_PAUSE_S)
             self.fail([(each, NoRoomForProduct()) for each in claimed])
 
-    def _drop_inline_operands(self, ended: Sequence[Claimed]) -> None:
-        """They came with the requests and are of no more use. Their claims went with the jobs' success; what stays
-        where this fails is found by the sweep. They stay where a crash of Redis would take the success back: the jobs
-        would run again."""
-        if not (operands := [operand for claimed in ended for operand in _inline(claimed)]):
-            return
-        try:
-            self._ledger.check_written(*(Mark(claimed.job.id, "finished", minimum=1) for claimed in ended))
-        except (StoreUnavailable, StoreFull) as error:
-            log.warning("operands of jobs that are done are kept: their end may not be on the disk", reason=error.type)
-            return
-        for operand in operands:
-            try:
-                self._store.drop(operand.id, operand.dtype, operand.shape)
-            except (StoreUnavailable, StoreFull) as error:
-                log.debug("an operand could not be removed", matrix=operand.id, reason=error.type)
-
     def _remove_product(self, claimed: Claimed, success: Success) -> None:
-        """Of an attempt that is not taken: with its claim, if it has one."""
+        """Removes the product of an attempt that does not count, with its claim, if it has one."""
         product = product_id(claimed.job.id, claimed.attempt)
         try:
             if success.claim is not None and isinstance(success.outcome, Outcome):
@@ -146,16 +131,17 @@ class JobEnds:
             log.debug("a product could not be removed", matrix=product, reason=error.type)
 
     def fail(self, ends: Sequence[tuple[Claimed, JobFailed]]) -> None:
-        """Records why. What may go better elsewhere is queued again; a device that faulted takes this process along."""
+        """Records failures. Jobs that may succeed elsewhere are queued again. If a device faulted, this process
+        ends."""
         for claimed, failure in ends:
             self._record_failure(claimed, failure)
         mismatches = [(claimed, failure) for claimed, failure in ends if isinstance(failure, Mismatch)]
-        if any([self._makes_too_many(claimed, failure) for claimed, failure in mismatches]):
+        if any([self._is_suspect(claimed, failure) for claimed, failure in mismatches]):
             self._lease.end_child(EXIT_QUARANTINED, "its products come out wrong")
         if any(isinstance(failure, DeviceFault) for _, failure in ends):
             self._lease.end_child(EXIT_FAULT, "its device faulted")
 
-    def _makes_too_many(self, claimed: Claimed, failure: Mismatch) -> bool:
+    def _is_suspect(self, claimed: Claimed, failure: Mismatch) -> bool:
         """Whether the device has produced too many wrong products to be trusted."""
         what = failure.kernel or f"{claimed.job.id}.{claimed.attempt}"
         known = retry_until(lambda: self._heartbeat.count_mismatch(what), timeout_s=WORK_TIMEOUT_S)
@@ -166,20 +152,20 @@ class JobEnds:
         job, error = claimed.job, JobError(type=failure.type, detail=failure.detail)
         log.warning("a job failed", job=job.id, attempt=claimed.attempt, error=failure.type, detail=failure.detail)
         try:
-            if self._patiently(lambda: self._tell(claimed, failure, error)):
+            if self._with_retries(lambda: self._fail_attempt(claimed, failure, error)):
                 self._launches.ended(claimed, error)
         except (StoreUnavailable, StoreFull):
             log.warning("the job store does not serve; the sweeper will see to the job", job=job.id)
 
-    def _patiently(self, record: Callable[[], Result]) -> Result:
-        """The lease is not renewed any more, so this comes before a sweeper calls it expired after an outage: that
-        waits for four heartbeats (`jobs/sweeper/sweeper.py`)."""
+    def _with_retries(self, record: Callable[[], Result]) -> Result:
+        """Retries until Redis answers. The lease is no longer renewed, so the retries are more frequent than the
+        sweeper's wait after an outage, which is four heartbeats (`jobs/sweeper/sweeper.py`)."""
         pause_s = 2 * self._settings.heartbeat_s
         with LongWait():
             return retry_until(record, timeout_s=WORK_TIMEOUT_S, longest_pause_s=pause_s)
 
-    def _tell(self, claimed: Claimed, failure: JobFailed, error: JobError) -> bool:
-        """Whether the attempt still owned the job."""
+    def _fail_attempt(self, claimed: Claimed, failure: JobFailed, error: JobError) -> bool:
+        """Records a failure; returns whether the attempt still owned the job."""
         job_id, attempt = claimed.job.id, claimed.attempt
         if isinstance(failure, NoRoomForProduct):
             timeout_s = self._settings.room_timeout_s
@@ -190,15 +176,17 @@ class JobEnds:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Successes of which the ledger was told. `answer` waits for what became of each."""
+    """Successes that were sent to the ledger. `answer` waits for what became of each. `spent`: operands of jobs whose
+    success the ledger was told of before."""
 
     ends: Sequence[tuple[Claimed, Done]]
     done: Sequence[Success]
     answer: Callable[[], Sequence[Taken]]
+    spent: Sequence[Spent]
 
 
 class Steps:
-    """The steps that record the ends of some jobs, of which one at most is not answered yet. For one thread."""
+    """Records the ends of some jobs in steps; at most one step is unanswered at a time. For one thread."""
 
     def __init__(self, ends: JobEnds, launches: Launches) -> None:
         self._ends, self._launches = ends, launches
@@ -217,7 +205,7 @@ class Steps:
             self._ends.fail(failed)
 
     def finish(self) -> None:
-        """One line for all of them: writing it takes a tenth of a small product's time."""
+        """Settles the last step and logs one line for all jobs: writing it takes a tenth of a small product's time."""
         self._settle()
         if not self._settled:
             return
@@ -235,16 +223,6 @@ class Steps:
         self._behind = None
         self._taken += self._ends.settle(step)
         self._settled += step.ends
-
-
-def _inline(claimed: Claimed) -> Sequence[StoredOperand]:
-    """The operands that came with the request and are in the store, each once: one may be both A and B."""
-    found = {
-        operand.matrix: StoredOperand(id=operand.matrix, dtype=operand.dtype, shape=operand.shape)
-        for operand in claimed.job.record.operands
-        if operand.source == "inline" and operand.matrix is not None
-    }
-    return [*found.values()]
 
 
 def _success(claimed: Claimed, end: Done, product_ttl_s: float) -> Success:

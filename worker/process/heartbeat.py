@@ -94,7 +94,7 @@ class Heartbeat:
         return self._registry.count_mismatch(self.worker_id, what)
 
     def begin(self, job_id: str) -> None:
-        """Beats say that it is under way, until `end`."""
+        """Heartbeats report that the job is running, until `end`."""
         with self._lock:
             self._jobs = (*self._jobs, job_id)
 
@@ -112,7 +112,7 @@ class Heartbeat:
                 log.debug("a heartbeat was not heard", reason=error.type)
 
     def _beat(self) -> None:
-        """What a beat hears the next one tells; at once where that changed."""
+        """The answer to a beat says whether the worker is drained. If that changed, the new state is sent at once."""
         before, self._is_drained = self._is_drained, self._registry.beat(self._info(), self._settings.worker_ttl_s)
         if self._is_drained != before:
             self._registry.beat(self._info(), self._settings.worker_ttl_s)

@@ -26,13 +26,13 @@ def main() -> int:
     answer = os.dup(1)
     os.dup2(2, 1)  # whatever a library prints is no part of the answer
     configure_logs(get_settings())
-    result = _measured(case_run)
+    result = _measure(case_run)
     with open(answer, "wb") as output:
         output.write(RESULT.dump_json(result))
     return 0
 
 
-def _measured(case_run: CaseRun) -> Result:
+def _measure(case_run: CaseRun) -> Result:
     """A fault takes this process alone along, so it is a record and not the end of the benchmark."""
     try:
         runner = make_runner(get_settings())
@@ -48,8 +48,8 @@ def _measured(case_run: CaseRun) -> Result:
 
 
 def _end_with_parent() -> None:
-    """Nothing more is ever sent, so what ends the wait is the input's end. Unbuffered: the interpreter could not end
-    while a thread holds the buffer's lock."""
+    """Ends this process when its input ends, that is, when the parent is gone. Reads without a buffer: the interpreter
+    could not exit while a thread holds the buffer's lock."""
     while os.read(0, 1):
         pass
     os._exit(EXIT_LEFT_ALONE)

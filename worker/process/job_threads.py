@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 class JobThreads:
-    """At most `count` jobs at once. All methods are for one thread."""
+    """Runs at most `count` jobs at once. For one thread."""
 
     def __init__(self, count: int) -> None:
         self._free = self._count = count
@@ -29,13 +29,13 @@ class JobThreads:
 
     @property
     def free(self) -> int:
-        """How many jobs could be started at once."""
+        """How many jobs could be started now."""
         with self._lock:
             return self._free
 
     def start(self, run: Callable[[], None]) -> None:
-        """Has a thread run it, once one is free; log lines there are about what they are about here. Where the system
-        refuses a thread, and none has begun it, it runs in this one."""
+        """Runs the job in a thread, once one is free; its log lines name the same jobs as those of the caller. If the
+        system refuses a new thread and no other has begun the job, it runs in this one."""
         with self._lock:
             self._changed.wait_for(lambda: self._free > 0)
             self._free -= 1
@@ -53,12 +53,12 @@ class JobThreads:
             once()
 
     def wait_for_one(self) -> None:
-        """Until a thread is free."""
+        """Waits until a thread is free."""
         with self._lock:
             self._changed.wait_for(lambda: self._free > 0)
 
     def wait_for_all(self) -> None:
-        """Until no job is under way."""
+        """Waits until no job is running."""
         with self._lock:
             self._changed.wait_for(lambda: self._free == self._count)
 
@@ -74,8 +74,8 @@ class JobThreads:
 
 
 class Room:
-    """At most `max_bytes` of matrices of jobs that are under way; a job that has more is under way alone. For any
-    threads, in the order in which they come."""
+    """Limits the bytes of matrices of running jobs to `max_bytes`; a job that has more runs alone. Safe to share
+    between threads, which are served in order."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -85,12 +85,12 @@ class Room:
         self._taken: list[int] = []
 
     def taken(self, size: int, wanted: Callable[[], None]) -> AbstractContextManager[None]:
-        """Waits for `size` bytes, which are the job's as long as the context lasts. Raises what `wanted` does, which is
-        called meanwhile."""
+        """Waits for `size` bytes, which the job holds as long as the context lasts. Calls `wanted` while it waits, and
+        raises what that raises."""
         return _Taken(self, size, wanted)
 
     def take(self, size: int, wanted: Callable[[], None]) -> None:
-        """As `taken`, until `give_back`."""
+        """Like `taken`, until `give_back` is called."""
         with self._line.request(wanted) as place:
             place.acquire()
             with self._lock:
@@ -104,7 +104,7 @@ class Room:
             self._changed.notify_all()
 
     def _waited_for(self, size: int) -> bool:
-        """Whether there is room now; not for long."""
+        """Whether there is room, after a short wait."""
         if self._has(size):
             return True
         with LongWait():

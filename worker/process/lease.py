@@ -45,8 +45,8 @@ class _Held:
 
 
 class Hold:
-    """The jobs of one launch. With `waits` it has not begun: none of them costs the process its life, or its own
-    time."""
+    """The jobs of one launch. `waits`: the launch has not begun, so the jobs' time limits do not run yet and none of
+    them may end the process."""
 
     def __init__(self, claimed: Sequence[Claimed], heartbeat_s: float, *, waits: bool = False) -> None:
         now = time.monotonic()
@@ -58,13 +58,13 @@ class Hold:
         return [each for each in self.held if each.lost_at is None]
 
     def check(self, claimed: Claimed | None = None) -> None:
-        """Raises StaleAttempt where this job, or any of those held, is known to be lost."""
+        """Raises StaleAttempt if this job, or any of those held, is known to be lost."""
         for held in self.held:
             if held.lost_at is not None and claimed in (None, held.claimed):
                 raise StaleAttempt
 
     def next_at(self, grace_s: float) -> float:
-        """When something is due. A launch goes on as long as one of its jobs is ours."""
+        """When something is due next. A launch continues as long as one of its jobs is still owned."""
         if self.waits:
             return min((each.renew_at for each in self.ours), default=math.inf)
         times = [min(each.renew_at, each.ends_at) for each in self.ours]
@@ -92,12 +92,12 @@ class LeaseKeeper:
         Thread(target=self._run, name="lease", daemon=True).start()
 
     def hold(self, claimed: Sequence[Claimed], *, waits: bool = False) -> AbstractContextManager[Hold]:
-        """Keeps the leases of a launch's jobs as long as the context lasts; `waits` as of `Hold`. The thread finds them
-        in time by itself: waking it takes longer than a small product."""
+        """Keeps the leases of a launch's jobs as long as the context lasts; `waits` is as in `Hold`. The thread notices
+        new jobs in time by itself: waking it takes longer than a small product."""
         return _Holding(self, claimed, waits=waits)
 
     def begin(self, claimed: Sequence[Claimed], *, waits: bool) -> Hold:
-        """As `hold`, until `end`."""
+        """Like `hold`, until `end` is called."""
         heartbeat_s = self._settings.heartbeat_s
         hold = Hold(claimed, heartbeat_s, waits=waits)
         with self._lock:
@@ -111,14 +111,14 @@ class LeaseKeeper:
             self._holds = [each for each in self._holds if each is not hold]
 
     def end_child(self, code: int, reason: str) -> None:
-        """Ends the process. Jobs that are held are handed back before: they did nothing wrong."""
+        """Ends the process. Other jobs that it holds are handed back first: they did nothing wrong."""
         with self._lock:
             ours = [held for hold in self._holds for held in hold.ours]
         about = log_fields([held.claimed for held in ours])
         log.warning(f"this process ends: {reason}", jobs_handed_back=len(ours), **about)
         lost = JobError(type=WorkerLost.type, detail="The worker that ran the job had to end for another job's sake.")
         for held in ours:
-            self._tell(held, lost, max_attempts=self._settings.max_attempts)
+            self._record_end(held, lost, max_attempts=self._settings.max_attempts)
         self._launches.flush()
         self._end(code)
 
@@ -131,19 +131,19 @@ class LeaseKeeper:
                 self._attend(hold, _grace_s(holds))
 
     def _idle_s(self, now: float) -> float:
-        """Until something is due. A lease that is held from now on is not renewed before the heartbeat's time."""
+        """The time until something is due. A lease taken from now on is renewed after the heartbeat's interval."""
         due = (hold.next_at(_grace_s(self._holds)) - now for hold in self._holds)
         return max(0.0, min([self._settings.heartbeat_s, *due]))
 
     def _attend(self, hold: Hold, grace_s: float) -> None:
-        """What is due for these jobs now."""
+        """Does what is due for these jobs now."""
         now = time.monotonic()
         ours = hold.ours
         if not hold.waits and not ours and now >= hold.next_at(grace_s):
             self._end_for(hold, EXIT_CALLED_OFF, "its job was called off")
         if over := [each for each in ours if now >= each.ends_at and not hold.waits]:
             for each in over:
-                self._tell_time_is_up(each)
+                self._record_timeout(each)
             self._end_for(hold, EXIT_TIME_UP, "its job ran out of time")
         for each in ours:
             if now >= each.renew_at:
@@ -159,27 +159,27 @@ class LeaseKeeper:
             about = {"job": claimed.job.id, **log_fields([claimed])}
             log.warning("the lease could not be renewed; trying again", **about, reason=error.type)
 
-    def _tell_time_is_up(self, held: _Held) -> None:
+    def _record_timeout(self, held: _Held) -> None:
         timeout_s = held.claimed.job.timeout_s
         detail = f"The job ran longer than its time limit of {timeout_s:g} s; make it smaller or allow it more."
-        self._tell(held, JobError(type=TimeLimitExceeded.type, detail=detail), max_attempts=1)
+        self._record_end(held, JobError(type=TimeLimitExceeded.type, detail=detail), max_attempts=1)
 
-    def _tell(self, held: _Held, error: JobError, *, max_attempts: int) -> None:
-        """The ledger, of the attempt's end."""
+    def _record_end(self, held: _Held, error: JobError, *, max_attempts: int) -> None:
+        """Records the end of the attempt in the ledger."""
         job, attempt = held.claimed.job, held.claimed.attempt
         held.lost_at = time.monotonic()
         try:
-            told = retry_until(
+            recorded = retry_until(
                 lambda: self._ledger.fail(job.id, attempt, error, max_attempts=max_attempts), timeout_s=LAST_WORDS_S
             )
-            if told is not None:
+            if recorded is not None:
                 self._launches.handed_back(held.claimed, error)
         except MatmulError:
             about = {"job": job.id, **log_fields([held.claimed])}
             log.warning("the end of an attempt could not be recorded; the sweeper will", **about)
 
     def _end_for(self, hold: Hold, code: int, reason: str) -> None:
-        """Not where the launch came to its end by itself meanwhile."""
+        """Ends the process for these jobs, unless their launch has ended by itself meanwhile."""
         with self._lock:
             if hold not in self._holds:
                 return

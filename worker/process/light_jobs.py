@@ -23,9 +23,9 @@ def one_after_another(
     compute: Callable[[Sequence[Claimed], Hold], Ends],
     in_steps: Callable[[], AbstractContextManager[Callable[[Ends], None]]],
 ) -> None:
-    """Each has its own time limit, from when it is begun. One that was called off is left out. After a fault of the
-    device none is begun: what is done about it when it is recorded hands the others back. All leases are kept until
-    the last end is recorded."""
+    """Computes each job with a time limit of its own, which starts when the job begins. Cancelled jobs are skipped.
+    After a device fault no more are begun: recording it hands the others back. All leases are kept until the last end
+    is recorded."""
     ends: list[tuple[Claimed, End]] = []
     with lease.hold(claimed, waits=True) as waiting, in_steps() as record:
         first_at = time.monotonic()

@@ -71,7 +71,7 @@ class Consuming:
                 self._consumer.task_consumer.consume()
 
     def drain(self, is_drained: bool) -> None:
-        """Until it is said again otherwise, whatever children come and go."""
+        """Stops or resumes taking jobs. It holds until the next call, whatever children start and end."""
         if self._consumer is None or is_drained == self.is_drained:
             return
         log.info("drained: this worker takes no more jobs" if is_drained else "this worker takes jobs again")

@@ -43,8 +43,8 @@ class NotReady(MatmulError):
 
 
 def prove(runner: Runner, rng: np.random.Generator) -> int:
-    """Computes and checks small products by each kernel, of each element type; how many. What cannot run is left out of
-    what the runner offers. A wrong product makes all of the device suspect.
+    """Computes and checks small products by each kernel for each element type, and returns their number. A kernel that
+    cannot run is left out of what the runner offers. A wrong product makes the whole device suspect.
 
     Raises NotReady, OperandDamaged, OutOfDeviceMemory, DeviceFault.
     """
@@ -65,7 +65,7 @@ def prove(runner: Runner, rng: np.random.Generator) -> int:
 
 
 def _composed_last(names: Iterable[str]) -> tuple[list[Kernel], list[Kernel]]:
-    """What multiplies for them is known to run, or left out, by then."""
+    """Splits the kernels in two, so that those composed of others come when it is known which of the others run."""
     of_kind: tuple[list[Kernel], list[Kernel]] = [], []
     for kernel in (BY_NAME[name] for name in names):
         of_kind[isinstance(kernel, ComposedKernel)].append(kernel)
@@ -78,7 +78,7 @@ def _runnable(kernels: Iterable[Kernel], traits: DeviceTraits) -> list[tuple[Ker
 
 
 def _planned(runner: Runner, kernel: Kernel, dtype: DTypeName) -> list[tuple[Choice, Problem]]:
-    """Nothing where even that fails."""
+    """The products that prove a kernel; none if they cannot even be planned."""
     planned: list[tuple[Choice, Problem]] = []
     with _left_out_where_it_fails(runner, kernel, dtype):
         products = small_products(kernel, dtype, runner.device.traits)
@@ -89,16 +89,16 @@ def _planned(runner: Runner, kernel: Kernel, dtype: DTypeName) -> list[tuple[Cho
 
 
 def small_products(kernel: Kernel, dtype: DTypeName, traits: DeviceTraits) -> list[tuple[Choice, Problem]]:
-    """Those that prove it on such a device: with block scales where it takes no other operands. Raises NoKernelError,
-    ConfigError."""
+    """The products that prove a kernel on such a device: with block scales if it takes no other operands. Raises
+    NoKernelError, ConfigError."""
     problems = [Problem(*shape, dtype, scale_columns=1 if kernel.needs_scales else 0) for shape in SHAPES]
     return [(choose(kernel.name, NO_CONFIG, each, kernel.accuracy[dtype], traits), each) for each in problems]
 
 
 @contextmanager
 def _left_out_where_it_fails(runner: Runner, kernel: Kernel, dtype: DTypeName) -> Iterator[None]:
-    """For whatever is the kernel's own fault: a library that is missing, a source that does not compile, a config that
-    no device like this takes. Faults of the device, and memory that runs out, are not."""
+    """Leaves a kernel out for a fault of its own: a missing library, a source that does not compile, a config that no
+    such device takes. Device faults and a lack of memory are raised."""
     try:
         yield
         return
@@ -136,7 +136,7 @@ def _prove_one(runner: Runner, choice: Choice, problem: Problem, rng: np.random.
 
 
 def _scaled(operand: str, elements: Array, rng: np.random.Generator) -> ScaledOperand:
-    """With a power of two as the scale of each line: k is one block deep, so products stay exact."""
+    """The operand with a power of two as the scale of each line. k is one block deep, so products stay exact."""
     block = block_of(operand, 1, transposed=False)
     scales = np.exp2(rng.integers(-LARGEST, LARGEST + 1, size=scale_shape(elements.shape, block)))
     return ScaledOperand(HostOperand(elements), HostOperand(scales.astype(np.float32)), block)

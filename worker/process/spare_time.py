@@ -67,10 +67,10 @@ class SpareTime:
     def _run(self) -> None:
         while self._loans.wait_until_quiet(QUIET_S):
             self._work.clear()
-            if not self._stepped():
+            if not self._try_step():
                 self._work.wait(LOOK_EVERY_S)
 
-    def _stepped(self) -> bool:
+    def _try_step(self) -> bool:
         """Runs one step; returns whether there may be more to do. An error with one shape does not end the thread."""
         try:
             return self.step()

@@ -39,6 +39,7 @@ def run(task: Any, job_id: str, attempt: int) -> None:
         child.run(job_id, attempt, alone=is_bench_queue(queue))
         for job_id, attempt, claimed in next_jobs:
             child.run(job_id, attempt, claimed=claimed)
+        child.spent.clear_up()
     except SoftTimeLimitExceeded:
         log.info("the time of a message ran out; if its job was not claimed, the sweeper sends it again", job=job_id)
 

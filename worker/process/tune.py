@@ -47,12 +47,12 @@ def tune(settings: Settings, *, stuck_s: float = STUCK_S) -> int:
         shared = [MeasuredShapes(client, prefix=settings.key_prefix, model=model) for model in sorted(models)]
         shared[0].ask()
         try:
-            return _waited(shared, stuck_s)
+            return _wait(shared, stuck_s)
         finally:
             shared[0].end_asking()
 
 
-def _waited(shared: list[MeasuredShapes], stuck_s: float) -> int:
+def _wait(shared: list[MeasuredShapes], stuck_s: float) -> int:
     left, changed_at = -1, time.monotonic()
     while True:
         found = sum(len(one.wanted(MAX_WANTED)) for one in shared)

@@ -37,7 +37,7 @@ class AutoChoices:
         self._measured: dict[str, str] = {}  # texts, by the name of a shape
 
     def choose(self, problem: Problem, accuracy: AccuracyName, *, is_measured: bool = True) -> Choice:
-        """As `choose("auto", …)`, of kernels that are compiled. `is_measured`: whether the shape is worth measuring.
+        """`choose("auto", …)`, among kernels that are compiled. `is_measured`: whether the shape is worth measuring.
         Raises NoKernelError, ConfigError."""
         asked = AskedShape(problem, accuracy)
         name = asked.name

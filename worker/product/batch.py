@@ -21,7 +21,7 @@ from worker.check.verify import max_direct_batch
 from worker.device.operands import HostOperand
 from worker.device.runner import Runner, gathered
 from worker.product.auto import AutoChoices
-from worker.product.multiply import CHANGED, Multiplied, choose_kernel, store_bytes, verified
+from worker.product.multiply import CHANGED, Multiplied, choose_kernel, store_bytes, verify
 from worker.product.operands import operand
 from worker.product.outcome import outcome_of
 from worker.tracing.phases import now, tell_product
@@ -98,16 +98,16 @@ def multiply_batch(
             with runner.compute(problem, choice, a, b, wanted=check_ownership, wiped=unchecked) as product:
                 computed = now()
                 check_ownership()
-                verification = verified(request, problem, choice, product, rng)
+                verification = verify(request, problem, choice, product, rng)
                 checked = now()
-                _compare(a.elements, of_a)
-                _compare(b.elements, of_b)
+                _check_digests(a.elements, of_a)
+                _check_digests(b.elements, of_b)
                 data, digest = gathered(product.chunks()), product.digest
                 measured = product.measured
         except MemoryError:
             raise OutOfDeviceMemory("The products do not fit in the worker's memory.") from None
     products = _split(data, problem, singles)
-    packed = [_kept(job, own, store, product_ttl_s) for job, own in zip(jobs, products, strict=True)]
+    packed = [_deliver(job, own, store, product_ttl_s) for job, own in zip(jobs, products, strict=True)]
     if digest_of(data) != digest:  # the stored copy becomes a leftover
         raise VerificationFailed(CHANGED)
     tell_product(began, computed, checked, now(), measured)
@@ -139,7 +139,7 @@ def _stacked(operands: Sequence[HostOperand]) -> Array:
     return elements
 
 
-def _compare(multiplied: Array, sent: Sequence[HostOperand]) -> None:
+def _check_digests(multiplied: Array, sent: Sequence[HostOperand]) -> None:
     """Checks for each job that what was multiplied is what was sent. Raises OperandDamaged."""
     for elements, own in zip(multiplied, sent, strict=True):
         rows, columns = own.shape
@@ -154,7 +154,7 @@ def _split(data: bytearray, problem: Problem, singles: Sequence[Problem]) -> lis
     return [np.ascontiguousarray(part[: own.m, : own.n]) for part, own in zip(whole, singles, strict=True)]
 
 
-def _kept(claimed: Claimed, product: Array, store: MatrixStore, ttl_s: float) -> bytes | None:
+def _deliver(claimed: Claimed, product: Array, store: MatrixStore, ttl_s: float) -> bytes | None:
     """The product packed for the job's record; None if it was stored instead. Raises NoRoomForProduct."""
     data = product.data.cast("B")
     if claimed.job.product_in_record:

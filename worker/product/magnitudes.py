@@ -26,7 +26,7 @@ _NOT_FINITE: dict[DTypeName, int] = {
 
 
 def magnitudes_of(elements: Array, dtype: DTypeName) -> Magnitudes:
-    """Of floats. Bits of a magnitude are ordered as magnitudes are."""
+    """The largest and the smallest nonzero magnitude of floats. Their bits, read as integers, are in the same order."""
     size = DTYPES[dtype].itemsize
     bits = elements.reshape(-1).view(np.dtype(f"u{size}"))
     one, magnitude = bits.dtype.type(1), bits.dtype.type((1 << (8 * size - 1)) - 1)
@@ -45,7 +45,7 @@ def magnitudes_of(elements: Array, dtype: DTypeName) -> Magnitudes:
 
 
 class MeasuredMagnitudes:
-    """Of operands whose id names their contents, each is measured once. For several threads."""
+    """Measures each operand once, if its id names its contents. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -23,8 +23,9 @@ def second_try(
     full: OutOfDeviceMemory,
     among: Sequence[Kernel] | None = None,
 ) -> Choice | None:
-    """For `auto` a kernel that needs less beside the matrices, the first in order of preference of those that need
-    least; `among`, where the product demands some. Else the same once more, unless it is known not to fit: None."""
+    """The choice for a second try, or None. `auto` takes the kernel that needs least memory besides the matrices, the
+    first in order of preference if several do; `among`: only one of these. Otherwise the same choice again, unless it
+    is known not to fit."""
     if request.kernel == "auto" and (lighter := _lightest(request, problem, runner, among, below=choice)) is not None:
         why = f"auto: the device's memory has no room for {choice.kernel.name} here, so {lighter.kernel.name} is taken."
         return replace(lighter, why=why)
@@ -38,8 +39,8 @@ def _lightest(
     fit = candidates(problem, request.accuracy, traits, runner.kernels) if among is None else among
     choices = {kernel.name: Choice(kernel, kernel.resolve_config(NO_CONFIG, problem, traits), "") for kernel in fit}
     need = {name: runner.kernel_bytes(choice, problem) for name, choice in choices.items()}
-    least = min(need.values(), default=0)
-    if least >= runner.kernel_bytes(below, problem):
+    smallest = min(need.values(), default=0)
+    if smallest >= runner.kernel_bytes(below, problem):
         return None
-    kernel = preferred_of(kernel for kernel in fit if need[kernel.name] == least)
+    kernel = preferred_of(kernel for kernel in fit if need[kernel.name] == smallest)
     return None if kernel is None else choices[kernel.name]

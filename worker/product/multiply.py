@@ -37,7 +37,7 @@ from worker.product.contexts import CopiesDroppedOnDamage, no_room
 from worker.product.demanded import Demanded, choose_demanded
 from worker.product.memory_retry import second_try
 from worker.product.mismatch import Again, Mismatch, failed_check, wrong_epilogue
-from worker.product.operands import epilogue_of, multiplied, operand
+from worker.product.operands import open_operands, operand
 from worker.product.outcome import outcome_of
 from worker.product.tile_journal import TileJournal
 from worker.product.tiled import TiledJob, multiply_tiled
@@ -51,8 +51,8 @@ CHANGED = "The product changed on its way into the store, so it is not kept."
 
 @dataclass(frozen=True, slots=True)
 class Multiplied:
-    """A product that is done and checked. `packed`: it itself, where it travels in the job's record. `is_claimed`: the
-    store's books have it; else it is there, and claimed with the job's success."""
+    """A product that is done and checked. `packed`: its bytes, if they go into the job's record; else it is in the
+    store. `is_claimed`: the store's index has it already; else it is claimed by the step that records the success."""
 
     outcome: Outcome
     packed: bytes | None
@@ -61,7 +61,7 @@ class Multiplied:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A product that is to be made, and by what."""
+    """A claimed product, and what it is computed with. `check_ownership` raises StaleAttempt once the job is lost."""
 
     claimed: Claimed
     request: MatmulRequest
@@ -83,10 +83,10 @@ def multiply(
     check_ownership: Callable[[], None],
     ledger: Ledger,
 ) -> Multiplied:
-    """The product is in `store` when this returns, or comes along for the job's record. `check_ownership` raises
+    """Computes and checks a product, and stores it or returns it for the job's record. `check_ownership` raises
     StaleAttempt once the job is lost.
 
-    Raises JobFailed and its kin, StoreUnavailable, StaleAttempt.
+    Raises JobFailed and its subclasses, StoreUnavailable, StaleAttempt.
     """
     request = claimed.job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
@@ -100,7 +100,8 @@ def multiply(
 
 
 def _multiply_by(task: _Task, choice: Choice, ledger: Ledger, among: Sequence[Kernel] | None = None) -> Multiplied:
-    """`among`: the kernels that may be taken in place of the choice, where the product demands some."""
+    """Computes in tiles, or whole; if memory runs out, tries once more. `among`: the kernels that meet the product's
+    demands, if it has any; only these may then replace the choice."""
     claimed, request, store, runner = task.claimed, task.request, task.store, task.runner
     if isinstance(runner, TilingRunner) and not claimed.job.product_in_record and not request.goes_whole:
         tiling = runner.tiling(request.problem, choice, has_epilogue=request.has_epilogue)
@@ -113,7 +114,7 @@ def _multiply_by(task: _Task, choice: Choice, ledger: Ledger, among: Sequence[Ke
     again: Choice | None = None
     wrong: Mismatch | None = None
     try:
-        return _multiplied(task, choice)
+        return _multiply_whole(task, choice)
     except OutOfDeviceMemory as full:
         again = second_try(request, request.problem, choice, runner, full, among)
         if again is None:
@@ -121,37 +122,38 @@ def _multiply_by(task: _Task, choice: Choice, ledger: Ledger, among: Sequence[Ke
     except Mismatch as failed:
         wrong = failed.with_traceback(None)
     if wrong is not None:
-        wrong.explain(choice, lambda: _again(task, choice))
+        wrong.explain(choice, lambda: _recompute(task, choice))
         raise wrong
     assert again is not None
     log.warning("memory ran out; kept operands are dropped and the product is tried again", kernel=again.kernel.name)
     runner.free_memory()
-    return _multiplied(task, again)
+    return _multiply_whole(task, again)
 
 
-def _multiplied(task: _Task, choice: Choice) -> Multiplied:
-    claimed, request, store = task.claimed, task.request, task.store
-    job, problem, unchecked = claimed.job, request.problem, request.verify == "off"
-    began = now()
+def _multiply_whole(task: _Task, choice: Choice) -> Multiplied:
+    """Computes the product whole, by that kernel, and delivers it."""
+    claimed, request, began = task.claimed, task.request, now()
     try:
         with ExitStack() as opened:
-            of = claimed, request, store, opened
-            a, b, epilogue = multiplied("a", *of), multiplied("b", *of), epilogue_of(request, claimed.c, store, opened)
-            place = _place(claimed, request.delivered, store, opened)
+            a, b, epilogue = open_operands(claimed, request, task.store, opened)
+            place = _place(claimed, request.delivered, task.store, opened)
             with task.runner.compute(
-                problem, choice, a, b, place, epilogue=epilogue, wanted=task.check_ownership, wiped=unchecked
+                request.problem,
+                choice,
+                a,
+                b,
+                place,
+                epilogue=epilogue,
+                wanted=task.check_ownership,
+                wiped=request.verify == "off",
             ) as product:
                 computed = now()
                 task.check_ownership()
                 with CopiesDroppedOnDamage(product):
-                    verification = verified(request, problem, choice, product, task.rng)
+                    verification = verify(request, request.problem, choice, product, task.rng)
                     checked = now()
                     task.check_ownership()
-                    packed = _packed(product) if job.product_in_record else None
-                    if packed is None:
-                        _store(claimed, request.delivered, product, store, place, task.product_ttl_s)
-                        if verification.passed:
-                            product.offer(product_id(job.id, claimed.attempt))
+                    packed = _deliver(task, product, place, is_right=verification.passed is True)
                 measured = product.measured
                 tell_product(began, computed, checked, now(), measured)
     except MemoryError:
@@ -160,15 +162,28 @@ def _multiplied(task: _Task, choice: Choice) -> Multiplied:
     return Multiplied(outcome, packed, is_claimed=packed is not None or not _is_claimed_later(request.delivered))
 
 
-def _again(task: _Task, choice: Choice) -> Again:
-    """The product, not to be kept."""
-    claimed, request, store = task.claimed, task.request, task.store
-    problem = request.problem
+def _deliver(task: _Task, product: Product, place: Place | None, *, is_right: bool) -> bytes | None:
+    """The product packed for the job's record; None if it was stored instead. Raises NoRoomForProduct,
+    VerificationFailed if it changed on the way."""
+    claimed, request = task.claimed, task.request
+    if claimed.job.product_in_record:
+        return _packed(product)
+    with no_room, _writer(claimed, request.delivered, task.store, task.product_ttl_s, place) as writer:
+        product.store(writer)
+        if writer.digest != product.digest:
+            raise VerificationFailed(CHANGED)
+        writer.commit()
+    if is_right:
+        product.offer(product_id(claimed.job.id, claimed.attempt))
+    return None
+
+
+def _recompute(task: _Task, choice: Choice) -> Again:
+    """Computes the product once more, only to compare it with the first."""
+    problem, compute = task.request.problem, task.runner.compute
     with ExitStack() as opened:
-        of = claimed, request, store, opened
-        a, b, after = multiplied("a", *of), multiplied("b", *of), epilogue_of(request, claimed.c, store, opened)
-        compute = task.runner.compute
-        with compute(problem, choice, a, b, epilogue=after, wanted=task.check_ownership, wiped=True) as product:
+        a, b, epilogue = open_operands(task.claimed, task.request, task.store, opened)
+        with compute(problem, choice, a, b, epilogue=epilogue, wanted=task.check_ownership, wiped=True) as product:
             verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, task.rng)
             return Again(bool(verification.passed), product.digest)
 
@@ -189,7 +204,7 @@ def _choose_demanded(task: _Task, auto: AutoChoices) -> Demanded:
 
 
 def choose_kernel(claimed: Claimed, problem: Problem, runner: Runner, auto: AutoChoices) -> Choice:
-    """For one job, or for several whose products are one batch. Raises KernelUnavailable."""
+    """Chooses for one job, or for several whose products are one batch. Raises KernelUnavailable."""
     request = claimed.job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
     try:
@@ -202,10 +217,11 @@ def choose_kernel(claimed: Claimed, problem: Problem, runner: Runner, auto: Auto
         raise KernelUnavailable(str(error)) from error
 
 
-def verified(
+def verify(
     request: MatmulRequest, problem: Problem, choice: Choice, product: Product, rng: np.random.Generator
 ) -> Verification:
-    """The operands' digests come after the check: what changed while it read them is seen too."""
+    """Checks the product. The operands' digests are compared after the check, so that changes during the check are
+    found too."""
     if request.verify == "off":
         product.verify_operands()
         product.device_lock.release()
@@ -223,7 +239,8 @@ def verified(
 
 
 def _place(claimed: Claimed, delivered: Delivered, store: MatrixStore, opened: ExitStack) -> Place | None:
-    """Where the product is to be stored, if it is to be, as long as `opened` lasts. Raises NoRoomForProduct."""
+    """The place in the store for the product, held as long as `opened` is; None if it goes into the job's record.
+    Raises NoRoomForProduct."""
     if claimed.job.product_in_record:
         return None
     try:
@@ -233,7 +250,7 @@ def _place(claimed: Claimed, delivered: Delivered, store: MatrixStore, opened: E
 
 
 def _packed(product: Product) -> bytes:
-    """The product for the job's record. Raises VerificationFailed where it is not the one that was checked."""
+    """The product for the job's record. Raises VerificationFailed if it is not the one that was checked."""
     packed = PackedMatrix(pack(gathered(product.chunks())))
     if packed.digest != product.digest:
         raise VerificationFailed(CHANGED)
@@ -246,20 +263,8 @@ def _is_claimed_later(delivered: Delivered) -> bool:
     return delivered.bytes <= CLAIMED_LATER_BYTES
 
 
-def _store(
-    claimed: Claimed, delivered: Delivered, product: Product, store: MatrixStore, place: Place | None, ttl_s: float
-) -> None:
-    """Raises NoRoomForProduct, VerificationFailed as `_packed` does."""
-    with no_room, _writer(claimed, delivered, store, ttl_s, place) as writer:
-        product.store(writer)
-        if writer.digest != product.digest:
-            raise VerificationFailed(CHANGED)
-        writer.commit()
-
-
 def store_bytes(claimed: Claimed, data: memoryview, store: MatrixStore, ttl_s: float) -> None:
-    """A product that is at hand. Whether it is the one that was checked is seen to by the caller. Raises
-    NoRoomForProduct."""
+    """Stores a product's bytes. The caller compares them with those that were checked. Raises NoRoomForProduct."""
     request = claimed.job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
     with no_room, _writer(claimed, request.delivered, store, ttl_s) as writer:
@@ -270,7 +275,7 @@ def store_bytes(claimed: Claimed, data: memoryview, store: MatrixStore, ttl_s: f
 def _writer(
     claimed: Claimed, delivered: Delivered, store: MatrixStore, ttl_s: float, place: Place | None = None
 ) -> MatrixWriter:
-    """To be used within `no_room`."""
+    """A writer for the product, to be used within `no_room`."""
     shape, dtype, owner = delivered.shape, delivered.dtype, claimed.job.owner
     name, later = product_id(claimed.job.id, claimed.attempt), _is_claimed_later(delivered)
     return store.create(dtype, shape, owner=owner, ttl_s=ttl_s, name=name, place=place, claimed_later=later)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from jobs.errors import MatrixNotFound, OperandMissing
 from jobs.formats.elements import matrix_bytes
@@ -24,10 +24,27 @@ from worker.device.runner import Epilogue
 from worker.device.scaled import ScaledOperand, check_values
 
 
-def multiplied(
+class ProductOperands(NamedTuple):
+    """All operands of a claimed product; `epilogue` is None where the product is A·B."""
+
+    a: HostOperand
+    b: HostOperand
+    epilogue: Epilogue | None
+
+
+def open_operands(claimed: Claimed, request: MatmulRequest, store: MatrixStore, opened: ExitStack) -> ProductOperands:
+    """The operands, which are open as long as `opened` is. Raises OperandMissing, OperandOutOfRange, DoesNotFit."""
+    return ProductOperands(
+        factor("a", claimed, request, store, opened),
+        factor("b", claimed, request, store, opened),
+        epilogue_of(request, claimed.c, store, opened),
+    )
+
+
+def factor(
     name: Literal["a", "b"], claimed: Claimed, request: MatmulRequest, store: MatrixStore, opened: ExitStack
 ) -> HostOperand:
-    """A or B of a claimed product, as it is multiplied, as long as `opened` lasts. Raises as `operand`."""
+    """A or B: widened, or with its block scales, where the product takes it so. Raises as `open_operands`."""
     ref, dtype = getattr(request, name), request.problem.dtype
     stored = operand(ref, getattr(claimed, name), store, opened)
     if (scales := request.scale_a if name == "a" else request.scale_b) is not None:
@@ -50,8 +67,8 @@ def _scaled(name: Literal["a", "b"], request: MatmulRequest, stored: HostOperand
 
 
 def operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore, opened: ExitStack) -> HostOperand:
-    """As the job's record names it, as long as `opened` lasts; `packed` where it travels there. Raises OperandMissing,
-    DoesNotFit."""
+    """The matrix that `ref` names; `packed` is the matrix itself, where it is in the job's record. A stored one is open
+    as long as `opened` is. Raises OperandMissing, DoesNotFit."""
     if packed is not None:
         return HostOperand(packed.elements(ref.dtype, ref.shape), digest=packed.digest)
     if ref.random is not None:
@@ -74,7 +91,7 @@ def operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore, op
 def epilogue_of(
     request: MatmulRequest, packed: PackedMatrix | None, store: MatrixStore, opened: ExitStack
 ) -> Epilogue | None:
-    """None where the product is A·B. C is not looked for where its factor is 0."""
+    """None where the product is A·B. C is not opened where its factor is 0."""
     if not request.has_epilogue:
         return None
     alpha, beta = as_number(request.alpha), as_number(request.beta)

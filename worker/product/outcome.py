@@ -22,8 +22,8 @@ def outcome_of(
     *,
     in_tiles: bool = False,
 ) -> Outcome:
-    """Of one job; `launched`: all products of the launch that `measured` is of, this one among them, where there are
-    more."""
+    """The outcome of one job. `launched`: if several products share the launch that was measured, all of them, this one
+    included."""
     problem, delivered = request.problem, request.delivered
     is_whole = launched or in_tiles or not computes_triangle(choice.kernel, choice.config, problem)
     flops = sum(each.flops for each in launched) or (problem.flops if is_whole else triangle_flops(problem))

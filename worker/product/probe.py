@@ -33,7 +33,7 @@ OTHER_OPERANDS = 1.01  # errors of two kernels over each other move by about so 
 
 
 class Probe:
-    """What is to be measured at a shape, and how."""
+    """The kernels to measure at a shape, and how."""
 
     def __init__(self, spec: BenchmarkSpec, preferred: Kernel, device: DeviceInfo) -> None:
         self._spec, self._preferred, self._device = spec, preferred, device
@@ -41,13 +41,13 @@ class Probe:
 
     @property
     def products(self) -> Iterator[tuple[Choice, Problem]]:
-        """What has to be compiled for it."""
+        """The products that have to be compiled for it."""
         for case in self._cases:
             yield Choice(BY_NAME[case.kernel], case.config, "It is measured."), case.problem
 
     def measure(self, runner: Runner, check: Check) -> tuple[Entry, ...]:
-        """Nothing where a library, or what is preferred, could not be measured: nothing can be held against it. Memory
-        kept for jobs stays, and what it takes is free again when this returns.
+        """Measures the kernels. Returns nothing if the preferred kernel or a library could not be measured, because
+        then there is nothing to compare with. Memory that is kept for jobs stays, and memory that this takes is freed.
 
         Raises DeviceFault, and what `check` raises.
         """
@@ -62,7 +62,8 @@ class Probe:
 
 
 def probe_for(problem: Problem, accuracy: AccuracyName, device: DeviceInfo) -> Probe | None:
-    """None where the tables leave no doubt, or settling it would take too long. Raises NoKernelError, ConfigError."""
+    """The probe for a shape; None if the tables leave no doubt, or if measuring would take too long. Raises
+    NoKernelError, ConfigError."""
     traits = device.traits
     expected = choose("auto", NO_CONFIG, problem, accuracy, traits)
     likely, fit = contenders(problem, accuracy, traits), candidates(problem, accuracy, traits)
@@ -75,7 +76,7 @@ def probe_for(problem: Problem, accuracy: AccuracyName, device: DeviceInfo) -> P
 
 
 def table_of(entries: tuple[Entry, ...], device: DeviceInfo) -> TunedTable:
-    """What was measured at one shape, as `choose_from` reads it."""
+    """The measurements at one shape in the form that `choose_from` reads."""
     return TunedTable(
         device=device.name,
         device_class=device.device_class,
@@ -99,8 +100,8 @@ def _is_worth_it(likely: Sequence[Forecast], expected: Choice, preferred: Kernel
 
 
 def _spec(likely: Sequence[Forecast], besides: Mapping[str, dict[str, int]], problem: Problem) -> BenchmarkSpec:
-    """Each kernel in the config that was best nearby and in its default one here. One whose configs differ in how exact
-    they are stands for each of them."""
+    """Each kernel is measured in the config that was best nearby and in its default one. A kernel whose configs differ
+    in accuracy is measured only in the former."""
     axes = [KernelAxis(kernel=one.point.kernel.name, configs=_configs(one)) for one in likely]
     axes += [KernelAxis(kernel=name, configs=(config,)) for name, config in besides.items()]
     shape = Shape(m=problem.m, n=problem.n, k=problem.k, batch=problem.batch)
@@ -117,7 +118,7 @@ def _counts(record: CaseRecord) -> bool:
 
 
 def _entries(records: Mapping[str, CaseRecord]) -> Iterator[Entry]:
-    """One for each accuracy class, of records by the id of their case."""
+    """An entry for each accuracy class. `records` are by the id of their case."""
     classes = dict.fromkeys(record.accuracy for record in records.values() if record.accuracy is not None)
     for accuracy in classes:
         together = [record for record in records.values() if record.accuracy == accuracy]
@@ -147,7 +148,7 @@ def _trial(record: CaseRecord, library: CaseRecord | None) -> Trial:
 
 
 def _error_of_library(record: CaseRecord, library: CaseRecord) -> float | None:
-    """In the Frobenius norm or in the worst row, whichever is the more."""
+    """The ratio of errors in the Frobenius norm or in the worst row, whichever is larger."""
     pairs = (record.error_vs_float64, library.error_vs_float64), (record.worst_row_error, library.worst_row_error)
     ratios = [error_ratio(None if own is None else own * OTHER_OPERANDS, other) for own, other in pairs]
     known = [ratio for ratio in ratios if ratio is not None]

@@ -33,7 +33,7 @@ class AskedShape:
 
 
 def shape_named(name: str) -> AskedShape | None:
-    """None for what another version wrote, and for transposed operands, which no table has."""
+    """The shape; None for a name that another version wrote, and for transposed operands, which are in no table."""
     found = _NAME.fullmatch(name)
     if found is None or found[1] not in DTYPE_NAMES or found[2] not in ACCURACY_NAMES:
         return None
@@ -44,7 +44,7 @@ def shape_named(name: str) -> AskedShape | None:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was measured at one shape: an entry for each accuracy class."""
+    """The measurements at one shape: an entry for each accuracy class."""
 
     entries: tuple[Entry, ...]
 
@@ -53,7 +53,7 @@ class Measured:
 
 
 def read_measured(text: str, name: str) -> Measured | None:
-    """None, and a line in the log, for what cannot be read: tables decide then."""
+    """The measurements; None, with a line in the log, if they cannot be read. The tables decide then."""
     try:
         return parse(Measured, text, name)
     except DataError as error:

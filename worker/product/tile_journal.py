@@ -34,11 +34,14 @@ class Header(Strict):
 
 
 class TileJournal:
-    """One attempt's. `wanted` raises StaleAttempt once the job is lost, as does every method that keeps something."""
+    """The tiles of one attempt, and of earlier ones. `check_ownership` raises StaleAttempt once the job is lost, as
+    does every method that stores something."""
 
-    def __init__(self, claimed: Claimed, ledger: Ledger, wanted: Callable[[], None]) -> None:
-        self._claimed, self._ledger, self._wanted = claimed, ledger, wanted
-        self._kept = retry_until(lambda: ledger.findings(claimed.job.id), timeout_s=KEEP_TIMEOUT_S, wanted=wanted)
+    def __init__(self, claimed: Claimed, ledger: Ledger, check_ownership: Callable[[], None]) -> None:
+        self._claimed, self._ledger, self._check_ownership = claimed, ledger, check_ownership
+        self._kept = retry_until(
+            lambda: ledger.findings(claimed.job.id), timeout_s=KEEP_TIMEOUT_S, wanted=check_ownership
+        )
         self.header = _header(self._kept.get(HEADER))
         self.records: dict[int, TileRecord] = {}
         self._total = 1
@@ -48,8 +51,8 @@ class TileJournal:
         self._after_s = 0.0
 
     def begin(self, tiling: Tiling, kernel: str, config: dict[str, int], *, is_found: bool) -> int:
-        """The product is computed that way; the seed of its fingerprints. `is_found`: the memory that earlier attempts
-        wrote to is there, so that their tiles of the same plan count."""
+        """Records how the product is computed; returns the seed of its fingerprints. `is_found`: the memory that
+        earlier attempts wrote to is still there, so their tiles of the same plan count."""
         known, plan = self.header, tiling.plan
         if is_found and known is not None and known.key == plan.key and not known.is_spoilt:
             self.records = _records(self._kept, known)
@@ -62,7 +65,7 @@ class TileJournal:
         return header.seed
 
     def add(self, checked: CheckedTile, *, after_s: float = 0.0) -> None:
-        """It is in the product's memory. `after_s`: how long it took until tiles began."""
+        """Records a tile that is in the product's memory. `after_s`: the time before the first tile began."""
         self._after_s = after_s
         record = checked.record
         self.records[record.tile] = record
@@ -71,13 +74,13 @@ class TileJournal:
         self._keep({_name(self.header, record.tile): record.model_dump_json()}, f"done: {place}")
 
     def spoil(self) -> None:
-        """Something was wrong: another attempt begins anew, by another kernel."""
+        """Records that something was wrong: another attempt starts anew, with another kernel."""
         if self.header is not None:
             self.header = self.header.model_copy(update={"is_spoilt": True})
             self._keep({HEADER: self.header.model_dump_json()}, None)
 
     def _keep(self, findings: dict[str, str], current: str | None) -> None:
-        self._wanted()
+        self._check_ownership()
         job, attempt = self._claimed.job, self._claimed.attempt
         done = len(self.records)
         progress = Progress(done=done, total=self._total, current=current, eta_s=self._eta_s())
@@ -86,7 +89,7 @@ class TileJournal:
             owned = retry_until(
                 lambda: self._ledger.keep_findings(job.id, attempt, kept, progress, {"tiles": done}),
                 timeout_s=KEEP_TIMEOUT_S,
-                wanted=self._wanted,
+                wanted=self._check_ownership,
             )
         except StoreFull as error:
             raise JobFailed(NO_ROOM) from error
@@ -94,7 +97,7 @@ class TileJournal:
             raise StaleAttempt
 
     def _eta_s(self) -> float:
-        """At this attempt's pace, once it has one; before that, as estimated."""
+        """The remaining time at this attempt's pace; as estimated, as long as no tile is done."""
         done = len(self.records) - self._found
         if not done:
             return round(self._estimate_s, 1)
@@ -108,13 +111,13 @@ def _name(header: Header | None, tile: int | str) -> str:
 
 
 def _records(kept: Mapping[str, bytes], header: Header) -> dict[int, TileRecord]:
-    """Those of this seed: of others the elements were written over."""
+    """The records of the tiles with this header's seed; the elements of others were overwritten."""
     own = (TileRecord.model_validate_json(text) for name, text in kept.items() if name.startswith(_name(header, "")))
     return {record.tile: record for record in own}
 
 
 def _header(text: bytes | None) -> Header | None:
-    """None for what another version wrote, too."""
+    """The header; None also if another version wrote it."""
     try:
         return None if text is None else Header.model_validate_json(text)
     except ValidationError:

@@ -33,11 +33,10 @@ from kernels.tiles.plan import TilePlan
 from worker.check.rounding import rounding_of
 from worker.check.verify import NOT_CHECKED
 from worker.cpu.free_memory import check_free_memory
-from worker.device.operands import HostOperand
-from worker.device.runner import Epilogue, host_operands
+from worker.device.runner import host_operands
 from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, Tiling, TilingRunner
 from worker.product.mismatch import Mismatch, failed_check, wrong_epilogue
-from worker.product.operands import epilogue_of, multiplied
+from worker.product.operands import ProductOperands, open_operands
 from worker.product.outcome import outcome_of
 from worker.product.tile_journal import TileJournal
 
@@ -54,20 +53,18 @@ class TiledJob:
     runner: TilingRunner
     journal: TileJournal
     product_ttl_s: float
-    wanted: Callable[[], None]
+    check_ownership: Callable[[], None]
 
 
 def multiply_tiled(job: TiledJob, choice: Choice, tiling: Tiling) -> Outcome:
-    """The product is in the store when this returns. Raises JobFailed and its kin, StoreUnavailable, StaleAttempt."""
-    choice, tiling = _as_begun(job, choice, tiling)
+    """Computes the product and stores it. Raises JobFailed and its subclasses, StoreUnavailable, StaleAttempt."""
+    choice, tiling = _earlier_choice(job, choice, tiling)
     problem = job.request.problem
     with ExitStack() as opened:
-        of = job.claimed, job.request, job.store, opened
-        operands = multiplied("a", *of), multiplied("b", *of)
-        epilogue = epilogue_of(job.request, job.claimed.c, job.store, opened)
+        operands = open_operands(job.claimed, job.request, job.store, opened)
         with _memory(job, problem) as (out, partial), _kept_for_another_attempt(partial):
             try:
-                measured, verification = _computed(job, choice, tiling, operands, epilogue, out, partial)
+                measured, verification = _compute(job, choice, tiling, operands, out, partial)
             except (VerificationFailed, OperandDamaged, OperandOutOfRange):
                 job.journal.spoil()
                 raise
@@ -75,8 +72,8 @@ def multiply_tiled(job: TiledJob, choice: Choice, tiling: Tiling) -> Outcome:
     return outcome_of(job.request, replace(choice, why=why), job.runner, measured, verification, in_tiles=True)
 
 
-def _as_begun(job: TiledJob, choice: Choice, tiling: Tiling) -> tuple[Choice, Tiling]:
-    """By the kernel of an earlier attempt's tiles: it was ended, and did nothing wrong."""
+def _earlier_choice(job: TiledJob, choice: Choice, tiling: Tiling) -> tuple[Choice, Tiling]:
+    """The kernel and tiling of an earlier attempt, if its tiles are sound."""
     header, request = job.journal.header, job.request
     if header is None or header.is_spoilt or request.kernel != "auto" or header.kernel not in job.runner.kernels:
         return choice, tiling
@@ -89,7 +86,7 @@ def _as_begun(job: TiledJob, choice: Choice, tiling: Tiling) -> tuple[Choice, Ti
 
 @contextmanager
 def _memory(job: TiledJob, problem: Problem) -> Iterator[tuple[Array, Partial | None]]:
-    """Where the product grows: in the store, or in this process where the store has no such place."""
+    """The memory for the product: in the store if it can keep a partial product, otherwise in this process."""
     name = f"tiles_{job.claimed.job.id.removeprefix('job_')}"
     try:
         with job.store.partial(name, problem.product_dtype, problem.product_shape) as partial:
@@ -104,7 +101,7 @@ def _memory(job: TiledJob, problem: Problem) -> Iterator[tuple[Array, Partial | 
 
 @contextmanager
 def _kept_for_another_attempt(partial: Partial | None) -> Iterator[None]:
-    """What is done stays where another attempt may go better."""
+    """Keeps the finished tiles if another attempt may succeed."""
     try:
         yield
     except JobFailed as failure:
@@ -113,28 +110,32 @@ def _kept_for_another_attempt(partial: Partial | None) -> Iterator[None]:
         raise
 
 
-def _computed(
+def _compute(
     job: TiledJob,
     choice: Choice,
     tiling: Tiling,
-    operands: tuple[HostOperand, HostOperand],
-    epilogue: Epilogue | None,
+    operands: ProductOperands,
     out: Array,
     partial: Partial | None,
 ) -> tuple[Measured, Verification]:
-    """All tiles, and the product stored."""
+    """Computes all tiles and stores the product."""
     problem, journal = job.request.problem, job.journal
-    is_checked = job.request.verify != "off"
     is_found = goes_on(choice.kernel, partial)
     seed = journal.begin(tiling, choice.kernel.name, dict(choice.config), is_found=is_found)
     log.info("a product in tiles", way=tiling.why, kernel=choice.kernel.name, found=len(journal.records))
     whole = out.reshape(problem.batch, problem.m, problem.n)
-    memory = partial.place.memory if partial is not None else None
     task = TiledTask(
-        *(problem, choice, tiling.plan, *operands, whole, memory, seed),
-        checked=is_checked,
-        epilogue=epilogue,
-        wanted=job.wanted,
+        problem,
+        choice,
+        tiling.plan,
+        operands.a,
+        operands.b,
+        whole,
+        memory=partial.place.memory if partial is not None else None,
+        seed=seed,
+        checked=job.request.verify != "off",
+        epilogue=operands.epilogue,
+        wanted=job.check_ownership,
     )
     with job.runner.tiled(task) as product:
         for checked in product.tiles(frozenset(journal.records)):
@@ -151,21 +152,22 @@ def _computed(
 
 
 def goes_on(kernel: Kernel, partial: Partial | None) -> bool:
-    """Whether tiles of an earlier attempt may count: its memory is there, and no library writes all of it anew."""
+    """Whether tiles of an earlier attempt may count: their memory is still there, and no library writes the whole
+    product anew."""
     return partial is not None and partial.is_found and not isinstance(kernel, HostLibraryKernel)
 
 
 def library_ms(kernel: Kernel, product: TiledProduct) -> float:
-    """What a library took for the whole, before there were tiles."""
+    """The time of a library that computed the whole product before there were tiles."""
     return product.measured.kernel_ms if isinstance(kernel, HostLibraryKernel) else 0.0
 
 
 def _failure(
-    choice: Choice, problem: Problem, operands: tuple[HostOperand, HostOperand], out: Array, checked: CheckedTile
+    choice: Choice, problem: Problem, operands: ProductOperands, out: Array, checked: CheckedTile
 ) -> JobFailed:
     if checked.verification.passed is not False:
         return wrong_epilogue(checked.wrong_elements)
-    a, b = (each.elements for each in operands)
+    a, b = operands.a.elements, operands.b.elements
     failure = failed_check(choice, problem, host_operands(problem, a, b, out).elementwise, checked.verification)
     if isinstance(failure, Mismatch):
         failure.kernel = choice.kernel.name  # it is not made again, so that is all that is known
@@ -175,7 +177,7 @@ def _failure(
 def _store(job: TiledJob, problem: Problem, out: Array, partial: Partial | None, parts: bytes) -> None:
     name = product_id(job.claimed.job.id, job.claimed.attempt)
     shape, dtype, place = problem.product_shape, problem.product_dtype, partial.place if partial else None
-    job.wanted()
+    job.check_ownership()
     owner = job.claimed.job.owner
     with job.store.create(dtype, shape, owner=owner, ttl_s=job.product_ttl_s, name=name, place=place) as writer:
         if partial is None:
@@ -186,13 +188,13 @@ def _store(job: TiledJob, problem: Problem, out: Array, partial: Partial | None,
 
 
 def _kernel_ms(plan: TilePlan, journal: TileJournal) -> float:
-    """Of the device that computed longest, in all attempts."""
+    """The kernel time of the device that computed longest, over all attempts."""
     tiles = (plan.tiles_of(device) for device in range(plan.devices))
     return max(sum(journal.records[tile.number].kernel_ms for tile in own) for own in tiles)
 
 
 def _verification(job: TiledJob, choice: Choice, problem: Problem) -> Verification:
-    """Of all tiles, by the one that was farthest off."""
+    """The verification of all tiles: that of the tile with the largest residual."""
     if job.request.verify == "off":
         return NOT_CHECKED
     if problem.product_dtype == "int32":

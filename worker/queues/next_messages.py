@@ -39,7 +39,7 @@ _stopping = mmap(-1, 1)  # shared by the parent and the children that it forks
 
 
 def worker_stops() -> None:
-    """For the parent: no child is to take another message."""
+    """Called by the parent: no child takes another message."""
     _stopping[0] = 1
 
 
@@ -58,8 +58,8 @@ class NextJob(NamedTuple):
 
 
 class NextMessages:
-    """Of one child; for the thread that runs its tasks. With `claims` jobs are claimed by `terms` as their messages
-    come."""
+    """One per child; for the thread that runs its tasks. With `claims`, jobs are claimed by `terms` in the step that
+    takes their messages."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class NextMessages:
                     if self._waits_in(looks):
                         return
                     looks = ()
-                taken = self._taken(queue, min(self._slice_s, left_s), timeout_s, looks)
+                taken = self._take(queue, min(self._slice_s, left_s), timeout_s, looks)
                 answered_at = time.monotonic()
                 raw = taken.raw
                 message = None if raw is None or taken.claimed else read_message(raw)
@@ -117,7 +117,7 @@ class NextMessages:
             if taken.claimed or message is not None:
                 came_at = time.monotonic()
 
-    def _taken(self, queue: str, wait_s: float, timeout_s: float, others: Sequence[str]) -> NextMessage:
+    def _take(self, queue: str, wait_s: float, timeout_s: float, others: Sequence[str]) -> NextMessage:
         if self._claims is not None and self._terms is not None:
             try:
                 about: dict[str, Any] = {"wait_s": wait_s, "max_timeout_s": timeout_s, "others": others}
@@ -149,7 +149,7 @@ class NextMessages:
 
 
 def read_message(raw: bytes) -> Message | None:
-    """None for what the ledger did not send (`jobs/queue.py`)."""
+    """The message; None if the ledger did not send it (`jobs/queue.py`)."""
     try:
         carried = orjson.loads(raw)
         (job_id, attempt), _, _ = orjson.loads(carried["body"])

@@ -24,7 +24,7 @@ End = Outcome | BenchmarkOutcome | JobError
 
 
 def log_fields(claimed: Sequence[Claimed]) -> Mapping[str, object]:
-    """Whose jobs a log line is about: the request that made each."""
+    """The fields of a log line that name the requests which made these jobs."""
     traces = [trace for each in claimed if (trace := _trace(each)) is not None]
     if len(traces) < 2:
         return traces[0].log_fields if traces else {}
@@ -32,7 +32,7 @@ def log_fields(claimed: Sequence[Claimed]) -> Mapping[str, object]:
 
 
 def named(claimed: Sequence[Claimed]) -> AbstractContextManager[None]:
-    """Log lines inside say whose jobs they are about."""
+    """Log lines inside name the requests of these jobs."""
     return _Named(claimed)
 
 
@@ -57,7 +57,8 @@ def _trace(claimed: Claimed) -> RequestTrace | None:
 
 
 class Launch:
-    """Jobs that are computed together, or one. `claim`: when it was asked for and had, in nanoseconds."""
+    """Jobs that are computed together, or one. `claim`: when the claim was sent and when it was answered, in
+    nanoseconds."""
 
     def __init__(self, tracing: Tracing, ledger: Ledger, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
         self._tracing, self._ledger = tracing, ledger
@@ -105,7 +106,7 @@ class Launch:
         )
 
     def _own_phases(self, claimed: Claimed, ended_ns: int) -> list[Phase]:
-        """Claim and end, and all that was not done for the launch as a whole."""
+        """The phases of one job: its claim, its end, and everything that was not done for the launch as a whole."""
         of_job = (claimed.job.id,) if self._host else (claimed.job.id, None)
         own = [each for each in self.phases.found if each.job in of_job]
         end = [Phase("end", self._recording_ns, ended_ns)] if self._recording_ns else []
@@ -136,7 +137,8 @@ class Launch:
         return None if trace is None else Link(trace.trace_id, span_id(job_id, source.record.attempt))
 
     def called_off(self) -> None:
-        """What was not recorded here: a cancel is told; of an attempt that was given up on, whoever did so tells."""
+        """Reports the jobs whose end was not recorded here, if they were cancelled. Whoever gave up on an attempt
+        reports that one."""
         for claimed in self.left:
             try:
                 record = self._ledger.get(claimed.job.id).record
@@ -168,17 +170,17 @@ _current: ContextVar[Launch | None] = ContextVar("launch", default=None)
 
 
 class Launches:
-    """Of one process. For any threads: each works on one launch at a time."""
+    """One per process. Safe to share between threads, each of which works on one launch at a time."""
 
     def __init__(self, tracing: Tracing | None, ledger: Ledger) -> None:
         self._tracing, self._ledger = tracing, ledger
 
     def under_way(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> AbstractContextManager[None]:
-        """Phases that are told inside are gathered, where spans are exported."""
-        return nullcontext() if self._tracing is None else self._gathered(self._tracing, claimed, claim)
+        """Phases that are reported inside are collected, if spans are exported."""
+        return nullcontext() if self._tracing is None else self._collecting(self._tracing, claimed, claim)
 
     @contextmanager
-    def _gathered(self, tracing: Tracing, claimed: Sequence[Claimed], claim: tuple[int, int]) -> Iterator[None]:
+    def _collecting(self, tracing: Tracing, claimed: Sequence[Claimed], claim: tuple[int, int]) -> Iterator[None]:
         launch = Launch(tracing, self._ledger, claimed, claim)
         tokens = _current.set(launch), phases.current.set(launch.phases)
         try:
@@ -189,22 +191,22 @@ class Launches:
             launch.called_off()
 
     def recording(self) -> None:
-        """The launch of this thread is computed, and its ends are recorded from now on."""
+        """Called when this thread's launch is computed and its ends are about to be recorded."""
         if (launch := _current.get()) is not None:
             launch.recording()
 
     def ended(self, claimed: Claimed, end: End) -> None:
-        """The end of an attempt of this thread's launch is recorded."""
+        """Called when the end of an attempt of this thread's launch has been recorded."""
         if (launch := _current.get()) is not None:
             launch.ended(claimed, end)
 
     def handed_back(self, claimed: Claimed, error: JobError) -> None:
-        """An attempt of any launch was ended for it, and that is recorded."""
+        """Called when this process ended an attempt of any launch, and that has been recorded."""
         if self._tracing is not None:
             began = _started_us(claimed) * 1000
             Launch(self._tracing, self._ledger, [claimed], (began, began)).ended(claimed, error)
 
     def flush(self) -> None:
-        """Sends what was told, before this process ends."""
+        """Sends pending spans, before this process ends."""
         if self._tracing is not None:
             self._tracing.flush(FLUSH_S)

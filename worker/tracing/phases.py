@@ -24,7 +24,7 @@ class Phase:
 
 @dataclass(slots=True)
 class Phases:
-    """Of one launch."""
+    """The phases of one launch so far."""
 
     found: list[Phase] = field(default_factory=list)
     job: str | None = None  # the one that is computed by itself now
@@ -40,10 +40,10 @@ def one_job(job_id: str) -> None:
 
 
 def tell_product(began: int, computed: int, checked: int, kept: int, measured: Measured) -> None:
-    """How a product came about: when it was begun, multiplied, checked, and on its way back.
+    """Reports the phases of a product, from the times at which it was begun, multiplied, checked and stored.
 
-    Devices tell how long copies and kernel took, and not when: the kernel is taken to end when the device was done, and
-    what came before it, waiting for the device too, is the upload.
+    Devices report how long copies and the kernel took, not when. The kernel is taken to end when the device was done;
+    everything before it, including the wait for the device, counts as the upload.
     """
     if (phases := current.get()) is None:
         return

@@ -50,9 +50,9 @@ class Steps:
 
     def _opened(self, manage: Callable[..., AbstractContextManager[Any]]) -> Callable[..., Any]:
         @contextmanager
-        def opened(*given: Any) -> Iterator[Any]:
+        def opened(*args: Any) -> Iterator[Any]:
             begun = time.perf_counter()
-            with manage(*given) as matrix:
+            with manage(*args) as matrix:
                 self.open_s += time.perf_counter() - begun
                 yield matrix
 
@@ -60,17 +60,17 @@ class Steps:
 
     def _computed(self, manage: Callable[..., AbstractContextManager[Any]]) -> Callable[..., Any]:
         @contextmanager
-        def computed(*given: Any, **named: Any) -> Iterator[Any]:
-            with manage(*given, **named) as product:
+        def computed(*args: Any, **kwargs: Any) -> Iterator[Any]:
+            with manage(*args, **kwargs) as product:
                 self._ready_at = time.perf_counter()
                 yield product
 
         return computed
 
     def _created(self, create: Callable[..., MatrixWriter]) -> Callable[..., MatrixWriter]:
-        def created(*given: Any, **named: Any) -> MatrixWriter:
+        def created(*args: Any, **kwargs: Any) -> MatrixWriter:
             self._create_at = time.perf_counter()
-            return create(*given, **named)
+            return create(*args, **kwargs)
 
         return created
 

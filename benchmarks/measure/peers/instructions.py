@@ -1,5 +1,5 @@
-"""Instructions and commands of Valkey for the ledger's functions of one small product. Other load on the machine
-changes neither. Needs valgrind.
+"""Instructions and commands of Valkey for the ledger's functions of one product, as `benchmarks.measure.peers.scripts`
+has it. Other load on the machine changes neither. Needs valgrind.
 
     python -m benchmarks.measure.peers.instructions --jobs 320
 """
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with TemporaryDirectory() as name:
         directory = Path(name)
         counting_server(directory)
-        with started() as scripts:
+        with started(stored=asked.stored) as scripts:
             for batch in (1, asked.batch):
                 launches = max(1, asked.jobs // batch)
                 scripts.in_a_row(max(1, launches // 2), batch)  # warm-up

@@ -1,5 +1,5 @@
-"""The cost of the ledger's scripts for one small product in Valkey: microseconds and commands inside, by script, using
-only the service's ledger.
+"""The cost of the ledger's scripts for one product in Valkey: microseconds and commands inside, by script, using only
+the service's ledger. The product is a small one, in its job's record; with `--stored` its matrices are in the store.
 
     python -m benchmarks.measure.peers.scripts --jobs 2000
 """
@@ -21,49 +21,65 @@ from pydantic import SecretStr
 
 from benchmarks.measure.peers.server_time import SCRIPTS
 from jobs.ledger.interface import Success
+from jobs.ledger.limits import Limits
 from jobs.matrices.packed import pack
-from jobs.models import ANONYMOUS, MatmulRequest, Measured, NewJob, Outcome, ProductInfo, Verification
+from jobs.models import ANONYMOUS, MatmulRequest, Measured, NewJob, Outcome, ProductInfo, Verification, new_id
 from jobs.queue import broker_prefix, make_ledger
 from jobs.redis.acl import ROLES, Role
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from jobs.redis.line import ScriptLine
-from jobs.requests.job_matrices import JobMatrices
+from jobs.requests.job_matrices import JobMatrices, StoredOperand
 from jobs.requests.operands import OperandRef
 from jobs.settings import DAY_S, Settings
 
-N, QUEUE, WORKER = 16, "cpu", "bench/cpu/1"
-MAX_BATCH, MOST = 64, 10**5
+N, STORED_N, QUEUE, WORKER = 16, 256, "cpu", "bench/cpu/1"
+MAX_BATCH, NO_LIMIT = 64, 10**5
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=16, help="jobs of a launch, in the second half")
+    parser.add_argument("--stored", action="store_true", help="products whose matrices are in the store")
     return parser.parse_args(arguments)
 
 
-def small_job() -> NewJob:
+def in_record() -> NewJob:
     matrix = pack(np.random.default_rng().standard_normal((N, N), np.float32).tobytes())
     operand = OperandRef(source="inline", dtype="float32", shape=(N, N))
+    return _new_job(operand, operand, JobMatrices(a=matrix, b=matrix, product_bytes=len(matrix), ttl_s=DAY_S))
+
+
+def in_store() -> NewJob:
+    shape = (STORED_N, STORED_N)
+    operands = tuple(StoredOperand(id=new_id("op"), dtype="float32", shape=shape) for _ in range(2))
+    a, b = (OperandRef(source="inline", matrix=each.id, dtype="float32", shape=shape) for each in operands)
+    return _new_job(a, b, JobMatrices(stored=operands, ttl_s=DAY_S, used_ttl_s=DAY_S))
+
+
+def _new_job(a: OperandRef, b: OperandRef, matrices: JobMatrices) -> NewJob:
+    m, n, k = a.shape[0], b.shape[1], a.shape[1]
     return NewJob(
         owner=ANONYMOUS,
         queue=QUEUE,
         timeout_s=600.0,
-        request=MatmulRequest(a=operand, b=operand, kernel="auto", accuracy="fp32"),
-        matrices=JobMatrices(a=matrix, b=matrix, product_bytes=len(matrix), ttl_s=DAY_S),
+        request=MatmulRequest(a=a, b=b, kernel="auto", accuracy="fp32"),
+        matrices=matrices,
         reply_to="0123456789abcdef",
-        batch="float32:16x16x16:e8cb48e0e16c63fc",
+        batch=f"float32:{m}x{n}x{k}:e8cb48e0e16c63fc",
     )
 
 
-def success(job_id: str, product: bytes, batch: int) -> Success:
+def success(job: NewJob, batch: int) -> Success:
+    """Of a launch of so many products."""
+    n, stored = (STORED_N, True) if job.matrices.stored else (N, False)
     outcome = Outcome(
         kernel="cpu_blas",
         config={},
         why="auto: cpu_blas is the first of 1 kernels that take float32 to fp32 here, in order of preference.",
         device="A CPU",
-        product=ProductInfo(shape=(N, N), dtype="float32", bytes=N * N * 4),
+        product=ProductInfo(shape=(n, n), dtype="float32", bytes=n * n * 4),
         measured=Measured(h2d_ms=0.0, kernel_ms=0.04130200068175327, d2h_ms=0.0),
         gflops=0.1983439025901505,
         verification=Verification(
@@ -71,13 +87,16 @@ def success(job_id: str, product: bytes, batch: int) -> Success:
         ),
         batch=batch,
     )
-    return Success(job_id, 1, outcome, product)
+    return Success(job.id, 1, outcome, job.matrices.a, (ANONYMOUS, DAY_S) if stored else None)
 
 
 class Scripts:
-    """The ledger as the API and a worker use it, each with its own user of Redis."""
+    """The ledger as the API and a worker use it, each with its own user of Redis. `make_job`: the kind of job."""
 
-    def __init__(self, server: EmbeddedServer, clients: dict[Role, redis.Redis]) -> None:
+    def __init__(
+        self, server: EmbeddedServer, clients: dict[Role, redis.Redis], make_job: Callable[[], NewJob]
+    ) -> None:
+        self._make_job = make_job
         self._server, self._admin = server, server.client()
         of = {role: Settings(redis_url=SecretStr(server.url_of(role))) for role in ROLES}
         self._api, self._worker = (make_ledger(of[role], clients[role]) for role in ROLES)
@@ -87,19 +106,22 @@ class Scripts:
         self._list, self._messages = broker_prefix(of["worker"]) + QUEUE, clients["worker"]
 
     def run(self, batch: int) -> Iterator[tuple[str, Callable[[], object]]]:
-        """The named steps of this many small products that are computed in one launch."""
-        jobs = [small_job() for _ in range(batch)]
+        """The named steps of this many products that are computed in one launch."""
+        jobs = [self._make_job() for _ in range(batch)]
         yield "submit", lambda: self._loop.run_until_complete(self._submitted(jobs))
         yield "brpop", lambda: self._messages.brpop([self._list], timeout=1)
         about: dict[str, Any] = {"worker": WORKER, "lease_s": 6.0, "max_jobs": MAX_BATCH}
         yield "claim", lambda: self._worker.claim_batch(jobs[0].id, 1, **about)
-        product = jobs[0].matrices.a or b""
-        done = [success(job.id, product, batch) for job in jobs]
+        done = [success(job, batch) for job in jobs]
         yield "succeed", lambda: self._worker.succeed_all(done)
 
     async def _submitted(self, jobs: Sequence[NewJob]) -> None:
-        """All at the same time, as by an API process."""
-        limits = {"max_queued": MOST, "max_queued_per_owner": MOST}
+        """All at the same time, as by an API process; with stored matrices one after another, as by its threads."""
+        limits = {"max_queued": NO_LIMIT, "max_queued_per_owner": NO_LIMIT}
+        if jobs[0].matrices.stored:
+            for job in jobs:
+                self._api.record(job, Limits(NO_LIMIT, NO_LIMIT))
+            return
         await asyncio.gather(*(self._api.submit_on(self._line, job, **limits) for job in jobs))
 
     def reset_counts(self) -> None:
@@ -141,21 +163,21 @@ class Scripts:
 
 
 @contextmanager
-def started() -> Iterator[Scripts]:
+def started(*, stored: bool) -> Iterator[Scripts]:
     with TemporaryDirectory() as name:
         server = EmbeddedServer(Path(name))
         server.start()
         try:
             urls: dict[Role, str] = {"api": server.url_of("api"), "worker": server.url_of("worker")}
             clients = {role: connect(Settings(redis_url=SecretStr(url))) for role, url in urls.items()}
-            yield Scripts(server, clients)
+            yield Scripts(server, clients, in_store if stored else in_record)
         finally:
             server.stop()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     asked = parsed(arguments)
-    with started() as scripts:
+    with started(stored=asked.stored) as scripts:
         for batch in (1, asked.batch):
             launches = max(1, asked.jobs // batch)
             scripts.in_a_row(max(1, launches // 10), batch)  # warm-up

@@ -47,11 +47,11 @@ def chaos(results: Path) -> Iterator[str]:
 
 def _margins(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
     """A bound that changed between runs has a row for each value."""
-    most: dict[tuple[str, float], float] = {}
+    largest: dict[tuple[str, float], float] = {}
     for run in runs:
         for what, (seen, bound) in run.get("margins", {}).items():
-            most[what, bound] = max(seen, most.get((what, bound), 0.0))
-    nearest = sorted(most.items(), key=lambda each: each[1] / each[0][1], reverse=True)
+            largest[what, bound] = max(seen, largest.get((what, bound), 0.0))
+    nearest = sorted(largest.items(), key=lambda each: each[1] / each[0][1], reverse=True)
     return [(what, f"{seen:g}", f"{bound:g}") for (what, bound), seen in nearest]
 
 

@@ -41,7 +41,7 @@ def keys(arguments: tuple[str, ...]) -> None:
 
 
 def _become(*command: str, folder: Path) -> NoReturn:
-    """This process becomes that one, so that Ctrl-C and the exit status are its own."""
+    """Replaces this process, so that Ctrl-C and the exit status are those of the new one."""
     os.chdir(folder)
     try:
         os.execvp(command[0], command)

@@ -67,7 +67,7 @@ def _narrowest(table: Table, screen: Console) -> int:
 
 
 def table_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str | None = None) -> Table:
-    """One row for each mapping; numbers to the right."""
+    """A table with a row for each mapping; numbers are aligned to the right."""
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table

@@ -127,17 +127,17 @@ def fail(error: Exception, as_json: bool) -> NoReturn:
     """Reports an error of the client and exits."""
     members = ("code", "field", "request_id", "job_id")
     sentence = error.message if isinstance(error, click.ClickException) else str(error)
-    told = {"error": sentence, **{name: getattr(error, name, None) for name in members}}
+    problem = {"error": sentence, **{name: getattr(error, name, None) for name in members}}
     if as_json:
-        click.echo(json.dumps(told), err=True)
+        click.echo(json.dumps(problem), err=True)
     else:
-        quote = f" (request {told['request_id']})" if told["request_id"] else ""
+        quote = f" (request {problem['request_id']})" if problem["request_id"] else ""
         click.secho(f"{sentence}{quote}", fg="red", err=True)
     sys.exit(status_of(error))
 
 
 def cancelled(job: Job, *, timeout: float, done: str) -> str:
-    """What came of cancelling a job, in words: `done` where that went well."""
+    """Cancels a job and returns a sentence about the result: `done` if it was cancelled."""
     from matmul_client.core.errors import Conflict, MatmulError
 
     try:

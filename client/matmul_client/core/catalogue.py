@@ -66,7 +66,7 @@ def benchmark_result(call: Call, job_id: str) -> Flow[BenchmarkResult]:
 
 
 def results(call: Call, job_id: str) -> Flow[BenchmarkResult]:
-    """What there is by now."""
+    """The results so far."""
     document = yield from get_json(call, f"/v1/benchmarks/{job_id}/results")
     try:
         drawn = (yield from shown(call, job_id, "plots/gflops", "svg")).decode()

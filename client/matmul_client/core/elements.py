@@ -75,7 +75,7 @@ def _on_host(value: Any, name: str) -> Array:
 
 
 def _from_dlpack(value: Any) -> Array:
-    """From a GPU by way of what its library has for that: CuPy's `get`, torch's `cpu`."""
+    """Copies an array from a GPU with its own library's function: CuPy's `get`, torch's `cpu`."""
     import numpy as np
 
     is_on_host = value.__dlpack_device__()[0] in (1, 3, 13)  # memory of the CPU, or pinned by CUDA; or managed
@@ -151,7 +151,7 @@ class BodyReader:
 
 
 def memory(size: int) -> memoryview:
-    """Not filled with zeros first, as a bytearray would be."""
+    """A buffer of that size, not filled with zeros first, as a bytearray would be."""
     import numpy as np
 
     return np.empty(size, np.uint8).data

@@ -51,7 +51,7 @@ class EventFeed:
                 yield event
 
     def broken(self, outcome: Reply | Cut) -> float:
-        """How long to wait before asking again, after a refusal or a break. Raises what cannot be waited out."""
+        """The pause before the next request, after a refusal or an interruption. Raises errors that will not pass."""
         if isinstance(outcome, Reply) and outcome.status == 204:  # nothing more comes
             self.ended = True
             return 0.0
@@ -68,7 +68,7 @@ class EventFeed:
 
 
 def _event(block: bytes) -> Event | None:
-    """None for a comment, and for the time that a browser is to wait."""
+    """The event; None for a comment, and for the reconnection time that browsers use."""
     fields = dict(line.split(": ", 1) for line in block.decode().split("\n") if ": " in line and line[0] != ":")
     if "event" not in fields:
         return None

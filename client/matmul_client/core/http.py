@@ -43,7 +43,7 @@ class Service:
         return self._prefix + request.target
 
     def headers(self, request: Request) -> dict[str, str]:
-        """All of them, its body's length too."""
+        """All headers of a request, with the length of its body."""
         headers = {**self._headers, **request.headers}
         if request.body or request.method in ("POST", "PUT"):
             headers["content-length"] = str(request.body_bytes)

@@ -29,10 +29,8 @@ EXACT_LIMITS: Mapping[str, int] = {
 
 
 def one_type(arrays: Mapping[str, Array], *, is_plain: bool) -> dict[str, Array]:
-    """The same values, all of one type. `is_plain`: these arrays, multiplied, are the whole of the product.
-
-    Raises InvalidOperand where an integer would be changed.
-    """
+    """The same values, all of one element type. `is_plain`: the product has no other operands or factors. Raises
+    InvalidOperand if an integer would change."""
     import numpy as np
 
     if len({array.dtype for array in arrays.values()}) < 2 and not any(map(is_foreign, arrays.values())):

@@ -39,16 +39,16 @@ class Operand:
     @property
     def T(self: Self_) -> Self_:
         """The transpose; nothing is computed for it."""
-        turned = copy.copy(self)
-        turned._transposed = not self._transposed
-        return turned
+        view = copy.copy(self)
+        view._transposed = not self._transposed
+        return view
 
     @property
     def H(self: Self_) -> Self_:
         """The conjugate transpose, of complex matrices; of real ones the transpose."""
-        turned = self.T
-        turned._conjugated = not self._conjugated
-        return turned
+        view = self.T
+        view._conjugated = not self._conjugated
+        return view
 
     def _seen_as(self, other: Operand) -> None:
         self._transposed, self._conjugated = other._transposed, other._conjugated

@@ -55,7 +55,7 @@ def submit(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> Flow[Recor
     return _job_of(reply)
 
 
-def chain(call: Call, product: Chained) -> Flow[str]:
+def submit_chain(call: Call, product: Chained) -> Flow[str]:
     """Id of the job of a product that was written with `@`, and of those that it is made of, submitted once."""
     if product.job_id is None:
         request = yield from _product_request(call, product.left, product.right, {})
@@ -64,22 +64,22 @@ def chain(call: Call, product: Chained) -> Flow[str]:
     return product.job_id
 
 
-def chained(call: Call, product: Chained) -> Flow[Array]:
+def multiply_chain(call: Call, product: Chained) -> Flow[Array]:
     """The product of a chain; the last of it takes one request."""
     if product.job_id is not None:
         return (yield from fetch(call, product.job_id))
     return (yield from multiply(call, product.left, product.right, {}))
 
 
-def chain_submitted(call: Call, product: Chained) -> Flow[str]:
-    """As `chain`; the jobs go on by themselves."""
-    job_id = yield from chain(call, product)
+def submit_chain_detached(call: Call, product: Chained) -> Flow[str]:
+    """Like `submit_chain`, but the jobs continue if this call fails later."""
+    job_id = yield from submit_chain(call, product)
     call.owned.clear()
     return job_id
 
 
 def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> Flow[Request]:
-    """With one Idempotency-Key for all tries; jobs that the operands need are submitted first."""
+    """The request for a product. All tries use one Idempotency-Key. Jobs that the operands need are submitted first."""
     chosen = {name: _factor(value) for name, value in options.items() if value is not None}
     if "group_sizes" in chosen:
         chosen["group_sizes"] = [operator.index(size) for size in chosen["group_sizes"]]
@@ -89,7 +89,7 @@ def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> 
     for name, value in given.items():
         if isinstance(value, Operand):
             operands[name] = yield from _reference(call, value)
-            _turn(chosen, name, value)
+            _add_view(chosen, name, value)
         else:
             arrays[name] = to_array(value, name)
     scales = {name: arrays.pop(name) for name in SCALES if name in arrays}
@@ -105,7 +105,7 @@ def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> 
 
 
 def _addends_widened(arrays: Mapping[str, Array], options: Mapping[str, Any]) -> dict[str, Array]:
-    """What is added to a float32 product of 16-bit operands has its type."""
+    """Widens 16-bit addends to float32 if the product is float32."""
     is_wide = options.get("output_dtype") == "float32"
     return {
         name: array.astype("float32") if is_wide and name in ADDED and array.itemsize == HALF_BYTES else array
@@ -113,8 +113,8 @@ def _addends_widened(arrays: Mapping[str, Array], options: Mapping[str, Any]) ->
     }
 
 
-def _turn(options: dict[str, Any], name: str, operand: Operand) -> None:
-    """As options have it that an operand is a transpose or a conjugate."""
+def _add_view(options: dict[str, Any], name: str, operand: Operand) -> None:
+    """Adds the options for an operand that is a transpose or a conjugate."""
     for option, asked in (("transpose", operand._transposed), ("conjugate", operand._conjugated)):
         if asked and name not in ("a", "b"):
             raise ValueError(f"{name} cannot be a transpose or a conjugate: fetch it, or compute it so.")
@@ -131,7 +131,7 @@ def _reference(call: Call, operand: Operand) -> Flow[Reference]:
     source = operand._source
     if isinstance(source, Reference):
         return source
-    return Reference("job", (yield from chain(call, source)))
+    return Reference("job", (yield from submit_chain(call, source)))
 
 
 def _upload_what_no_form_carries(call: Call, operands: dict[str, Array | Reference]) -> Flow[None]:
@@ -144,7 +144,7 @@ def _upload_what_no_form_carries(call: Call, operands: dict[str, Array | Referen
 
 
 def _post(call: Call, request: Request, headers: Mapping[str, str]) -> Flow[Reply]:
-    """Of a request that makes a job, which is the call's own from then on."""
+    """Sends a request that makes a job. The job belongs to the call until it ends."""
     asked = replace(request, headers={**request.headers, **headers})
     call.unanswered = asked if call.max_retries else None  # without a key, asking again would make another job
     try:
@@ -256,7 +256,7 @@ def get_json(call: Call, target: str, headers: Mapping[str, str] | None = None) 
     return json.loads(bytes(reply.body))
 
 
-def turned(array: Array, operand: Operand) -> Array:
-    """The matrix behind an operand, as that is seen: transposed, conjugated."""
+def resolve_view(array: Array, operand: Operand) -> Array:
+    """The matrix of an operand that may be a transposed or conjugated view: `array` is the stored matrix."""
     seen = array.swapaxes(-1, -2) if operand._transposed else array
     return seen.conj() if operand._conjugated and seen.dtype.kind == "c" else seen

@@ -22,20 +22,20 @@ _NO_UPLOADS = frozenset({404, 405, 501})
 
 def send_in_ranges(call: Call, matrix_id: str, dtype: str, shape: tuple[int, ...], raw: Buffer) -> Flow[bool]:
     """Whether the service takes them; it has the matrix then. Raises MatmulError's kin."""
-    target = yield from _opened(call, matrix_id, dtype, shape)
+    target = yield from _open(call, matrix_id, dtype, shape)
     if target is None:
         return False
     view = memoryview(raw)
     todo = deque(range(0, len(view), RANGE_BYTES))
     yield AtOnce(tuple(partial(_lane, call, target, view, todo) for _ in range(min(LANES, len(todo)))))
     try:
-        yield from _completed(call, target)
+        yield from _complete(call, target)
     except NotFound:  # it was completed, and the answer was lost
         yield from exchange(call, Request("HEAD", f"/v1/matrices/{matrix_id}"))
     return True
 
 
-def _completed(call: Call, target: str) -> Flow[None]:
+def _complete(call: Call, target: str) -> Flow[None]:
     """A range that was cut off and sent again may still be coming in, as far as the service knows."""
     request = Request("POST", f"{target}/complete", _with_key({}))
     for tries in count():
@@ -53,7 +53,7 @@ def _with_key(headers: dict[str, str]) -> dict[str, str]:
     return {**headers, "idempotency-key": secrets.token_hex(16)}
 
 
-def _opened(call: Call, matrix_id: str, dtype: str, shape: tuple[int, ...]) -> Flow[str | None]:
+def _open(call: Call, matrix_id: str, dtype: str, shape: tuple[int, ...]) -> Flow[str | None]:
     asked = json.dumps({"id": matrix_id, "dtype": dtype, "shape": shape}).encode()
     try:
         reply = yield from exchange(call, Request("POST", "/v1/uploads", _with_key({"content-type": JSON}), (asked,)))

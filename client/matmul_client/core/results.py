@@ -39,7 +39,7 @@ class Plot:
     svg: str
 
     def _repr_html_(self) -> str:
-        """As an image, so that nothing in it can act on the page."""
+        """The plot as an image, so that nothing in it can act on the page."""
         return f'<img src="data:image/svg+xml;base64,{base64.b64encode(self.svg.encode()).decode()}" alt="plot">'
 
     def save(self, path: str | Path) -> None:
@@ -64,7 +64,7 @@ class BenchmarkResult:
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What may have disturbed the measurements."""
+        """Conditions that may have disturbed the measurements."""
         return list(self._document["warnings"])
 
     @property
@@ -73,7 +73,7 @@ class BenchmarkResult:
         return None if self._drawn is None else Plot(self._drawn)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as the service sent it."""
+        """The whole document, as the service sent it."""
         return self._document
 
     def __repr__(self) -> str:

@@ -30,8 +30,8 @@ def exchange(call: Call, request: Request) -> Flow[Reply]:
             return outcome
         error = _error(outcome, call)
         wait_s = pause_s(error, tries)
-        most = call.max_retries if call.acquaintance.made else min(STRANGER_RETRIES, call.max_retries)
-        if tries >= most or not is_passing(error) or wait_s >= call.remaining_s:
+        max_retries = call.max_retries if call.acquaintance.made else min(STRANGER_RETRIES, call.max_retries)
+        if tries >= max_retries or not is_passing(error) or wait_s >= call.remaining_s:
             raise error
         yield Pause(wait_s)
     raise AssertionError("it is asked until something comes of it")

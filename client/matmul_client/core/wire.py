@@ -57,14 +57,14 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Work that takes the processor long enough to be done beside an event loop."""
+    """Work that takes so much processor time that it should not block an event loop."""
 
     work: Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
 class AtOnce:
-    """Flows that are run beside each other, to the end of all; the first error is raised then."""
+    """Flows that run concurrently, all to their end; then the first error is raised."""
 
     flows: tuple[Callable[[], Flow[None]], ...]
 
@@ -76,14 +76,14 @@ Flow: TypeAlias = Generator[Step, Outcome, T]
 
 @dataclass(slots=True)
 class Acquaintance:
-    """Whether the service has ever answered this client: one that has is waited for longer when it is gone."""
+    """Whether the service has ever answered this client. If it has, the client retries longer when it is gone."""
 
     made: bool = False
 
 
 @dataclass(slots=True)
 class Call:
-    """One call of the user's: its deadline, how often it asks again, and what it has started on the service."""
+    """One call by the user: its deadline, its number of retries, and what it has started on the service."""
 
     timeout_s: float
     max_retries: int

@@ -1,5 +1,6 @@
 """Jobs in replies of lua/claim.lua. Those as most are, which it claims straight on, come in a short form: id, queue,
-number, start, what stays of the job until its end (`unchanging` in lua/common.lua), request and both operands.
+number, start, what stays of the job until its end (`unchanging` in lua/common.lua), request, and both operands, which
+are None where they are stored.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ UNCHANGING = (
     *("created", "timeout", "owner", "batch", "came_first", "seq", "held", "ttl", "reply_to", "product_bytes", "kind"),
     "trace",
 )
+STORED = b"+"  # what it begins with where both operands are stored
 
 
 def claimed_job(reply: Sequence[Any], worker: str) -> Claimed:
@@ -49,14 +51,18 @@ def _is_short(reply: Sequence[Any]) -> bool:
 
 
 def _unchanging(text: bytes) -> dict[str, bytes]:
-    """By name, without those that are empty."""
-    return {name: value for name, value in zip(UNCHANGING, text.split(b"\n"), strict=False) if value}
+    """By name, without those that are empty. What is said of stored operands beside `created` is left out: the request
+    names them."""
+    values = text.split(b"\n")
+    values[0] = values[0].partition(b" ")[0].removeprefix(STORED)
+    return {name: value for name, value in zip(UNCHANGING, values, strict=False) if value}
 
 
 def _usual_row(about: Sequence[bytes]) -> JobRow:
-    """The row of a job in the short form; the first attempt of one with both operands in its record."""
+    """The row of a job in the short form: the first attempt of one with both operands in its record, or both stored."""
     job_id, queue, number, started, unchanging, request = about
+    in_record = b"" if unchanging.startswith(STORED) else b"ab"
     fields = _unchanging(unchanging) | {"id": job_id, "queue": queue, "number": number, "first": number}
-    fields |= {"state": b"queued", "attempt": b"1", "runs": b"0", "in_record": b"ab", "request": request}
+    fields |= {"state": b"queued", "attempt": b"1", "runs": b"0", "in_record": in_record, "request": request}
     values = [*map((fields | {"queued": fields["created"]}).get, READ)]
     return claimed_row(values, version=2, started_us=int(started), c_attempt=None, progress=None)

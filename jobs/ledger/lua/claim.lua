@@ -11,7 +11,8 @@ local LEFT_AT_MOST = 100 -- messages of a worker that died again and again betwe
 -- In a message as jobs/queue.py has it; what is looked for from its beginning on is found without looking at all of it.
 local FIRST_IN_BODY = '^{"body": "%[%[\\"([%w_-]+)\\", (%d+)%]'
 -- `unchanging` of an open server's job: created, timeout, batch and first.
-local OPEN_ONE = '^(%d+)\n(%d+)\n' .. OPEN .. '\n([^\n]+)\n([^\n]+)'
+local OPEN_ONE = '^%+?(%d+)[^\n]*\n(%d+)\n' .. OPEN .. '\n([^\n]+)\n([^\n]+)'
+local STORED = 43 -- where it begins with this byte, a plus, both operands are stored
 local ELSEWHERE_US = 300 * 1e6 -- so long a job waits for a worker that did not make its product wrong
 
 -- What was read, its start now, the operands, the attempt that made c where another job did, and how far it is if it runs already.
@@ -124,7 +125,10 @@ end
 
 -- What Python reads of such a job.
 local function claimed_usual(id, queue, number, at, unchanging, request)
-  local a, b = unpack(call('HMGET', matrices_key(id), 'a', 'b'))
+  local a, b = false, false
+  if string.byte(unchanging) ~= STORED then
+    a, b = unpack(call('HMGET', matrices_key(id), 'a', 'b'))
+  end
   return {id, queue, number, at, unchanging, request, a, b}
 end
 

@@ -244,12 +244,18 @@ end
 
 -- What stays of a job as most are until its end, in one field, `unchanging`: a field that is read costs as much as a small
 -- command. Lines: created, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace; `first` is
--- '<queue> <number>' where it came into an empty queue, so it is in no set of its batch, else '-'. Such a job has both
--- operands in its record and a batch key, no third one, no quota but on waiting jobs, and nothing stored. In its first
--- attempt it is queued under version 1 and runs under version 2. A later version may add lines.
+-- '<queue> <number>' where it came into an empty queue, so it is in no set of its batch, else '-'. Such a job has a batch
+-- key, no third operand, and no quota but on waiting jobs. Both operands and the product are in its record, or none is and
+-- both operands were stored for it alone: then `created` is what `created_with` makes of it, at which versions that do not
+-- know such jobs go the general way. In its first attempt it is queued under version 1 and runs under version 2. A later
+-- version may add lines.
 local function unchanging_of(created, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace)
   return created .. '\n' .. timeout .. '\n' .. owner .. '\n' .. batch .. '\n' .. first .. '\n' .. seq .. '\n' .. held .. '\n'
     .. ttl .. '\n' .. reply_to .. '\n' .. product_bytes .. '\n' .. kind .. '\n' .. trace
+end
+
+local function created_with(created, a, a_bytes, b, b_bytes)
+  return '+' .. created .. ' ' .. charge_of(a_bytes) + charge_of(b_bytes) .. ' ' .. a .. ' ' .. b
 end
 
 local function read(id, fields)

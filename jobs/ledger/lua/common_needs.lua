@@ -40,18 +40,23 @@ local function need_operands(job, needs, new)
   end
 end
 
+-- Of a job of which both operands were stored for it alone.
+local function needs_of_stored(a, b)
+  return 'a+' .. a .. ' b+' .. b
+end
+
 local function needs_of(job)
   return job.needs or ''
 end
 
 -- The id of what a job that succeeded has stored: as product_id in jobs/models.py.
-local function product_of(job)
-  return 'c_' .. string.match(job.id, '_(.*)$') .. '_' .. job.attempt
+local function product_of(id, attempt)
+  return 'c_' .. string.match(id, '_(.*)$') .. '_' .. attempt
 end
 
 -- The stored product of a job that succeeded has become its operand.
 need_product = function(job, name, source)
-  local id = product_of(source)
+  local id = product_of(source.id, source.attempt)
   if redis.call('HEXISTS', matrix_key(id), 'claim:' .. job.owner) == 1 then
     need_operands(job, needs_of(job) .. ' ' .. name .. '=' .. id, {})
   end

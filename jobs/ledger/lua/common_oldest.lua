@@ -7,7 +7,7 @@ local recorded, most_kept, most_of_its, more
 -- The product that it stored, and what was stored for it: the sweep removes them.
 local function give_up_matrices(job, at)
   if job.state == 'succeeded' and job.product_bytes == '0' then
-    give_up_claim(product_of(job), job.owner, at)
+    give_up_claim(product_of(job.id, job.attempt), job.owner, at)
   end
   for _, how, id in string.gmatch(needs_of(job), NEED) do
     if how == '+' then

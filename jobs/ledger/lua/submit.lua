@@ -4,6 +4,8 @@
 local STORED = 34 -- from here on id, element type, shape and bytes of each operand that is stored for the job
 local USUAL = 20 -- arguments of a job as most are: those that it leaves out are empty, or 0
 local IS_USUAL = '' .. USUAL
+-- The same where both operands are stored for it alone: then room for its product, and what is said of each from STORED on.
+local USUAL_STORED = USUAL + 9
 
 -- Why it is not recorded, unless it is already.
 local function refused(id, why)
@@ -21,6 +23,18 @@ local function bound_before(bound, fingerprint)
     return {'reused'}
   elseif first and redis.call('EXISTS', job_key(first)) == 1 then
     return reply('bound', first)
+  end
+  return nil
+end
+
+-- What `unchanging` of a job begins with; nil of one that is not as most are.
+local function usual_created(ARGV, from, last, at, in_record)
+  local product_bytes, needs, stored = ARGV[from + 15], ARGV[from + 25], from + STORED - 1
+  if in_record == 'ab' and needs == '' then
+    return at
+  elseif in_record == '' and product_bytes == '0' and last == stored + 7
+    and needs == needs_of_stored(ARGV[stored], ARGV[stored + 4]) then
+    return created_with(at, ARGV[stored], ARGV[stored + 3], ARGV[stored + 4], ARGV[stored + 7])
   end
   return nil
 end
@@ -113,8 +127,8 @@ local function record(ARGV, from, last, alone)
     end
   end
   charge_quota(job, charge)
-  local is_usual = in_record == 'ab' and batch ~= '' and not charge and needs == '' and unmet == ''
-  job.is_first = is_usual and waiting == 0
+  local created = batch ~= '' and not charge and unmet == '' and usual_created(ARGV, from, last, int(at), in_record)
+  job.is_first = created and waiting == 0
   if bound then
     set(job, 'idem', digest)
     redis.call('HSET', bound, 'job', id, 'fingerprint', fingerprint)
@@ -122,7 +136,9 @@ local function record(ARGV, from, last, alone)
   end
   for i = from + STORED - 1, last, 4 do
     local matrix, dtype, shape, bytes = unpack(ARGV, i, i + 3)
-    new_matrix(write, matrix, owner, dtype, shape, bytes, matrix, at, at + stored_ttl)
+    local ends = int(at + stored_ttl)
+    new_matrix(matrix, owner, dtype, shape, bytes, int(at), ends)
+    write('ZADD', claims, ends, matrix .. ' ' .. owner)
   end
   use_operands(needs, owner, at, tonumber(used_ttl), new)
   need_operands(job, needs, new)
@@ -135,8 +151,8 @@ local function record(ARGV, from, last, alone)
     return reply('chained', id)
   end
   enqueue(job, at, '')
-  if is_usual then
-    set(job, 'unchanging', unchanging_of(int(at), timeout, owner, batch, job.is_first and queue .. ' ' .. job.number or '-',
+  if created then
+    set(job, 'unchanging', unchanging_of(created, timeout, owner, batch, job.is_first and queue .. ' ' .. job.number or '-',
       int(seq), int(held), ttl, reply_to, product_bytes, kind, trace))
   end
   return {'recorded', seq, at, job.number, queue, owner, id, waiting}
@@ -162,17 +178,40 @@ local function tell_places(replies)
 end
 
 -- All arguments of such a job, as `record` takes them.
-local function in_full(ARGV, from)
+local function in_full(ARGV, from, last)
   local id, owner, kind, queue, timeout, request, asked, max_queued, limits, a, b, product_bytes, ttl, most, most_of_owner,
     batch, reply_to, most_ended, most_ended_of_owner, trace = unpack(ARGV, from, from + USUAL - 1)
+  local needs, room, stored_bytes = '', '0', 0
+  if last > from + USUAL then
+    local room_then, first, _, _, bytes, second, _, _, more = unpack(ARGV, from + USUAL, last)
+    needs, room, stored_bytes = needs_of_stored(first, second), room_then, charge_of(bytes) + charge_of(more)
+  end
   return {
     id, owner, kind, queue, timeout, request, asked, max_queued, limits, '', '', '', a, b, '', product_bytes, ttl, most,
-    most_of_owner, batch, reply_to, '', '', '', '', '', most_ended, most_ended_of_owner, trace, '0', '0', '0', '0',
+    most_of_owner, batch, reply_to, '', '', '', '', needs, most_ended, most_ended_of_owner, trace, room, '0', stored_bytes,
+    ttl, unpack(ARGV, from + USUAL + 1, last)
   }
 end
 
--- Writes such a job; its message then.
-local function write_usual(ARGV, from, at, seq, number, held, first)
+-- Puts the operands that are stored for such a job, the only one of its step, into the store's books; what it needs then,
+-- and what `unchanging` of it begins with.
+local function store_operands(ARGV, id, owner, at)
+  local a, a_dtype, a_shape, a_bytes, b, b_dtype, b_shape, b_bytes = unpack(ARGV, USUAL + 4, USUAL_STORED + 2)
+  local ends, needed_by = int(at + ARGV[15]), owner .. ' ' .. id
+  new_matrix(a, owner, a_dtype, a_shape, a_bytes, at, ends)
+  new_matrix(b, owner, b_dtype, b_shape, b_bytes, at, ends)
+  call('ZADD', claims, ends, a .. ' ' .. owner, ends, b .. ' ' .. owner)
+  call('ZADD', needed_key(a), 0, needed_by)
+  call('ZADD', needed_key(b), 0, needed_by)
+  if call('EXISTS', chunk_key(a, 0), chunk_key(b, 0)) > 0 then
+    persist_chunks(a)
+    persist_chunks(b)
+  end
+  return needs_of_stored(a, b), created_with(at, a, a_bytes, b, b_bytes)
+end
+
+-- Writes such a job; its message then. `created`: what `unchanging` begins with. `needs`: of one whose operands are stored.
+local function write_usual(ARGV, from, at, seq, number, held, first, created, needs)
   local id, owner, kind, queue, timeout, request, asked, _, _, a, b, product_bytes, ttl, _, _, batch, reply_to, _, _, trace =
     unpack(ARGV, from, from + USUAL - 1)
   local more = {}
@@ -181,12 +220,17 @@ local function write_usual(ARGV, from, at, seq, number, held, first)
   elseif trace ~= '' or reply_to ~= '' then
     more = trace ~= '' and {'trace', trace} or {'reply_to', reply_to}
   end
+  if needs then
+    more[#more + 1], more[#more + 2] = 'needs', needs
+  else
+    call('HSET', matrices_key(id), 'a', a, 'b', b)
+  end
   call('HSET', job_key(id), 'id', id, 'owner', owner, 'kind', kind, 'queue', queue, 'timeout', timeout, 'request', request,
-    'asked', asked, 'seq', seq, 'created', at, 'ttl', ttl, 'product_bytes', product_bytes, 'held', held, 'in_record', 'ab',
+    'asked', asked, 'seq', seq, 'created', at, 'ttl', ttl, 'product_bytes', product_bytes, 'held', held,
+    'in_record', needs and '' or 'ab',
     'batch', batch, 'state', 'queued', 'version', '1', 'attempt', '1', 'runs', '0', 'number', number, 'first', number,
     'published', at, 'queued', at, 'unchanging',
-    unchanging_of(at, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace), unpack(more))
-  call('HSET', matrices_key(id), 'a', a, 'b', b)
+    unchanging_of(created, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace), unpack(more))
   return message_of(id, '1', queue, timeout, number)
 end
 
@@ -212,23 +256,36 @@ end
 -- A job as most are: the same as `record`, straight on, for gathering what is written costs a third of a small job's time.
 -- nil, and nothing is written, where it is refused.
 local function record_one(ARGV)
-  local id, owner, queue, batch = ARGV[3], ARGV[4], ARGV[6], ARGV[18]
+  local id, owner, queue, batch, is_stored = ARGV[3], ARGV[4], ARGV[6], ARGV[18], #ARGV == USUAL_STORED + 4
   local names, of_its_queue, window = owner_names(owner), queue_names(queue), owner ~= OPEN and window_key(queue)
   local seq, number, waiting = counted(ARGV, of_its_queue.number, 1)
   if not seq or (window and call('HGET', window, owner)) then
     return nil
   end
   local at, held = now_in_full(), #ARGV[12] + #ARGV[13] + ARGV[14]
-  if charge_within(owner, held, tonumber(ARGV[16]), tonumber(ARGV[17])) then
+  local bytes, room = held, 0
+  if is_stored then
+    bytes, room = charge_of(ARGV[27]) + charge_of(ARGV[31]), tonumber(ARGV[23])
+  end
+  if charge_within(owner, bytes + room, tonumber(ARGV[16]), tonumber(ARGV[17])) then
     return nil
   end
   seq, number = seq + 1, number + 1
-  if call('ZADD', names.all, 'NX', seq, id) == 0 then
-    charge('all', -held)
-    charge(names.charged, -held)
+  local is_new = call('ZADD', names.all, 'NX', seq, id) == 1
+  local too_many = is_new and room or bytes + room
+  if too_many > 0 then
+    charge('all', -too_many)
+    charge(names.charged, -too_many)
+  end
+  if not is_new then
     return nil
   end
-  local message = write_usual(ARGV, 3, at, seq, number, held, waiting == 0 and queue .. ' ' .. number or '-')
+  local needs, created = nil, at
+  if is_stored then
+    needs, created = store_operands(ARGV, id, owner, at)
+  end
+  local first = waiting == 0 and queue .. ' ' .. number or '-'
+  local message = write_usual(ARGV, 3, at, seq, number, held, first, created, needs)
   call('ZADD', names.queued, seq, id)
   call('ZADD', of_its_queue.queued, number, id)
   if waiting > 0 then
@@ -287,7 +344,7 @@ local function record_several(ARGV)
   local at, listed, ordered, messages, replies = now_in_full(), {false, false}, {false, false}, {false}, {false}
   for i = 1, jobs do
     local id, first = ids[i], i == 1 and waiting == 0 and queue .. ' ' .. number + 1 or '-'
-    messages[i] = write_usual(ARGV, 3 + (i - 1) * (USUAL + 1), at, seq + i, number + i, held[i], first)
+    messages[i] = write_usual(ARGV, 3 + (i - 1) * (USUAL + 1), at, seq + i, number + i, held[i], first, at)
     listed[2 * i - 1], listed[2 * i], ordered[2 * i - 1], ordered[2 * i] = seq + i, id, number + i, id
     replies[i] = {'recorded', seq + i, at, number + i, false}
   end
@@ -307,7 +364,8 @@ local function record_several(ARGV)
 end
 
 local function main(ARGV)
-  local recorded_already = (#ARGV == USUAL + 4 and record_one or record_several)(ARGV)
+  local is_one = #ARGV == USUAL + 4 or #ARGV == USUAL_STORED + 4
+  local recorded_already = (is_one and record_one or record_several)(ARGV)
   if recorded_already then
     return recorded_already
   end
@@ -316,8 +374,9 @@ local function main(ARGV)
   while i < #ARGV - 2 do
     local last = i + tonumber(ARGV[i])
     local alone = #replies == 0 and last == #ARGV - 2
-    if last == i + USUAL then
-      replies[#replies + 1] = record(in_full(ARGV, i + 1), 1, STORED - 1, alone)
+    if last == i + USUAL or last == i + USUAL_STORED then
+      local full = in_full(ARGV, i + 1, last)
+      replies[#replies + 1] = record(full, 1, #full, alone)
     else
       replies[#replies + 1] = record(ARGV, i + 1, last, alone)
     end

@@ -4,19 +4,22 @@
 -- whose first try timed out on the way back asks again: the attempt that succeeded gets 1. `claim` is of a product in the
 -- store that is to be claimed; 8, and nothing is changed, where there is no room for it.
 
--- `unchanging` of a job: created, owner, seq, held, ttl, reply_to.
-local TO_END = '^(%d+)\n%d+\n([^\n]+)\n[^\n]+\n[^\n]+\n(%d+)\n(%d+)\n(%d+)\n([^\n]*)'
+-- `unchanging` of a job: created, what its operands are where they are stored, owner, seq, held, ttl, reply_to.
+local TO_END = '^%+?(%d+)([^\n]*)\n%d+\n([^\n]+)\n[^\n]+\n[^\n]+\n(%d+)\n(%d+)\n(%d+)\n([^\n]*)'
+local OPERANDS = ' (%d+) (%S+) (%S+)' -- what both are charged, and their ids
+local CLAIM = '(%S+) (%S+) (%S+) (%S+) (%S+)' -- element type, shape, bytes, the owner's bound, time to live
 
 local ONE_TAKEN = {1}
 
 -- Whether there is room for it.
 local function claim_product(job, claim, most, at)
-  local dtype, shape, bytes, most_of_owner, ttl = string.match(claim, '(%S+) (%S+) (%S+) (%S+) (%S+)')
+  local dtype, shape, bytes, most_of_owner, ttl = string.match(claim, CLAIM)
   if owe_within(job.owner, charge_of(bytes), most, tonumber(most_of_owner)) then
     return false
   end
-  local name = product_of(job)
-  new_matrix(call, name, job.owner, dtype, shape, bytes, name, at, at + ttl)
+  local name, ends = product_of(job.id, job.attempt), int(at + ttl)
+  new_matrix(name, job.owner, dtype, shape, bytes, int(at), ends)
+  call('ZADD', claims, ends, name .. ' ' .. job.owner)
   return true
 end
 
@@ -54,11 +57,11 @@ local function succeed(most, at, id, attempt, outcome, kernel, device, product, 
   return (job.dependents and 2 or 1) + (end_of.operands_kept > 0 and 4 or 0)
 end
 
--- created, seq, held, ttl, owner, reply_to and start of a job that may end straight on: its first attempt runs, and nobody
--- waits for anything but its answer.
+-- created, owner, seq, held, ttl, reply_to and start of a job that may end straight on, and what its operands are where they
+-- are stored: its first attempt runs, and nobody waits for anything but its answer.
 local function usual_job(ARGV, i)
   local id, attempt, _, kernel, _, product, claim, measured = unpack(ARGV, i, i + 7)
-  if attempt ~= '1' or kernel ~= ARGV[6] or kernel == '' or product == '' or claim ~= '' or measured == '' then
+  if attempt ~= '1' or kernel ~= ARGV[6] or kernel == '' or (product == '') == (claim == '') or measured == '' then
     return nil
   end
   local state, version, started, dependents, unchanging =
@@ -66,12 +69,55 @@ local function usual_job(ARGV, i)
   if not unchanging or state ~= 'running' or version ~= '2' or dependents then
     return nil
   end
-  local created, owner, seq, held, ttl, reply_to = string.match(unchanging, TO_END)
-  return created, owner, seq, held, ttl, reply_to, started
+  local created, stored, owner, seq, held, ttl, reply_to = string.match(unchanging, TO_END)
+  if created and (stored == '') == (claim == '') then
+    return created, owner, seq, held, ttl, reply_to, started, stored
+  end
+  return nil
 end
 
--- Writes the end of a job as most are, but for what is one command for several. `job`: as `usual_job` has it.
+-- Whether no other job needs a matrix, and no other owner has a claim to it.
+local function is_its_alone(id, needed_by)
+  local first, second = unpack(call('ZRANGE', needed_key(id), 0, 1))
+  return first == needed_by and not second and call('HLEN', matrix_key(id)) == PLAIN_FIELDS + 1
+end
+
+-- In the books a product is to take the place of the operands that were stored for its job: these, and what is claimed. nil
+-- where one of them is another's as well, or where there is no room beside them.
+local function exchange(id, owner, stored, claim, most)
+  local bytes, a, b = string.match(stored, OPERANDS)
+  local needed_by = owner .. ' ' .. id
+  if not (is_its_alone(a, needed_by) and is_its_alone(b, needed_by)) then
+    return nil
+  end
+  local dtype, shape, product_bytes, most_of_owner, ttl = string.match(claim, CLAIM)
+  if owe_within(owner, charge_of(product_bytes), tonumber(most), tonumber(most_of_owner)) then
+    return nil
+  end
+  owe(owner, -bytes)
+  return a, b, dtype, shape, product_bytes, ttl
+end
+
+-- Carries that out, but for the bytes; the members of `claims` that go, and the one that comes, after its time.
+local function carry_over(id, owner, at, a, b, dtype, shape, bytes, ttl)
+  local product, ends = product_of(id, '1'), int(at + ttl)
+  call('DEL', matrix_key(a), needed_key(a), matrix_key(b), needed_key(b))
+  new_matrix(product, owner, dtype, shape, bytes, at, ends)
+  return a .. ' ' .. owner, b .. ' ' .. owner, ends, product .. ' ' .. owner
+end
+
+-- After those, of one owner.
+local function keep_bytes(charged)
+  call('HSET', bytes_kept, 'all', books.all + owed.all, charged, books[charged] + owed[charged])
+end
+
+-- Writes the end of a job as most are, but for what is one command for several.
 local function end_one(id, outcome, device, kernel, product, at)
+  if product == '' then
+    call('HSET', job_key(id), 'outcome', outcome, 'device', device, 'kernel', kernel, 'state', 'succeeded', 'version', '3',
+      'finished', at)
+    return
+  end
   call('HSET', matrices_key(id), 'c', product, 'a', '', 'b', '')
   call('HSET', job_key(id), 'held', #product, 'outcome', outcome, 'device', device, 'kernel', kernel, 'state', 'succeeded',
     'version', '3', 'finished', at)
@@ -81,21 +127,36 @@ local function answer_to(id, outcome, product, created, started, at)
   return answer_of(id .. ' succeeded 1 3 ' .. created .. ' ' .. started .. ' ' .. at .. '  ', outcome, '', product)
 end
 
--- `succeed_usual` of one job, without tables.
+-- `succeed_several` of one job, without tables.
 local function succeed_one(ARGV, at)
-  local id, _, outcome, kernel, device, product, _, measured = unpack(ARGV, 3, 10)
-  local created, owner, seq, held, ttl, reply_to, started = usual_job(ARGV, 3)
+  local id, _, outcome, kernel, device, product, claim, measured = unpack(ARGV, 3, 10)
+  local created, owner, seq, held, ttl, reply_to, started, stored = usual_job(ARGV, 3)
   if not created then
     return nil
   end
   known, served, launched = {}, {}, {}
+  local a, b, dtype, shape, bytes, product_ttl
+  if stored ~= '' then
+    books, owed = {}, {}
+    a, b, dtype, shape, bytes, product_ttl = exchange(id, owner, stored, claim, ARGV[2])
+    if not a then
+      return nil
+    end
+  end
   local then_at, now_at = tonumber(created), tonumber(at)
   serve(kernel, now_at - then_at, started - then_at, measured)
   local names = owner_names(owner)
   end_one(id, outcome, device, kernel, product, at)
-  charge('all', #product - held)
-  charge(names.charged, #product - held)
-  call('ZADD', packed_key, now_at + ttl, id)
+  if a then
+    local of_a, of_b, ends, of_product = carry_over(id, owner, at, a, b, dtype, shape, bytes, product_ttl)
+    call('ZREM', claims, of_a, of_b)
+    call('ZADD', claims, ends, of_product)
+    keep_bytes(names.charged)
+  else
+    charge('all', #product - held)
+    charge(names.charged, #product - held)
+    call('ZADD', packed_key, now_at + ttl, id)
+  end
   call('ZADD', finished_key, at, id)
   call('ZADD', names.finished, at, id)
   call('ZADD', names.succeeded, seq, id)
@@ -108,29 +169,34 @@ local function succeed_one(ARGV, at)
   return ONE_TAKEN
 end
 
--- The end of products of one owner and kernel in their jobs' records, as most are: the same as `succeed` for each, straight
--- on, for gathering what is written costs a third of a small job's time. nil, and nothing is written, where one is another.
-local function succeed_usual(ARGV, at)
-  local ended, jobs, more, kernel = {false}, 0, 0, ARGV[6] -- a table that has its size at once is cheaper
-  local seen = #ARGV > 10 and {}
+-- The end of products of one owner and kernel, in their jobs' records or in the store, as most are: the same as `succeed`
+-- for each, straight on, for gathering what is written costs a third of a small job's time. nil, and nothing is written,
+-- where one is another.
+local function succeed_several(ARGV, at)
+  local ended, exchanged, jobs, more, kernel = {false}, {}, 0, 0, ARGV[6] -- a table that has its size at once is cheaper
+  local seen = {}
+  known, served, launched, books, owed = {}, {}, {}, {}, {}
   for i = 3, #ARGV, 8 do
-    local job = {usual_job(ARGV, i)}
-    if not job[1] or (jobs > 0 and job[2] ~= ended[1][2]) or (seen and seen[ARGV[i]]) then
+    local id, job = ARGV[i], {usual_job(ARGV, i)}
+    if not job[1] or seen[id] or (jobs > 0 and (job[2] ~= ended[1][2] or (job[8] == '') ~= (ended[1][8] == ''))) then
       return nil
-    elseif seen then
-      seen[ARGV[i]] = true
     end
-    jobs, more = jobs + 1, more + #ARGV[i + 5] - job[4]
+    jobs, more, seen[id] = jobs + 1, more + #ARGV[i + 5] - job[4], true
     ended[jobs] = job
+    if job[8] ~= '' then
+      exchanged[jobs] = {exchange(id, job[2], job[8], ARGV[i + 6], ARGV[2])}
+      if not exchanged[jobs][1] then
+        return nil
+      end
+    end
   end
-  known, served, launched = {}, {}, {}
   for i = 1, jobs do -- what may fail does so before the first write
     local job = ended[i]
     serve(kernel, at - job[1], job[7] - job[1], ARGV[8 * i + 2])
   end
   local owner, first_reply_to = ended[1][2], ended[1][6]
   local ids, taken, changes, answers = {false}, {false}, {false}, {}
-  local packed, finished, listed = {false, false}, {false, false}, {false, false}
+  local packed, finished, listed, going, coming = {false, false}, {false, false}, {false, false}, {}, {}
   for i = 1, jobs do
     local id, _, outcome, _, device, product = unpack(ARGV, 8 * i - 5, 8 * i)
     local created, _, seq, _, ttl, reply_to, started = unpack(ended[i])
@@ -139,6 +205,9 @@ local function succeed_usual(ARGV, at)
     ids[i], taken[i], packed[place], packed[place + 1] = id, 1, at + ttl, id
     finished[place], finished[place + 1], listed[place], listed[place + 1] = at, id, seq, id
     changes[i] = id .. ' 3 succeeded'
+    if exchanged[i] then
+      going[place], going[place + 1], coming[place], coming[place + 1] = carry_over(id, owner, at, unpack(exchanged[i]))
+    end
     if reply_to ~= '' then
       local its = answer_to(id, outcome, product, created, started, at)
       if reply_to == first_reply_to then
@@ -148,24 +217,30 @@ local function succeed_usual(ARGV, at)
       end
     end
   end
-  charge('all', more)
-  charge('of:' .. owner, more)
-  call('ZADD', packed_key, unpack(packed))
+  if exchanged[1] then
+    call('ZREM', claims, unpack(going))
+    call('ZADD', claims, unpack(coming))
+    keep_bytes('of:' .. owner)
+  else
+    charge('all', more)
+    charge('of:' .. owner, more)
+    call('ZADD', packed_key, unpack(packed))
+  end
   call('ZADD', finished_key, unpack(finished))
   call('ZADD', prefix .. 'finished:' .. owner, unpack(finished))
   call('ZADD', state_key('succeeded', owner), unpack(listed))
   call('ZREM', leases, unpack(ids))
   call('HSET', counts, 'products:' .. kernel, served_of(kernel), 'ended:succeeded', known['ended:succeeded'] + jobs)
   if first_reply_to ~= '' then
-    call('PUBLISH', prefix .. 'answers:' .. first_reply_to, jobs == 1 and answers[1] or table.concat(answers))
+    call('PUBLISH', prefix .. 'answers:' .. first_reply_to, table.concat(answers))
   end
-  call('PUBLISH', changes_channel, jobs == 1 and changes[1] or table.concat(changes, '\n'))
+  call('PUBLISH', changes_channel, table.concat(changes, '\n'))
   return taken
 end
 
 local function main(ARGV)
   local most, at = tonumber(ARGV[2]), now_in_full()
-  local ended = (#ARGV == 10 and succeed_one or succeed_usual)(ARGV, at)
+  local ended = (#ARGV == 10 and succeed_one or succeed_several)(ARGV, at)
   if ended then
     return ended
   end

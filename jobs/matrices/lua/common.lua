@@ -80,12 +80,11 @@ local function set_claim(id, owner, made, ends, latest)
   redis.call('ZADD', claims, int(ends), id .. ' ' .. owner)
 end
 
--- Makes a matrix with one claim, of one owner. Its bytes are charged already. `put` adds to the claims: `call`, or what
--- gathers commands.
-local function new_matrix(put, id, owner, dtype, shape, bytes, data, made, ends)
-  redis.call('HSET', matrix_key(id), 'dtype', dtype, 'shape', shape, 'bytes', bytes, 'data', data,
-    'claim:' .. owner, int(made) .. ':' .. int(ends), 'until', ends)
-  put('ZADD', claims, ends, id .. ' ' .. owner)
+-- Makes a matrix with one claim, of one owner; its elements are kept under its id. Its bytes are charged already, and the
+-- caller adds it to `claims`. Both times are text.
+local function new_matrix(id, owner, dtype, shape, bytes, made, ends)
+  call('HSET', matrix_key(id), 'dtype', dtype, 'shape', shape, 'bytes', bytes, 'data', id,
+    'claim:' .. owner, made .. ':' .. ends, 'until', ends)
 end
 
 -- Takes a claim off the books. Returns {data, bytes} where it was the last, for the store to remove; else nil.

@@ -32,6 +32,6 @@ class Boxes:
     c_row: tuple[int, int] | None = None  # of a grouped product, what is stored where a group ends within a box of C
 
     def delivering(self, product: DTypeName, output: DTypeName) -> Boxes:
-        """The same of a C whose elements have another size: rows of as many bytes."""
+        """The same boxes for a C whose elements have another size: rows of as many bytes."""
         rows, columns = self.c
         return replace(self, c=(rows, columns * DTYPES[product].itemsize // DTYPES[output].itemsize))

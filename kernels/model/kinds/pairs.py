@@ -1,14 +1,9 @@
-"""Kernels that multiply complex elements as they lie, as pairs of a real type of theirs."""
+"""What a kernel computes for a complex product: some take complex elements as pairs of a real type of theirs."""
 
 from __future__ import annotations
 
 from kernels.model.kernel import CudaKernel, Kernel
-from kernels.model.numerics import DTYPES, DTypeName, Problem
-
-
-def pair_dtypes(kernel: CudaKernel) -> tuple[DTypeName, ...]:
-    """Complex types that it takes so."""
-    return tuple(each.name for each in DTYPES.values() if kernel.takes_pairs and each.part in kernel.accuracy)
+from kernels.model.numerics import Problem
 
 
 def inner_problem(kernel: Kernel, problem: Problem) -> Problem:

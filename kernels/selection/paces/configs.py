@@ -13,7 +13,7 @@ ConfigItems = tuple[tuple[str, int], ...]
 
 
 def items(config: TileConfig) -> ConfigItems:
-    """As something that can be looked up by."""
+    """The config as a hashable key."""
     return tuple(config.items())
 
 

@@ -34,15 +34,15 @@ _ROWS, _COLUMNS = np.array(TILES, float).T[:, :, np.newaxis]
 _PARTS = np.array(PARTS, float)
 # Of each cost, by tiles and parts: the work of a wave for a step of k, and steps besides.
 _WAVES = [
-    np.where(least > _ROWS * _COLUMNS, inf, _ROWS * _COLUMNS + slower * (_ROWS + _COLUMNS))
-    for _, slower, least in COSTS
+    np.where(min_elements > _ROWS * _COLUMNS, inf, _ROWS * _COLUMNS + slower * (_ROWS + _COLUMNS))
+    for _, slower, min_elements in COSTS
 ]
 _STARTS = [start * np.minimum(_PARTS, 2) for start, _, _ in COSTS]
 
 
 @lru_cache(maxsize=16_384)
 def library_terms(problem: Problem, multiprocessors: int) -> tuple[float, ...]:
-    """In units that take about a microsecond each."""
+    """The terms of a library's time, in units of about a microsecond each."""
     return tuple(_terms(problem, multiprocessors))
 
 

@@ -80,7 +80,7 @@ def pace_of(table: TunedTable, dtype: DTypeName, kernel: Kernel, library: Kernel
 
 
 def _own_pace(table: TunedTable, dtype: DTypeName, kernel: Kernel) -> Pace | None:
-    """None if it was measured at few shapes."""
+    """The kernel's own pace; None if it was measured at few shapes."""
     key = dtype, kernel.name, OWN
     if key not in table.paces:
         rows = tuple(_rows(table, dtype, kernel))
@@ -91,20 +91,20 @@ def _own_pace(table: TunedTable, dtype: DTypeName, kernel: Kernel) -> Pace | Non
 
 
 def _by_work(table: TunedTable) -> Pace:
-    """A product takes as long as its operations."""
+    """The pace of a product whose time is in proportion to its operations."""
     coefficients = np.zeros(OF_LIBRARY)
     coefficients[WORK] = 1.0
     return Pace(BY_NAME["cublas"], table.multiprocessors or 0, Fit(coefficients, np.zeros((OF_LIBRARY,) * 2)), {}, {})
 
 
 def _like(pace: Pace, rows: Sequence[_Row]) -> Pace:
-    """Of another kernel with these rows, which goes like that of this pace."""
+    """The pace of another kernel with these rows, with the coefficients of this one."""
     errors = {at: _log_us(at.row, at.entry) - pace.log_us(NO_CONFIG, at.entry.problem)[0] for at, _ in rows}
     return replace(pace, errors=errors)
 
 
 def _paced(config: TileConfig, terms: Terms) -> Config:
-    """What has a pace of its own. A kernel may leave its passes out, and be another one then."""
+    """What has a pace of its own. A kernel that leaves out its passes counts as another one."""
     parameters = ((name, value) for name, value in config.items() if name not in NOT_OF_PACE)
     return *parameters, ("passes", int(any(terms[-PASSES:])))
 
@@ -115,8 +115,8 @@ def log_us_of(row: RankedRow, entry: Entry) -> float:
 
 
 def _log_us(row: RankedRow, entry: Entry) -> float:
-    """The same, of a library's tuned entry what it takes at best: it tries the default choice too. A trial by few
-    launches, as was recorded, may keep something slower."""
+    """The logarithm of the measured time; for a library's tuned entry, of its best time: it tries the default choice
+    too, but a trial by few launches may have kept something slower."""
     if not _is_tuned(row):
         return log_us_of(row, entry)
     accuracy = BY_NAME[row.kernel].accuracy[entry.dtype]

@@ -8,7 +8,7 @@ RUN_BYTES = 16  # rows that are no whole runs of so many bytes are copied for TM
 
 
 def megabytes(problem: Problem) -> tuple[float, float, float]:
-    """Of A, B and C."""
+    """Sizes of A, B and C."""
     own, product = (DTYPES[dtype].itemsize * 1e-6 for dtype in (problem.dtype, problem.product_dtype))
     a = problem.m * problem.k * (problem.batch if problem.a_batched else 1)
     b = problem.k * problem.n * (problem.batch if problem.b_batched else 1)

@@ -28,8 +28,8 @@ Config = tuple[tuple[str, int], ...]
 
 
 def terms_of(kernel: Kernel, config: TileConfig, problem: Problem, multiprocessors: int) -> Terms:
-    """In units that take about a microsecond each, and all of a kernel's in one order. `config` is a full one; the
-    product is taken as whole."""
+    """The terms of a kernel's time, in units of about a microsecond each and in a fixed order. `config` must be
+    complete; symmetry is ignored."""
     return _terms(kernel.name, tuple(config.items()), problem, multiprocessors or MULTIPROCESSORS)
 
 
@@ -79,7 +79,7 @@ def _moved(kernel: CudaKernel, config: TileConfig, problem: Problem, inner: Prob
     wanted = kernel.boxes(inner, config).wanted or (problem.transpose_a, problem.transpose_b)
     transposed = (wanted[0] != problem.transpose_a, wanted[1] != problem.transpose_b, False)
     unaligned = (_is_cut(problem.k, problem), _is_cut(problem.n, problem), _is_cut(problem.n, problem))
-    copied = [cut and not turned for cut, turned in zip(unaligned, transposed, strict=True)]
+    copied = [is_cut and not is_transposed for is_cut, is_transposed in zip(unaligned, transposed, strict=True)]
     yield float(any(transposed))
     yield float(sum(copied))
     sizes = zip(megabytes(problem), copied, transposed, strict=True)

@@ -20,7 +20,7 @@ SWITCHES = {"true": True, "false": False}
 _SIZE, _BY = "[0-9]{1,9}", "[x×*]"
 _SQUARE = re.compile(_SIZE)
 _RANGE = re.compile(f"({_SIZE}):({_SIZE}):({_SIZE})")
-_SPREAD = re.compile(f"({_SIZE}):({_SIZE}):([0-9]{{1,4}})(lin|log2)")
+_SIZE_RANGE = re.compile(f"({_SIZE}):({_SIZE}):([0-9]{{1,4}})(lin|log2)")
 _SCALES = {"lin": "linear", "log2": "log2"}
 _SHAPE = re.compile(f"({_SIZE}){_BY}({_SIZE}){_BY}({_SIZE})")
 
@@ -122,7 +122,7 @@ def _shape(item: str) -> Any:
         return int(item)
     if found := _RANGE.fullmatch(item):
         return dict(zip(("start", "stop", "step"), map(int, found.groups()), strict=True))
-    if found := _SPREAD.fullmatch(item):
+    if found := _SIZE_RANGE.fullmatch(item):
         start, stop, count = map(int, found.groups()[:3])
         return {"start": start, "stop": stop, "count": count, "scale": _SCALES[found[4]]}
     if found := _SHAPE.fullmatch(item):

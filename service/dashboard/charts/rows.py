@@ -53,8 +53,8 @@ def _cells(one: Measurement, speed_up: float | None, share: float | None) -> Ite
     yield "speedup_vs_naive", speed_up
     if not is_library(one.kernel):  # the library itself is what the others are compared with
         yield "fraction_of_library", share
-    least, tiles = moved_bytes(one, "compulsory"), moved_bytes(one, "tile") if one.gflops else None
-    yield "ai_min_flop_per_byte", one.problem.flops / least if least else None
+    compulsory, tiles = moved_bytes(one, "compulsory"), moved_bytes(one, "tile") if one.gflops else None
+    yield "ai_min_flop_per_byte", one.problem.flops / compulsory if compulsory else None
     yield "ai_tile_flop_per_byte", one.problem.flops / tiles if tiles else None
 
 
@@ -74,8 +74,8 @@ def fields_table(rows: Sequence[Row], x: str, y: str, colour: str) -> PlotTable:
     known.sort(key=lambda row: (_place(row[colour]), _place(row[x])))
     left = f"; the first {MAX_ROWS} of {len(known)}" if len(known) > MAX_ROWS else ""
     cells = [[_cell(row[name]) for name in head] for row in known[:MAX_ROWS]]
-    told = f"{words_of(y)} by {words_of(x)}, coloured by {words_of(colour)}{left}"
-    return PlotTable(told, [words_of(name) for name in head], cells)
+    caption = f"{words_of(y)} by {words_of(x)}, coloured by {words_of(colour)}{left}"
+    return PlotTable(caption, [words_of(name) for name in head], cells)
 
 
 def _place(value: Value) -> tuple[bool, float, str]:

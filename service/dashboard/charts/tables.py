@@ -99,13 +99,13 @@ def _by_size(
                 rows.append([curve.label, *(format_number(known.get(size)) for size in sizes)])
         if not rows:
             continue
-        told = f"{caption}, {dtype}, by N"
+        title = f"{caption}, {dtype}, by N"
         if len(sizes) <= max(MAX_COLUMNS, len(rows)):
-            yield PlotTable(told, ["Kernel", *sizes], rows)
+            yield PlotTable(title, ["Kernel", *sizes], rows)
         else:
             labels, *columns = zip(*rows, strict=True)
             by_size = [[size, *cells] for size, cells in zip(sizes, columns, strict=True)]
-            yield PlotTable(told, ["Matrix size", *labels], by_size)
+            yield PlotTable(title, ["Matrix size", *labels], by_size)
 
 
 def _configs(found: Sequence[Measurement]) -> Iterator[PlotTable]:

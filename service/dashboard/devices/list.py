@@ -80,9 +80,9 @@ def _specs(device: DeviceInfo) -> Iterator[tuple[str, str]]:
 
 def _roofs(device: DeviceInfo) -> Iterator[Roof]:
     """The roofs of memory, then of each element type with a known one."""
-    told, found = device.theoretical, device.measured
-    if told.memory_gb_s is not None or found.memory_gb_s is not None:
-        yield Roof("Device memory", "GB/s", told.memory_gb_s, found.memory_gb_s)
+    stated, measured = device.theoretical, device.measured
+    if stated.memory_gb_s is not None or measured.memory_gb_s is not None:
+        yield Roof("Device memory", "GB/s", stated.memory_gb_s, measured.memory_gb_s)
     for dtype in DTYPE_NAMES:
-        if dtype in told.gflops or dtype in found.gflops:
-            yield Roof(dtype, "GFLOPS", told.gflops.get(dtype), found.gflops.get(dtype))
+        if dtype in stated.gflops or dtype in measured.gflops:
+            yield Roof(dtype, "GFLOPS", stated.gflops.get(dtype), measured.gflops.get(dtype))

@@ -77,7 +77,7 @@ class Counted:
 async def confirm(request: Request, many: Annotated[Many, Query()]) -> Response:
     """The confirmation page, with the number of jobs; changes nothing."""
     context = context_of(request)
-    counted = await context.call(_counted, context, owner_of(request), many)
+    counted = await context.call(_count, context, owner_of(request), many)
     states = {state: sum(job.record.state is state for job in counted.jobs) for state in CAN[many.action]}
     return page(
         request,
@@ -96,7 +96,7 @@ async def act(request: Request) -> Response:
     check_origin(request.headers)
     many = _many_of(await read_form(request, limit_bytes=FORM_BYTES))
     context = context_of(request)
-    changed, left = await context.call(_done, context, owner_of(request), many)
+    changed, left = await context.call(_change_all, context, owner_of(request), many)
     outcome = {"did": many.action, "changed": str(changed), "left": str(left)}
     address = with_query(DEAD_LETTERS, outcome) if many.back else with_query(LIST, many.filters.as_query() | outcome)
     return RedirectResponse(address, 303)
@@ -111,12 +111,12 @@ def _many_of(form: Mapping[str, Sequence[str]]) -> Many:
         raise options_error(error, Many, "") from None
 
 
-def _counted(context: Context, owner: str, many: Many) -> Counted:
+def _count(context: Context, owner: str, many: Many) -> Counted:
     if many.scope == "dead":
         dead = [job for job in dead_letters_of(context, owner) if job.record.state in CAN[many.action]]
         return Counted(dead, 0, is_cut=len(dead) == MAX_SHOWN)
     if many.scope == "picked":
-        picked = [job for job_id in dict.fromkeys(many.job) if (job := _found(context, job_id, owner)) is not None]
+        picked = [job for job_id in dict.fromkeys(many.job) if (job := _find(context, job_id, owner)) is not None]
         ready = [job for job in picked if job.record.state in CAN[many.action]]
         return Counted(ready, len(dict.fromkeys(many.job)) - len(ready), is_cut=False)
     jobs: list[Job] = []
@@ -127,7 +127,7 @@ def _counted(context: Context, owner: str, many: Many) -> Counted:
     return Counted(jobs, 0, is_cut=False)
 
 
-def _found(context: Context, job_id: str, owner: str) -> Job | None:
+def _find(context: Context, job_id: str, owner: str) -> Job | None:
     try:
         return context.ledger.get(job_id, owner=owner)
     except JobNotFound:
@@ -149,16 +149,16 @@ def _matching(context: Context, owner: str, many: Many) -> Iterator[Job]:
                 break
 
 
-def _done(context: Context, owner: str, many: Many) -> tuple[int, int]:
+def _change_all(context: Context, owner: str, many: Many) -> tuple[int, int]:
     """The number of jobs changed, and of jobs left unchanged because they are gone, in another state, or without
     operands. Raises StoreUnavailable; changes made before that remain.
     """
-    counted = _counted(context, owner, many)
-    changed = sum(_changed(context, owner, job, many.action) for job in counted.jobs)
+    counted = _count(context, owner, many)
+    changed = sum(_change(context, owner, job, many.action) for job in counted.jobs)
     return changed, counted.passed_over + len(counted.jobs) - changed
 
 
-def _changed(context: Context, owner: str, job: Job, action: Action) -> bool:
+def _change(context: Context, owner: str, job: Job, action: Action) -> bool:
     try:
         if action == "cancel":
             context.ledger.cancel(job.id, owner=owner)

@@ -28,7 +28,7 @@ class FoundSoFar:
 
 
 def found_so_far(records: Sequence[CaseRecord]) -> FoundSoFar | None:
-    """None before the first measurement."""
+    """A summary of the measurements so far; None before the first one."""
     if not records:
         return None
     speeds = [record.gflops for record in records if record.status == "ok" and record.gflops is not None]
@@ -56,8 +56,8 @@ def answer_of(records: Sequence[CaseRecord]) -> str | None:
     sound = [one for one in records if one.status == "ok" and one.gflops and not doubt(one)]
     if not sound:
         return None
-    most = max(one.flops for one in sound)
-    there = [one for one in sound if one.flops == most]
+    max_flops = max(one.flops for one in sound)
+    there = [one for one in sound if one.flops == max_flops]
     best = max(there, key=lambda one: one.gflops or 0.0)
     where = f"{best.dtype} {shape((best.m, best.n, best.k))}"
     said = f"Fastest at {where}, the largest product: {best.kernel} with {figure(best.gflops)} GFLOPS"

@@ -63,15 +63,15 @@ class _File(Part):
                 return
             self._parser = self._parser_for(self._name, self._head[:HEAD_BYTES])
             data, self._head = self._head, b""
-        self._told(lambda parser: parser.feed(data))
+        self._explained(lambda parser: parser.feed(data))
 
     def end(self) -> None:
         if self._head:
             self._parser = self._parser_for(self._name, self._head)
         if self._parser is not None:
-            self._told(lambda parser: parser.finish())
+            self._explained(lambda parser: parser.finish())
 
-    def _told(self, step: Callable[[MatrixParser], None]) -> None:
+    def _explained(self, step: Callable[[MatrixParser], None]) -> None:
         assert self._parser is not None
         try:
             step(self._parser)

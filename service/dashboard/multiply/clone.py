@@ -19,23 +19,23 @@ def clone_of(request: MatmulRequest) -> MultiplyForm | None:
         "kernel": request.kernel,
         "config": ", ".join(f"{name} {value}" for name, value in request.config.items()),
         "accuracy": request.accuracy if request.tolerance is None else "",
-        "tolerance": "" if request.tolerance is None else _told(request.tolerance),
+        "tolerance": "" if request.tolerance is None else _factor_text(request.tolerance),
         "tolerance_kind": "" if request.tolerance_kind == "componentwise" else request.tolerance_kind,
         "reproducible": "1" if request.reproducible else "",
         "transpose_a": "1" if request.transpose_a else "",
         "transpose_b": "1" if request.transpose_b else "",
         "conjugate_a": "1" if request.conjugate_a else "",
         "conjugate_b": "1" if request.conjugate_b else "",
-        "alpha": "" if request.alpha == 1.0 else _told(request.alpha),
-        "beta": "" if request.c is None else _told(request.beta),
+        "alpha": "" if request.alpha == 1.0 else _factor_text(request.alpha),
+        "beta": "" if request.c is None else _factor_text(request.beta),
     }
     return MultiplyForm(**options | _operands(request))
 
 
-def _told(factor: float | tuple[float, float]) -> str:
+def _factor_text(factor: float | tuple[float, float]) -> str:
     """A factor as text, such as `0.5` or `1-2i`."""
     if isinstance(factor, tuple):
-        return f"{_told(factor[0])}{'' if str(factor[1]).startswith('-') else '+'}{_told(factor[1])}i"
+        return f"{_factor_text(factor[0])}{'' if str(factor[1]).startswith('-') else '+'}{_factor_text(factor[1])}i"
     return str(factor).removesuffix(".0")
 
 
@@ -50,14 +50,14 @@ def _operands(request: MatmulRequest) -> dict[str, str]:
     assert a.random is not None and b.random is not None, "all of them are"
     m, k = reversed(a.shape) if request.transpose_a else a.shape
     n = b.shape[0] if request.transpose_b else b.shape[1]
-    follows = b.random.seed == a.random.seed + 1
+    is_next_seed = b.random.seed == a.random.seed + 1
     return {
         "source": "random",
         "m": str(m),
         "n": str(n),
         "k": str(k),
         "seed": str(a.random.seed),
-        "seed_b": "" if follows else str(b.random.seed),
+        "seed_b": "" if is_next_seed else str(b.random.seed),
         "seed_c": str(specs[2].seed) if len(specs) == len("abc") else "",
         "distribution": a.random.distribution,
         "dtype": a.dtype,

@@ -111,7 +111,7 @@ def document_of(form: MultiplyForm) -> dict[str, Any]:
 
 def options_of(form: MultiplyForm) -> dict[str, Any]:
     """The options that differ from their defaults. Raises InvalidConfig."""
-    told: dict[str, Any] = {
+    options: dict[str, Any] = {
         "kernel": "" if form.kernel == "auto" else form.kernel,
         "config": _config(form.config),
         "dtype": form.dtype if form.source in TYPED else "",
@@ -121,7 +121,7 @@ def options_of(form: MultiplyForm) -> dict[str, Any]:
     }
     numbers = ("tolerance", "alpha", "beta")
     factors = {name: factor_of(text, name) for name in numbers if (text := getattr(form, name).strip())}
-    return {name: value for name, value in told.items() if value} | factors
+    return {name: value for name, value in options.items() if value} | factors
 
 
 def operands_of(form: MultiplyForm) -> dict[str, Any]:

@@ -88,8 +88,8 @@ def _of_tensors(path: str, options: dict[str, Any], server: ServerAddress) -> Pr
     sent = f"--data-binary {shlex.quote(f'@{path}')}"
     curl = _curl(server, [_header("Content-Type", SAFETENSORS), *_saved(SAFETENSORS), sent])
     python = _python(server, f'body = open({path!r}, "rb").read()', SAFETENSORS, SAFETENSORS)
-    told = json.dumps({"options": json.dumps(options)})
-    note = f"The options travel in the file's own metadata: {told}" if options else None
+    metadata = json.dumps({"options": json.dumps(options)})
+    note = f"The options travel in the file's own metadata: {metadata}" if options else None
     return Preview(curl, python, note)
 
 

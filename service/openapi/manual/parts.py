@@ -20,7 +20,6 @@ from service.problems import (
     PROBLEM_JSON,
     STATUS,
     InvalidHeader,
-    NotAcceptable,
     PreconditionFailed,
     TooManyAttempts,
     title_of,
@@ -199,6 +198,5 @@ def _example(cls: type[MatmulError]) -> Piece:
     }
 
 
-NEGOTIATED = (NotAcceptable,)
 CONDITIONAL = (PreconditionFailed,)
 KEYS = (InvalidHeader, IdempotencyKeyInUse, IdempotencyKeyReused)  # errors of requests that accept an Idempotency-Key

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.catalog import BY_NAME
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator
 from tests.support.grouped.operands import grouped_operands, grouped_problem, true_product
+from tests.support.kernels.catalogue import cuda_kernel
 from tests.support.kernels.products import stored
 from worker.cuda.sources import kernel_program
 
@@ -35,12 +35,6 @@ VARIANTS: tuple[tuple[str, DTypeName, bool], ...] = (
     ("warp_tiled", "bfloat16", True),
     ("warp_tiled", "int8", False),
 )
-
-
-def kernel_of(name: str) -> CudaKernel:
-    kernel = BY_NAME[name]
-    assert isinstance(kernel, CudaKernel)
-    return kernel
 
 
 def spaced(elements: Array, *, is_result: bool = False) -> Memory:
@@ -65,7 +59,7 @@ def run_of(kernel: CudaKernel, config: TileConfig, problem: Problem, pair: tuple
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: f"{v[0]}-{v[1]}-{'nt'[v[2]]}")
 def test_each_row_has_its_own_matrix(variant: tuple[str, DTypeName, bool], emulator: Emulator) -> None:
     (name, dtype, transposed), rng = variant, np.random.default_rng(3)
-    kernel = kernel_of(name)
+    kernel = cuda_kernel(name)
     problems = [grouped_problem(*case, dtype, transpose_b=transposed) for case in CASES]
     config = kernel.resolve_config({}, problems[0])
     pairs = [grouped_operands(problem, rng, "integers") for problem in problems]
@@ -86,7 +80,7 @@ MISTAKES = (
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_are_found(emulator: Emulator, tmp_path: Path, mistake: tuple[str, str]) -> None:
     """Each in a copy of the header, which is found first."""
-    kernel, problem = kernel_of("pipelined"), grouped_problem((64, 3, 70), 40, 20)
+    kernel, problem = cuda_kernel("pipelined"), grouped_problem((64, 3, 70), 40, 20)
     config = kernel.resolve_config({}, problem)
     program = kernel_program(kernel, config, problem)
     header = next(kernel.source_path.parent.parent.glob("common/tile_groups.cuh")).read_text()

@@ -152,7 +152,6 @@ def _message(data: bytes) -> None:
     assert message["properties"]["delivery_info"]["routing_key"] == queue
 
 
-FIELD_WORDS = tuple(f"\n{name} ".encode() for name in FIELDS)
 TARGETS = (
     Target(
         "job_record",

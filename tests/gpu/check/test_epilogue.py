@@ -22,7 +22,7 @@ from worker.check.elements import as_float64
 from worker.check.epilogue import wrong_elements
 from worker.device.operands import HostOperand
 from worker.device.runner import Epilogue, Product, gathered
-from worker.product.multiply import verified
+from worker.product.multiply import verify
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
@@ -48,7 +48,7 @@ def computed(
 def checked(runner: CudaRunner, kernel: str, problem: Problem, product: Product, rng: np.random.Generator) -> None:
     accuracy = BY_NAME[kernel].accuracy[problem.dtype]
     request = MatmulRequest(a=REF, b=REF, kernel=kernel, accuracy=accuracy)
-    verified(request, problem, choice(runner, kernel, problem), product, rng)
+    verify(request, problem, choice(runner, kernel, problem), product, rng)
 
 
 def sent(c: Array, name: str | None = None) -> HostOperand:

@@ -31,8 +31,8 @@ def reads(monkeypatch: pytest.MonkeyPatch, stores: list[IndexedMatrixStore] | No
     for name in ("whole", "chunks"):
         own = getattr(IndexedMatrixStore, name)
 
-        def read(store: IndexedMatrixStore, *given: Any, name: str = name, own: Any = own, **named: Any) -> Any:
-            made = own(store, *given, **named)
+        def read(store: IndexedMatrixStore, *args: Any, name: str = name, own: Any = own, **kwargs: Any) -> Any:
+            made = own(store, *args, **kwargs)
             seen.append(name if made is not None else f"no {name}")
             if stores is not None:
                 stores.append(store)

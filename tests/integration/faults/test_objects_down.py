@@ -59,7 +59,7 @@ def cut_off(objects: ObjectServer, key_prefix: str, tmp_path: Path) -> Iterator[
         "max_attempts": "1",  # a run that was counted would be the last
     }
     try:
-        with Stack(tmp_path, settings=settings | more, apart=True) as stack:
+        with Stack(tmp_path, settings=settings | more, separate_stores=True) as stack:
             yield CutOff(stack, proxies, tmp_path)
     finally:
         proxies.stop()

@@ -29,6 +29,7 @@ def client_id(connections: Connections) -> Any:
 
 def test_one_asker_uses_one_connection(connections: Connections) -> None:
     assert len({client_id(connections) for _ in range(5)}) == 1
+    assert connections.opened == 1
 
 
 def test_each_of_many_gets_its_own_answer(connections: Connections) -> None:
@@ -70,6 +71,7 @@ def test_one_that_was_closed_from_the_other_side_is_opened_again(
         other.client_kill_filter(_id=str(before))
     time.sleep(2 * IDLE_S)  # idle for so long it is looked at
     assert client_id(connections) != before
+    assert connections.opened == 2
 
 
 def test_a_forked_child_leaves_its_parents_alone(connections: Connections) -> None:

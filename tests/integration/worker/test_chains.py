@@ -32,14 +32,6 @@ def matrix(n: int = N, scale: int = 3) -> Array:
     return RNG.integers(-scale, scale, (n, n)).astype(np.float32)
 
 
-@pytest.fixture
-def bench(valkey: EmbeddedServer, tmp_path: Path) -> Iterator[WorkerBench]:
-    """No worker is started: the tests are it."""
-    bench = WorkerBench(valkey, tmp_path)
-    yield bench
-    bench.client.close()
-
-
 def product_of(job_id: str, n: int = N) -> OperandRef:
     return OperandRef(source="job", job=job_id, dtype="float32", shape=(n, n))
 

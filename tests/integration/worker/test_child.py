@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,19 +15,11 @@ from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import bounds_of
 from jobs.models import ANONYMOUS, JobError, product_id
 from jobs.queue import make_celery, message_format
-from jobs.redis.embedded import EmbeddedServer
 from jobs.redis.replicas import Mark
 from jobs.states import JobState
 from tests.support.workers.workers import WorkerBench
 from worker.cpu.runner import CpuRunner
 from worker.process.child import Child
-
-
-@pytest.fixture
-def bench(valkey: EmbeddedServer, tmp_path: Path) -> Iterator[WorkerBench]:
-    bench = WorkerBench(valkey, tmp_path)  # no worker is started: the tests are it
-    yield bench
-    bench.client.close()
 
 
 class Meanwhile(RedisLedger):
@@ -111,6 +102,30 @@ def test_a_stale_message_is_a_no_op(bench: WorkerBench) -> None:
     assert bench.ledger.get(job_id).version == version
 
 
+def stored_operands(bench: WorkerBench, job_id: str) -> list[bool]:
+    """Whether each is there."""
+    record = bench.ledger.get(job_id).record
+    return [(bench.settings.store_dir / str(operand.matrix)).exists() for operand in record.operands]
+
+
+def test_small_operands_go_with_the_next_success_which_spares_a_question(
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Sequence[Mark]] = []
+    monkeypatch.setattr(RedisLedger, "check_written", lambda _, *marks: asked.append(marks))
+    child = Child(bench.settings, CpuRunner(bench.settings), bench.ledger, bench.store)
+    jobs: list[str] = []
+    for there in ([], [[True, True]], [[False, False], [True, True]]):
+        assert [stored_operands(bench, job_id) for job_id in jobs] == there
+        jobs.append(bench.submit(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)))
+        child.run(jobs[-1], 1)
+    assert not asked
+    child.wait_until_idle()
+    assert [stored_operands(bench, job_id) for job_id in jobs] == [[False, False]] * 3
+    assert [len(marks) for marks in asked] == [1]
+    child.heartbeat.stop()
+
+
 def test_operands_stay_where_a_crash_of_redis_would_take_the_success_back(
     bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,5 +135,4 @@ def test_operands_stay_where_a_crash_of_redis_would_take_the_success_back(
     monkeypatch.setattr(RedisLedger, "check_written", refused)
     job_id = run(bench, lambda ledger, job_id: None)
     assert bench.ledger.get(job_id).record.state == JobState.SUCCEEDED
-    for operand in bench.ledger.get(job_id).record.operands:
-        assert (bench.settings.store_dir / str(operand.matrix)).exists()
+    assert stored_operands(bench, job_id) == [True, True]

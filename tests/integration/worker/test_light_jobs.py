@@ -48,10 +48,10 @@ class Watched(CpuRunner):
         self._before, self.computed = before, 0
 
     @contextmanager
-    def compute(self, *given: Any, **named: Any) -> Iterator[Product]:
+    def compute(self, *args: Any, **kwargs: Any) -> Iterator[Product]:
         self.computed += 1
         self._before(self.computed)
-        with super().compute(*given, **named) as product:
+        with super().compute(*args, **kwargs) as product:
             yield product
 
 

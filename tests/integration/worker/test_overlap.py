@@ -117,9 +117,9 @@ def test_what_was_tried_before_is_under_way_alone(bench: WorkerBench, monkeypatc
     child.run(second, 1)
     claim = bench.ledger.claim_batch
 
-    def watched(*given: Any, **named: Any) -> Sequence[Claimed]:
+    def watched(*args: Any, **kwargs: Any) -> Sequence[Claimed]:
         claimed.set()
-        return claim(*given, **named)
+        return claim(*args, **kwargs)
 
     monkeypatch.setattr(bench.ledger, "claim_batch", watched)
     child.run(first, 2)

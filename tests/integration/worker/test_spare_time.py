@@ -173,7 +173,7 @@ def test_a_shape_whose_measurement_killed_a_worker_is_not_measured_again(worker:
 
     one = worker("idle", Gpu(faulty))
     one.taken()
-    assert not one.spare_time._stepped()
+    assert not one.spare_time._try_step()
     assert one.ends == [EXIT_FAULT]
     successor = worker()
     assert successor.taken() == "cublas"

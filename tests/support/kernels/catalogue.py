@@ -1,11 +1,17 @@
-"""Entries of the catalogue at the edge of what fits."""
+"""Questions that only tests ask of the catalogue's entries."""
 
 from __future__ import annotations
 
-from kernels.catalog import CATALOG
+from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel
-from kernels.model.numerics import DTypeName
+from kernels.model.numerics import DTYPES, DTypeName
+
+
+def cuda_kernel(name: str) -> CudaKernel:
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    return kernel
 
 
 def max_shared_memory(dtype: DTypeName) -> tuple[CudaKernel, TileConfig, int]:
@@ -37,3 +43,8 @@ def max_registers() -> tuple[CudaKernel, TileConfig, DTypeName]:
 def config_id(config: TileConfig) -> str:
     """What a parametrized test calls a config: its values alone."""
     return "-".join(map(str, config.values()))
+
+
+def pair_dtypes(kernel: CudaKernel) -> tuple[DTypeName, ...]:
+    """Complex types that the kernel takes as pairs of a real type."""
+    return tuple(each.name for each in DTYPES.values() if kernel.takes_pairs and each.part in kernel.accuracy)

@@ -120,3 +120,11 @@ def assert_right(problem: Problem, a: Array, b: Array, c: Array) -> None:
     granted = 2 * problem.k * step * bound + output * np.abs(true) + SMALLEST_POSITIVE[problem.product_dtype]
     given = as_float64(c, problem.product_dtype)
     assert np.all(np.abs(given - true) <= granted), f"off by {np.max(np.abs(given - true) / granted):.3g} × the bound"
+
+
+def sum_in_order(a: Array, b: Array) -> Array:
+    """A·B in float32, each step of a sum rounded."""
+    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
+    for step in range(a.shape[1]):
+        total += a[:, step, np.newaxis] * b[np.newaxis, step]
+    return total

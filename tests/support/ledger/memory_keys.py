@@ -50,3 +50,11 @@ class MemoryKeys(Ledger):
 
     def check_written(self, *marks: Mark) -> None:
         """It writes nothing."""
+
+    @property
+    def later_steps_tell(self) -> bool:
+        return True
+
+    @property
+    def connections_opened(self) -> int:
+        return 0

@@ -19,7 +19,7 @@ _add = TileJournal.add
 
 def held(journal: TileJournal, checked: CheckedTile, **after: float) -> None:
     while len(journal.records) >= HELD_FROM and not go_on_file(get_settings().store_dir).exists():
-        journal._wanted()
+        journal._check_ownership()
         time.sleep(LOOK_EVERY_S)
     _add(journal, checked, **after)
 

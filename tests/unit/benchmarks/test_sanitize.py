@@ -11,9 +11,9 @@ import pytest
 
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import CudaKernel, DeviceTraits
-from kernels.model.kinds.pairs import pair_dtypes
 from tests.gpu import sanitize
 from tests.gpu.sanitized_sweep import NORMAL, NOT_FINITE, cases, on_gpu
+from tests.support.kernels.catalogue import pair_dtypes
 
 H200 = DeviceTraits("gpu", (9, 0), 232_448, 132, "NVIDIA H200")
 T4 = DeviceTraits("gpu", (7, 5), 64 << 10, 40, "Tesla T4")

@@ -206,14 +206,14 @@ def test_complex_operands_travel_as_far_as_a_format_has_them() -> None:
 def test_a_conjugate_transpose_is_two_options_and_a_complex_factor_a_pair() -> None:
     options: dict[str, Any] = {"transpose_b": True}
     operand = Operand(Reference("matrix", "1")).H
-    products._turn(options, "a", operand)
-    products._turn(options, "b", operand)
+    products._add_view(options, "a", operand)
+    products._add_view(options, "b", operand)
     assert options == {"transpose_a": True, "conjugate_a": True, "transpose_b": False, "conjugate_b": True}
-    products._turn(options, "a", operand.H)
+    products._add_view(options, "a", operand.H)
     assert options["transpose_a"] and options["conjugate_a"]
     with pytest.raises(ValueError, match="c cannot be a transpose or a conjugate"):
-        products._turn(options, "c", operand)
+        products._add_view(options, "c", operand)
     assert products._factor(1 - 2j) == [1.0, -2.0] and products._factor(0.5) == 0.5
     matrix = np.array([[1 + 2j, 3]])
-    np.testing.assert_array_equal(products.turned(matrix, operand), matrix.conj().T)
-    assert products.turned(matrix, operand.H) is matrix
+    np.testing.assert_array_equal(products.resolve_view(matrix, operand), matrix.conj().T)
+    assert products.resolve_view(matrix, operand.H) is matrix

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import InvalidMatrix, InvalidRequest
-from service.dashboard.multiply.clone import _told
+from service.dashboard.multiply.clone import _factor_text
 from service.dashboard.multiply.typed_numbers import factor_of, parts_of, rows_of
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -24,7 +24,7 @@ def test_what_python_writes_is_read(real: float, imaginary: float, unit: str) ->
 
 @given(FLOATS, FLOATS)
 def test_a_factor_of_a_job_is_shown_as_it_is_typed(real: float, imaginary: float) -> None:
-    assert factor_of(_told((real, imaginary)), "alpha") == [real, imaginary]
+    assert factor_of(_factor_text((real, imaginary)), "alpha") == [real, imaginary]
 
 
 @given(st.text(alphabet="0123456789.eE+-ij ", max_size=12))

@@ -15,10 +15,10 @@ from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel
-from kernels.model.kinds.pairs import pair_dtypes
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.sources import SOURCE_DIR, source_files
 from tests.support.grouped.programs import of_groups, of_hopper_groups
+from tests.support.kernels.catalogue import pair_dtypes
 from tests.support.kernels.compiled import figures_of
 from tests.support.programs import (
     FUSED,

@@ -13,16 +13,11 @@ from kernels.model.edge import MAX_EDGE, core, edge_clocks, edge_launch, is_smal
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import DTypeName, Problem
+from tests.support.kernels.catalogue import cuda_kernel
 
 TILE = (128, 256)
 H200 = DeviceTraits("gpu", (9, 0), 232_448, 132)
 WITH_EDGE = [kernel for kernel in BY_NAME.values() if any(p.name == "edge" for p in kernel.parameters)]
-
-
-def our(name: str) -> CudaKernel:
-    kernel = BY_NAME[name]
-    assert isinstance(kernel, CudaKernel)
-    return kernel
 
 
 @given(st.integers(1, 2000), st.integers(1, 2000), st.sampled_from([0, MAX_EDGE]))
@@ -84,7 +79,7 @@ def whole_of(kernel: CudaKernel, problem: Problem, config: TileConfig) -> tuple[
 def test_tiles_are_as_large_as_fills_the_waves() -> None:
     """By arithmetic alone: 2,049 takes one wave of 192 rows and columns, two of any with 128 rows; 5,120 takes seven
     of 128 rows whether columns are 224 or 256."""
-    kernel = our("hopper_bf16")
+    kernel = cuda_kernel("hopper_bf16")
     taken = {
         n: kernel.resolve_config(problem=Problem(n, n, n, "bfloat16"), device=H200)
         for n in (1024, 2048, 2049, 3072, 4096, 4097, 5120, 8192)
@@ -108,7 +103,7 @@ def test_tiles_are_as_large_as_fills_the_waves() -> None:
     ("name", "dtype", "beyond"), [("hopper_int8", "int8", (128, 192)), ("hopper_tf32", "float32", (192, 176))]
 )
 def test_words_and_bytes_have_other_sizes_too(name: str, dtype: DTypeName, beyond: tuple[int, int]) -> None:
-    kernel, squares = our(name), (2049, 4096, 4097, 5120, 8192, 8193)
+    kernel, squares = cuda_kernel(name), (2049, 4096, 4097, 5120, 8192, 8193)
     taken = {n: kernel.resolve_config(problem=Problem(n, n, n, dtype), device=H200) for n in squares}
     sizes = {n: (config["block_m"], config["block_n"]) for n, config in taken.items()}
     wide = (128, 256)
@@ -117,5 +112,5 @@ def test_words_and_bytes_have_other_sizes_too(name: str, dtype: DTypeName, beyon
 
 def test_no_separate_edge_function_if_the_wave_has_room() -> None:
     """At 1,025 most multiprocessors have nothing to do: they take the thin tiles."""
-    config = our("hopper_tf32").resolve_config(problem=Problem(1025, 1025, 1025, "float32"), device=H200)
+    config = cuda_kernel("hopper_tf32").resolve_config(problem=Problem(1025, 1025, 1025, "float32"), device=H200)
     assert config["edge"] == 0

@@ -15,7 +15,7 @@ from kernels.catalog import CATALOG
 from kernels.model.kernel import CudaKernel
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ("analysis", "benchmarks", "jobs", "kernels", "service", "tools", "worker")
+PACKAGES = ("analysis", "benchmarks", "client", "jobs", "kernels", "service", "tools", "worker")
 _RETIRED = re.compile(r"^- (\w+): ", re.MULTILINE)
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 ALLOWED = {"HeatCell", "heatmap", "heatmaps", "most_common"}  # the field's own

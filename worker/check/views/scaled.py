@@ -17,7 +17,8 @@ from worker.check.host_matrix import At, HostMatrix
 
 
 class ScaledMatrix(HostMatrix):
-    """Of elements (batch, rows, columns) and scales, one for each block of rows and columns; not copied."""
+    """Elements (batch, rows, columns) with their block scales, one for each block of rows and columns; nothing is
+    copied."""
 
     dtype: DTypeName = "float32"
 

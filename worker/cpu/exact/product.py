@@ -81,7 +81,7 @@ def _finite_block(a: Array, b: Array, to: Format) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """What a pass found of each element."""
+    """The sums of all elements after one pass."""
 
     limbs: Array
     exponent: Array
@@ -97,7 +97,7 @@ class _Sums:
 
 
 def _pass(a: Array, b: Array, levels: int) -> _Sums:
-    """With the products of slices i and j for which i + j <= `levels`."""
+    """Adds the products of slices i and j for which i + j <= `levels`."""
     depth = a.shape[1]
     exponents_a, exponents_b = exponents_of(a), exponents_of(b)
     limbs = np.zeros((levels + 2, len(a), len(b)), np.int64)
@@ -118,7 +118,7 @@ def _pass(a: Array, b: Array, levels: int) -> _Sums:
 
 
 def _add_products(limbs: Array, a: Slices, b: Slices, levels: int) -> None:
-    """Of slices that have anything, line by line."""
+    """Multiplies the slices, without lines that have only zeros in them."""
     for i, of_a in enumerate(a.parts):
         rows = np.flatnonzero(of_a.any(axis=1))
         for j, of_b in enumerate(b.parts[: levels - i + 1]):
@@ -130,7 +130,8 @@ def _add_products(limbs: Array, a: Slices, b: Slices, levels: int) -> None:
 
 
 def _levels_of(lines: Array, exponents: Array) -> int:
-    """How many slices any line may have, from its smallest element on: that has at most 53 bits."""
+    """The number of slices that a line needs, for the line that needs most: to the last of the 53 bits of its smallest
+    element."""
     smallest = np.where(lines == 0.0, np.inf, np.abs(lines)).min(axis=1, initial=np.inf)
     there = np.isfinite(smallest)
     if not there.any():

@@ -80,7 +80,7 @@ def _kept(word: Array, more: Array, dropped: Array) -> Array:
 
 
 def _bit_length(word: Array) -> Array:
-    """Of whole numbers from 0 to 2^63 − 1."""
+    """The number of bits of whole numbers from 0 to 2^63 − 1."""
     high = word >> HALF_WORD
     is_long = high > 0
     bits: Array = np.frexp(np.where(is_long, high, word).astype(np.float64))[1].astype(np.int64)

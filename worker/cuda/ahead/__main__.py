@@ -66,8 +66,9 @@ def _filled(arch: str, directory: Path, shipped: Path | None, kernels: Sequence[
     failed = compile_all(missing, files)
     seconds, cpu_s = time.monotonic() - started, time.process_time() - used
     size = sum(_size(files.find(program)) for program in programs)
-    told = f"{len(missing) - failed} of {len(programs)} programs compiled in {seconds:.0f} s, {cpu_s:.0f} s of CPU time"
-    print(f"{arch}: {told}; all take {size / 2**20:.1f} MiB" + (f"; {failed} failed" if failed else ""), flush=True)
+    compiled = f"{len(missing) - failed} of {len(programs)} programs compiled"
+    summary = f"{compiled} in {seconds:.0f} s, {cpu_s:.0f} s of CPU time"
+    print(f"{arch}: {summary}; all take {size / 2**20:.1f} MiB" + (f"; {failed} failed" if failed else ""), flush=True)
     return int(failed > 0)
 
 

@@ -62,7 +62,7 @@ CHAINS_OF: tuple[Chain, ...] = (
 
 
 class CoreRoofs:
-    """All roofs but those of cuBLAS. For the current stream."""
+    """All roofs but those of cuBLAS, measured on the current stream."""
 
     def __init__(self, compiler: Compiler, device: DeviceInfo) -> None:
         self._device, self._compiler = device, compiler
@@ -202,5 +202,5 @@ def reasoned(name: str, unit: Any, measure: Callable[[], Ceiling]) -> Ceiling:
 
 def array_bytes(l2_bytes: int | None, memory_bytes: int | None) -> int:
     """The size of each array for the memory roof: far larger than the L2, and a small part of the memory."""
-    least = L2S * (l2_bytes or 0)
-    return max(least, min(LARGEST_ARRAY, (memory_bytes or LARGEST_ARRAY) // 16)) // 4096 * 4096
+    min_bytes = L2S * (l2_bytes or 0)
+    return max(min_bytes, min(LARGEST_ARRAY, (memory_bytes or LARGEST_ARRAY) // 16)) // 4096 * 4096

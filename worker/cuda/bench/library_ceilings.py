@@ -39,7 +39,7 @@ ROOFS: tuple[tuple[str, str, DTypeName], ...] = (
 
 
 class LibraryRoofs:
-    """For the current stream."""
+    """The roofs of cuBLAS, measured on the current stream."""
 
     def __init__(self, compiler: Compiler, cublas: Cublas, device: DeviceInfo) -> None:
         self._compiler, self._cublas, self._device = compiler, cublas, device
@@ -58,8 +58,8 @@ class LibraryRoofs:
             if not _fits(size, dtype):
                 break
             found.append(self._at(name, kernel, Problem(size, size, size, dtype)))
-            spread = found[-1].time_us
-            if spread is None or spread.median * GROWTH > LONGEST_US:
+            times = found[-1].time_us
+            if times is None or times.median * GROWTH > LONGEST_US:
                 break
         if not found:
             raise OutOfDeviceMemory

@@ -54,7 +54,7 @@ class OperandSet:
 
 
 def random_set(compiler: Compiler, problem: Problem, data: DataSpec) -> OperandSet:
-    """For a plain product, a batch of them or a grouped one; B alone may be transposed. Raises cupy's
+    """Random operands for a plain product, a batch of them or a grouped one; only B may be transposed. Raises cupy's
     OutOfMemoryError."""
     of_b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
     items = len(problem.group_sizes) or problem.batch
@@ -118,7 +118,7 @@ class MadeOnDevice(MatrixOnDevice):
     """A matrix that this process's memory does not hold."""
 
     def largest(self) -> float:
-        """Of all finite elements, by rows at a time."""
+        """The largest finite magnitude, found by rows."""
         elements, dtype = _tall(self.matrix), self.dtype
         peak, height = 0.0, max(1, BLOCK_ELEMENTS // max(1, elements.shape[1]))
         for row in range(0, elements.shape[0], height):
@@ -128,7 +128,7 @@ class MadeOnDevice(MatrixOnDevice):
 
 
 def as_operands(compiler: Compiler, problem: Problem, at: OperandSet) -> DeviceProduct:
-    """As the check of a product reads them."""
+    """The matrices in the form that the check of a product reads."""
     m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
     a = MadeOnDevice(compiler, at.a, (batch, m, k))
     b = MadeOnDevice(compiler, at.b, (batch, k, n), transposed=problem.transpose_b)

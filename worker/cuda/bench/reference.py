@@ -31,7 +31,7 @@ class Reference:
         self._edge = max(16, min(LARGEST_BLOCK, BLOCK_ELEMENTS // max(1, problem.k)))
 
     def errors(self) -> ProductErrors:
-        """On at most ERROR_ROWS rows."""
+        """The errors of at most ERROR_ROWS rows."""
         problem = self._problem
         count = max(1, min(ERROR_ROWS, 2 * BLOCK_ELEMENTS // max(1, problem.k)))
         rows = cupy.asarray(np.unique(np.linspace(0, problem.m - 1, count).astype(np.int64)))
@@ -61,7 +61,7 @@ class Reference:
         return worst
 
     def _largest_norms(self) -> float:
-        """Of a row of A, times that of a column of B."""
+        """The largest norm of a row of A times that of a column of B."""
         of_rows = (self._wide(self._a[rows]) for rows in self._slices(self._problem.m))
         of_columns = (self._wide(self._b[:, columns]) for columns in self._slices(self._problem.n))
         return max(_norm(each, 1) for each in of_rows) * max(_norm(each, 0) for each in of_columns)
@@ -92,7 +92,7 @@ def _largest(elements: Any) -> int:
 
 
 def _norm(lines: Any, axis: int) -> float:
-    """Of the largest line along the axis."""
+    """The norm of the longest line along the axis."""
     return float(cupy.linalg.norm(lines, axis=axis).max())
 
 

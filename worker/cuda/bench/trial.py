@@ -17,8 +17,8 @@ MAX_SHARE = 4  # at most 1/MAX_SHARE of the free memory is used
 def try_ahead(
     compiler: Compiler, cublas: Cublas, kernel: str, config: TileConfig, problem: Problem, device_lock: LockRequest
 ) -> None:
-    """On the current stream, once it has the device; nothing where its operands would take too much memory. Raises
-    KernelUnavailable, DeviceFault."""
+    """Launches the kernel once, on the current stream, when it has the device; not if its operands would take too much
+    memory. Raises KernelUnavailable, DeviceFault."""
     if cublas.is_ready(kernel, config, problem):
         return
     if problem.operand_bytes + problem.product_bytes > free_bytes() // MAX_SHARE:

@@ -24,7 +24,7 @@ KEPT = 4096  # layouts, so that equal ones are mostly the same
 
 @lru_cache(maxsize=KEPT)
 def real_layout(at: Layout) -> Layout:
-    """The same memory, with parts as elements."""
+    """The layout of the same memory with parts as elements."""
     return replace(at, dtype=DTYPES[at.dtype].real, columns=2 * at.columns, pitch=2 * at.pitch)
 
 
@@ -65,7 +65,7 @@ class Arrangement:
 
     @property
     def check_numbers(self) -> tuple[int, ...]:
-        """Of `complex_check`: all in parts."""
+        """The parameters of `complex_check`, all counted in parts."""
         pitches = 2 * self.at.pitch, self.to.pitch
         strides = 2 * self.at.stride, self.to.stride
         flags = int(self.transposed), int(self.blocks), self.of_a, self.of_b
@@ -73,7 +73,7 @@ class Arrangement:
 
 
 def rows_of_a(problem: Problem, at: Layout) -> Arrangement | None:
-    """None where they lie as they should."""
+    """How the rows of A are rewritten; None if they can stay as they are."""
     if not problem.transpose_a:
         return None
     to = operand_layout(DTYPES[problem.dtype].real, (at.batch, problem.m, 2 * problem.k))
@@ -92,19 +92,19 @@ def conjugate(at: Layout) -> Arrangement:
 
 
 def finite_launch(real: Layout) -> Launch:
-    """Of src/complex_finite.cu; `real` is what `real_layout` gives."""
+    """The launch of src/complex_finite.cu; `real` is what `real_layout` returns."""
     across, down = FINITE_BLOCKS
     lines = max(1, min(down, real.rows * real.batch))
     return Launch((max(1, min(across, tiles(real.columns, THREADS))), lines, 1), (THREADS, 1, 1))
 
 
 def finite_numbers(real: Layout) -> tuple[int, ...]:
-    """Its parameters after the two addresses."""
+    """The parameters of src/complex_finite.cu after its two addresses."""
     return real.rows, real.columns, real.pitch, real.stride, real.batch
 
 
 def arranged_bytes(problem: Problem) -> int:
-    """Of both operands, anew."""
+    """Bytes of both operands in their new arrangement."""
     of_a, of_b = (problem.batch if batched else 1 for batched in (problem.a_batched, problem.b_batched))
     real = DTYPES[problem.dtype].real
     b = operand_layout(real, (of_b, 2 * problem.k, 2 * problem.n)).bytes

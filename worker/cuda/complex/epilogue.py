@@ -10,5 +10,5 @@ THREADS, BLOCKS = 256, 8192  # blocks at most
 
 
 def complex_epilogue_launch(d: Layout) -> Launch:
-    """Of both; `d` is what is written."""
+    """The launch of the complex epilogue and of its check; `d` is what is written."""
     return Launch((min(BLOCKS, tiles(d.batch * d.rows * d.columns, THREADS)), 1, 1), (THREADS, 1, 1))

@@ -24,7 +24,7 @@ WORD_BYTES = 4
 
 
 def as_real(matrix: DeviceMatrix) -> DeviceMatrix:
-    """The same memory, with parts as elements; what pads them is zero."""
+    """The same memory with parts as elements; its padding is zero."""
     real = DeviceMatrix(real_layout(matrix.layout), matrix.memory)
     clear_padding(real)
     return real
@@ -65,7 +65,8 @@ class RealOperands:
         )
 
     def arrange(self, gate: int | None = None) -> None:
-        """On the current stream. `gate`: the address of a word that says on the device whether it is wanted."""
+        """Writes the operands, on the current stream. `gate`: the address of a word on the device that says whether
+        they are needed."""
         for how, source, made in self._arranged:
             if self._for_check:
                 _check_arranged(self._compiler, how, source, made)
@@ -81,7 +82,7 @@ class RealOperands:
 def write(
     compiler: Compiler, how: Arrangement, source: DeviceMatrix, made: DeviceMatrix, gate: int | None = None
 ) -> None:
-    """By the function that products go through, on the current stream."""
+    """Writes the operand with the function that products use, on the current stream."""
     if not (how.rows and how.columns):
         return
     program = complex_layout_program(DTYPES[source.layout.dtype].real, gated=gate is not None)

@@ -42,12 +42,12 @@ class Fusable:
 
     @property
     def operand_types(self) -> tuple[DTypeName, ...]:
-        """Of A, B, and what is added."""
+        """The types of A, B, and what is added."""
         return self.problem.dtype, self.problem.dtype, self.fused.output, self.fused.output
 
     @property
     def programs(self) -> Iterator[Program]:
-        """All that it takes beside what any product does."""
+        """The programs that it takes besides those of any product."""
         problem, fused = self.problem, self.fused
         output = None if fused.output == problem.product_dtype else fused.output
         checked: DTypeName = "float32" if problem.scale_columns else problem.dtype  # operands times their scales
@@ -58,10 +58,10 @@ class Fusable:
             yield activation_check_program(fused)
 
     def as_chosen(self, choice: Choice) -> Choice:
-        """For the job's record."""
+        """The choice as it goes into the job's record."""
         added = [name for name, has in (("C", self.fused.has_c), ("the bias", self.fused.has_bias)) if has]
-        told = f" {' and '.join(added)} added" if added else ""
-        does = f"{self.kernel.name} stores its float32 sums with alpha{told}, rounded once"
+        addends = f" {' and '.join(added)} added" if added else ""
+        does = f"{self.kernel.name} stores its float32 sums with alpha{addends}, rounded once"
         does += "" if self.fused.activation is None else f", and {self.fused.activation} of them"
         return Choice(self.kernel, self.config, f"{choice.why.removesuffix('.')}; {does}.")
 
@@ -73,7 +73,8 @@ def fusable(
     epilogue: Epilogue | None,
     traits: DeviceTraits,
 ) -> Fusable | None:
-    """None where a pass after the kernel does it, or nothing is to be done. `operands`: A and B first."""
+    """How the kernel does the epilogue itself; None if a pass after it does, or if there is none. `operands`: A and B
+    first."""
     a, b = operands[:2]
     if not is_long(problem.batch * problem.m * problem.n, problem.k) or not _has_factors_of_float32(epilogue):
         return None

@@ -46,7 +46,7 @@ class FusedOnDevice:
 
     @property
     def sums(self) -> DeviceMatrix:
-        """What follows from A, B and what is added without an activation."""
+        """The sums before the activation."""
         return self.z or self.d
 
     @property
@@ -55,7 +55,7 @@ class FusedOnDevice:
         return tuple(each for each in (self.c, self.bias) if each is not None)
 
     def launch(self) -> None:
-        """On the current stream."""
+        """Launches the kernel on the current stream."""
         c, bias = self.c or self.d, self.bias or self.d  # without them nothing is read there
         steps = bias_steps(None if self.bias is None else self.bias.layout)
         factors = np.array([self.asked.alpha, self.asked.beta], np.float32).view(np.uint32).tolist()
@@ -69,7 +69,7 @@ class FusedOnDevice:
         return FusedCheck(self.compiler, asked.fused, asked.alpha, asked.beta, *matrices, self.c, self.bias)
 
     def wrong_elements(self) -> int:
-        """How many elements of `d` do not follow from `z`. Waits for the device."""
+        """The number of elements of `d` that do not follow from `z`. Waits for the device."""
         if self.z is None:
             return 0
         fused = self.asked.fused
@@ -78,8 +78,8 @@ class FusedOnDevice:
 
 
 class FusedKernels:
-    """Those that are compiled. Others are compiled meanwhile, and a pass after the product does it for now. `traits`
-    are asked for at each product: a worker may leave out kernels."""
+    """Kernels with an epilogue that are compiled. Others are compiled in the meantime, while a pass after the product
+    replaces them. `traits` are read for each product, because a worker may leave kernels out."""
 
     def __init__(self, compiler: Compiler, prepared: PreparedKernels, traits: Callable[[], DeviceTraits]) -> None:
         self._compiler, self._prepared, self._traits = compiler, prepared, traits

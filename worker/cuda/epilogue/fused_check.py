@@ -28,7 +28,7 @@ SIZE_BLOCKS, HEIGHT = 1024, 64  # blocks of `size_of_a`; rows of a block of `wei
 
 @dataclass(frozen=True, slots=True)
 class FusedCheck:
-    """Of D = alpha·A·B + beta·C + bias, where `c` or `bias` may be None."""
+    """The check of D = alpha·A·B + beta·C + bias, where `c` or `bias` may be None."""
 
     compiler: Compiler
     fused: FusedEpilogue
@@ -42,12 +42,13 @@ class FusedCheck:
 
     @property
     def added(self) -> Added:
-        """For single elements, which the host computes again."""
+        """What is added to single elements, for the host, which computes them again."""
         with_factors = ((self.beta, self.c), (1.0, self.bias))
         return Added(self.alpha, tuple((factor, self._as_read(each)) for factor, each in with_factors if each))
 
     def weigh(self, peaks: int) -> None:
-        """On the current stream, before the sketch: adds to the sums of squares of B's columns what is added to D's."""
+        """Adds the sums of squares of what is added to D's columns to those of B's columns, on the current stream,
+        before the sketch."""
         if self.c is None and self.bias is None:
             return
         batch, m, n = self.d.shape

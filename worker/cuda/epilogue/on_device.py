@@ -55,27 +55,27 @@ class EpilogueOnDevice:
 
     @property
     def addends(self) -> tuple[DeviceMatrix, ...]:
-        """C and the bias, as far as there are such."""
+        """C and the bias, if there are any."""
         return tuple(each for each in (self.c, self.bias) if each is not None)
 
     def on_host(self, addends: Sequence[HostOperand]) -> Epilogue:
-        """The same for the check there. `addends`: the operands that have been copied to those."""
+        """The epilogue for the check on the host. `addends`: the operands that `self.addends` are copies of."""
         c = addends[0] if self.c is not None else None
         bias = addends[-1] if self.bias is not None else None
         return Epilogue(self.alpha, self.beta, c, bias, self.activation, self._output)
 
     def load(self) -> None:
-        """What `launch` needs, so that this is not in the time of the product."""
+        """Loads what `launch` needs, so that this does not count in the product's time."""
         loaded(self._function())
 
     def launch(self) -> None:
-        """On the current stream, behind the product."""
+        """Launches the epilogue on the current stream, after the product."""
         planned = complex_epilogue_launch(self.d.layout) if self._is_complex else epilogue_launch(self.d.layout)
         self._function()(planned.grid, planned.block, self._arguments())
 
     def wrong_elements(self, program: Program | None = None) -> int:
-        """How many elements of `d` do not follow from `p` and `c`, by another kernel; `program`: where that is none of
-        the pass. Waits for the device."""
+        """The number of elements of `d` that do not follow from `p` and `c`, by another kernel: that of `program`, or
+        else the one of this epilogue. Waits for the device."""
         at = self.d.layout
         wrong = cupy.cuda.alloc(8)
         wrong.memset_async(0, 8)

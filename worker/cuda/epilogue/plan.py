@@ -22,13 +22,13 @@ def check_launch(d: Layout) -> Launch:
 
 
 def sizes(p: Layout, c: Layout, d: Layout) -> tuple[int, ...]:
-    """What both functions are told between addresses and factors."""
+    """The arguments of both functions between addresses and factors."""
     pitches, strides = (p.pitch, c.pitch, d.pitch), (p.stride, c.stride, d.stride)
     return d.rows, d.columns, *pitches, *strides, d.batch
 
 
 def bias_steps(bias: Layout | None) -> tuple[int, int]:
-    """What both functions of real matrices are told behind the factors: the steps of a bias from row to row and from
+    """The arguments of both functions of real matrices after the factors: the steps of a bias from row to row and from
     column to column of the product. One row serves all rows, one column all columns."""
     if bias is None:
         return 0, 0

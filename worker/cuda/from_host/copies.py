@@ -22,7 +22,7 @@ class Copy(NamedTuple):
 
 
 def pieces(copy: Copy, count: int) -> Iterator[Copy]:
-    """The same in about so many pieces."""
+    """The copy in about `count` pieces."""
     height = max(1, -(-copy.height // max(1, count)))
     for row in range(0, copy.height, height):
         yield copy._replace(

@@ -26,7 +26,7 @@ STUCK_S, STUCK_TIMES = 60.0, 20  # longest wait: so long, and so many times as l
 
 
 class HostLibraries:
-    """For one product at a time. `devices`: as this process numbers them."""
+    """For one product at a time. `devices` are numbered as in this process."""
 
     def __init__(self, devices: Sequence[int]) -> None:
         self._devices = devices
@@ -42,8 +42,9 @@ class HostLibraries:
         wanted: Callable[[], None],
         expected_s: float,
     ) -> float:
-        """`out` (batch, m, n) = A·B. Seconds that the library took; of cuBLASMp, without copies. It cannot be stopped:
-        what `wanted` raises is raised once it is done. Raises DeviceFault, OutOfDeviceMemory, KernelUnavailable."""
+        """Writes A·B to `out` (batch, m, n) and returns the seconds that the library took; for cuBLASMp, without
+        copies. The library cannot be stopped: what `wanted` raises is raised when it is done. Raises DeviceFault,
+        OutOfDeviceMemory, KernelUnavailable."""
         if not problem.k:
             out[...] = 0
             return 0.0
@@ -74,7 +75,7 @@ class HostLibraries:
         device_lock: LockRequest,
         wanted: Callable[[], None],
     ) -> Product:
-        """A product in this process's memory, where it is checked, too."""
+        """A product in this process's memory, where it is also checked."""
         device_lock.acquire()
         a, b = (operand.elements for operand in operands)
         out = None if place is None else place.elements
@@ -88,5 +89,5 @@ class HostLibraries:
 
 
 def _item(matrix: Array, number: int) -> Array:
-    """Of a batch, or the one that serves all of it."""
+    """One matrix of a batch, or the one that serves the whole batch."""
     return matrix if matrix.ndim == 2 else matrix[number]

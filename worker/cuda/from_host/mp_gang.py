@@ -29,7 +29,7 @@ CONNECTED_S = 120.0  # longest wait for the GPUs to find each other
 
 
 class MpGang:
-    """For one product at a time. `devices`: as this process numbers them."""
+    """For one product at a time. `devices` are numbered as in this process."""
 
     def __init__(self, devices: Sequence[int]) -> None:
         self._devices = devices
@@ -70,7 +70,7 @@ class MpGang:
         self._together(run, wanted, limit_s)
 
     def wait(self) -> None:
-        """For all others, in the thread of a GPU. Raises BrokenBarrierError where one of them failed."""
+        """Waits for all other GPUs; called in the thread of one. Raises BrokenBarrierError if one of them failed."""
         self._barrier.wait()
 
     def _connect(self, wanted: Callable[[], None]) -> None:
@@ -100,7 +100,7 @@ class MpGang:
 
     @contextmanager
     def _on(self, rank: int) -> Iterator[None]:
-        """That GPU is the current one, with its stream."""
+        """Makes that GPU the current one, with its stream."""
         with device_faults(), cupy.cuda.Device(self._devices[rank]), self._streams[rank]:
             yield
 
@@ -118,7 +118,7 @@ def _all_or_none() -> Iterator[None]:
 
 
 class RankProduct:
-    """One GPU's parts of the matrices, and its share of the work. As long as the context lasts."""
+    """One GPU's parts of the matrices, and its share of the work, as long as the context lasts."""
 
     def __init__(self, rank: CublasMp, parts: Parts, number: int) -> None:
         self._problem, self._itemsize = parts.problem, DTYPES[parts.problem.dtype].itemsize
@@ -140,7 +140,7 @@ class RankProduct:
         cupy.cuda.get_current_stream().synchronize()
 
     def launch_s(self) -> float:
-        """All GPUs at once, each in its thread."""
+        """Multiplies this GPU's share and returns the seconds. Called for all GPUs at once, each in its thread."""
         on_device, on_host = self._workspace
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
         with _all_or_none():

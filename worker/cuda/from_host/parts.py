@@ -18,8 +18,8 @@ ALIGNMENT = 16  # elements
 
 
 class LocalPart(NamedTuple):
-    """Of one matrix of a batch, as it is stored: these rows and columns; on the device, rows lie `pitch` elements
-    apart, and there are `kept_rows`."""
+    """Rows and columns of one stored matrix of a batch; on the device, rows lie `pitch` elements apart, and there are
+    `kept_rows`."""
 
     rows: Span
     columns: Span
@@ -33,7 +33,7 @@ class LocalPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Of one product, not of a batch, on so many GPUs. A, B and C are as they are stored, row-major."""
+    """The parts of one product, not of a batch, on several GPUs. A, B and C are as they are stored, row-major."""
 
     problem: Problem
     ranks: int
@@ -83,13 +83,13 @@ class Parts:
 
     @property
     def device_bytes(self) -> int:
-        """On each GPU: its parts, and A once more as a whole."""
+        """Bytes on each GPU: its parts, and once more the whole of A."""
         elements = sum(part.elements for part in (self.a(0), self.b(0), self.c(0))) + self.m * self.k
         return elements * DTYPES[self.problem.dtype].itemsize
 
 
 def _share(size: int, length: int, rank: int) -> Span:
-    """Those of the last ranks may be empty."""
+    """The share of one rank; those of the last ranks may be empty."""
     return Span(min(rank * length, size), min((rank + 1) * length, size))
 
 

@@ -23,7 +23,7 @@ class GroupedOnDevice(GroupedProduct):
     products: tuple[DeviceProduct, ...]
 
     def prepare(self) -> None:
-        """All that can be done for the check before the product is there."""
+        """Prepares what the check needs before the product exists."""
         for each in self.products:
             each.prepare()
 

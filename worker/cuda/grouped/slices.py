@@ -18,7 +18,7 @@ def matrices_of(group: Group, matrices: Matrices) -> Matrices:
 
 
 def _rows_of(matrix: DeviceMatrix, first: int, count: int) -> DeviceMatrix:
-    """Nothing may be written beside or below them: other groups' rows are there."""
+    """Rows of the matrix. Nothing may be written beside or below them: other groups' rows are there."""
     layout = replace(matrix.layout, rows=count, kept_rows=count)
     return DeviceMatrix(layout, matrix.memory + first * matrix.layout.pitch_bytes)
 

@@ -26,8 +26,8 @@ class TableOnDevice:
 
 
 def table_on_device(groups: GroupTable) -> tuple[TableOnDevice, ...]:
-    """For as long as launches refer to it; nothing without groups. The host does not wait: the stream may be held.
-    Raises cupy's OutOfMemoryError."""
+    """The table of groups on the device, as long as launches refer to it; empty without groups. The host does not wait,
+    because the stream may be held. Raises cupy's OutOfMemoryError."""
     if not groups:
         return ()
     entries = np.array(groups, np.int32)

@@ -25,7 +25,7 @@ DepthFirst = Callable[[Problem, DeviceMatrix, DeviceMatrix], tuple[Problem, Devi
 
 
 class BlockScaledCublas:
-    """On the current device. For use by one thread."""
+    """For the current device, and for one thread."""
 
     def __init__(self, compiler: Compiler, lt: CublasLt, depth_first: DepthFirst) -> None:
         """`depth_first` gives the same product with both operands contiguous along k. Raises KernelUnavailable."""
@@ -57,7 +57,8 @@ class BlockScaledCublas:
         return self._lt.ways(_described(problem, (a, b, c)), scales.addresses(0))
 
     def _multiply(self, problem: Problem, scales: ScalesOnDevice, matrices: Matrices, way: int) -> None:
-        """One product after the other: the library does not say how scales of a batch would lie."""
+        """Multiplies the products of a batch one after the other: the library does not define a layout for a batch of
+        scales."""
         a, b, c = matrices
         _, a, b = self._depth_first(problem, a, b)
         product = _described(problem, (a, b, c))

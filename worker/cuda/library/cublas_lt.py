@@ -104,7 +104,8 @@ class CublasLt(LtHandle):
         self._plans: OrderedDict[LtProduct, _Plan] = OrderedDict()
 
     def ways(self, product: LtProduct, scales: tuple[int, int] = NO_SCALES) -> int:
-        """How many the library has. Raises KernelUnavailable where it has none; DeviceFault."""
+        """The number of algorithms that the library offers for the product. Raises KernelUnavailable if there is none;
+        DeviceFault."""
         return len(self._plan(product, scales).found)
 
     def multiply(
@@ -166,7 +167,7 @@ class CublasLt(LtHandle):
         return _Plan(description, matrices, self._found(product, description, matrices))
 
     def _matrix(self, product: LtProduct, element_type: int, rows: int, columns: int, which: int) -> Any:
-        """As the library sees it; `which` of A, B and C it is."""
+        """A matrix as the library describes it; `which` of A, B and C it is."""
         layout, pitch = ctypes.c_void_p(), ctypes.c_int64(product.pitches[which])
         sizes = ctypes.c_uint64(rows), ctypes.c_uint64(columns), pitch
         self.call("cublasLtMatrixLayoutCreate", ctypes.byref(layout), element_type, *sizes)

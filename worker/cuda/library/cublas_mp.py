@@ -75,7 +75,7 @@ class MpProduct:
 
     @property
     def workspace_bytes(self) -> tuple[int, int]:
-        """On the device, and on the host."""
+        """Sizes of the workspace on the device and on the host."""
         return self._device_bytes.value, self._host_bytes.value
 
     def launch(self, on_device: int, on_host: int) -> None:
@@ -106,7 +106,7 @@ class CublasMp:
         return grid
 
     def describe(self, matrix: Distributed, data: int) -> ctypes.c_void_p:
-        """Its descriptor; the first block is with the first rank."""
+        """The matrix's descriptor; the first block is on the first rank."""
         description, block = ctypes.c_void_p(), matrix.block
         sizes = (ctypes.c_int64(each) for each in (matrix.rows, matrix.columns, *block, 0, 0, block[0]))
         grid = self._along_rows if matrix.by_rows else self._along_columns
@@ -124,7 +124,7 @@ class CublasMp:
 
 
 def version() -> str | None:
-    """None where the library, or what it needs, is not installed."""
+    """The library's version; None if it, or what it needs, is not installed."""
     found, number = _found(), ctypes.c_int()
     if found is None or found.cublasMpGetVersion(ctypes.byref(number)):
         return None

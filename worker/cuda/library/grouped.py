@@ -68,7 +68,7 @@ def _on_device(addresses: Sequence[int]) -> Any:
 
 @cache
 def _library() -> ctypes.CDLL:
-    """That of CuPy, which has loaded it."""
+    """The library that CuPy has loaded."""
     for name in LIBRARIES:
         try:
             return ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_NOW)

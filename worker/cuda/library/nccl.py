@@ -16,7 +16,7 @@ NAMES = ("libnccl.so.2",)
 
 
 def version() -> str | None:
-    """None where it is not installed."""
+    """The library's version; None if it is not installed."""
     library, number = shared_object(*NAMES), ctypes.c_int()
     if library is None or library.ncclGetVersion(ctypes.byref(number)):
         return None
@@ -24,7 +24,7 @@ def version() -> str | None:
 
 
 def communicators(devices: Sequence[int]) -> list[ctypes.c_void_p]:
-    """One for each of these devices, in their order; waits for all. Raises DeviceFault, KernelUnavailable."""
+    """A communicator for each device, in order; waits for all of them. Raises DeviceFault, KernelUnavailable."""
     library = shared_object(*NAMES)
     if library is None:
         raise KernelUnavailable("NCCL is not installed on this worker; use another kernel.")

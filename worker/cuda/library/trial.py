@@ -19,7 +19,7 @@ FLUSHED = 2  # caches' worth of memory is written before each
 
 
 class Trial:
-    """On the current device. For use by one thread."""
+    """For the current device, and for one thread."""
 
     def __init__(self, compiler: Compiler) -> None:
         self._clock = KernelClock(compiler)
@@ -48,7 +48,7 @@ class Trial:
         return timed[0][1]
 
     def _kernel_ms(self, launch: Callable[[], None], launches: int) -> list[float]:
-        """Of each. Raises KernelUnavailable."""
+        """The time of each launch. Raises KernelUnavailable."""
         self._clock.kernel_ms(launch, is_loaded=False)
         times_ms = []
         for _ in range(launches):

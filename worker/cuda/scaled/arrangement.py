@@ -59,13 +59,13 @@ def for_library(problem: Problem, of_a: Array, of_b: Array) -> tuple[Array, Arra
 
 
 def dequantised_layout(layout: Layout) -> Layout:
-    """Of an operand's numbers in float32, as any float32 operand lies."""
+    """The layout of an operand's numbers in float32."""
     shape = (layout.rows, layout.columns)
     return operand_layout("float32", (layout.batch, *shape) if layout.batch > 1 else shape)
 
 
 def scaled_bytes(problem: Problem) -> int:
-    """Of both operands so; 0 without scales."""
+    """Bytes of both operands in float32; 0 without scales."""
     if not problem.scale_columns:
         return 0
     shapes = stored_shapes(problem)

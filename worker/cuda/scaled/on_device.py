@@ -84,7 +84,7 @@ class DequantisedForCheck:
         self._scales = cupy.asarray(sent)
 
     def make(self) -> None:
-        """On the current stream."""
+        """Dequantises the operands, on the current stream."""
         planned = launch_of(self._source.layout)
         numbers = (*sizes_of(self._source.layout, self.matrix.layout), *self._block)
         self._function(
@@ -95,7 +95,7 @@ class DequantisedForCheck:
 def dequantised_for_check(
     compiler: Compiler, problem: Problem, operands: Sequence[HostOperand], matrices: Sequence[DeviceMatrix]
 ) -> tuple[DequantisedForCheck, ...]:
-    """Of A and B with block scales; nothing of operands without. Raises cupy's OutOfMemoryError."""
+    """A and B as float32 numbers, if they have block scales; otherwise nothing. Raises cupy's OutOfMemoryError."""
     transposes = problem.transpose_a, problem.transpose_b
     return tuple(
         DequantisedForCheck(compiler, operand, matrix, transposed=transposed)

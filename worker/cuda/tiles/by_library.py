@@ -22,7 +22,7 @@ CHECKED_HERE_BYTES = 16 << 20  # of matrices: less than that is checked by this 
 
 @dataclass(frozen=True, slots=True)
 class LibraryTiler:
-    """On so many GPUs, each of which gives a product so many bytes."""
+    """Products by a library on several GPUs, each of which gives a product a limited number of bytes."""
 
     kernel: HostLibraryKernel
     devices: int
@@ -31,7 +31,7 @@ class LibraryTiler:
     tile_bytes: Callable[[Problem], TileBytes]
 
     def tiling(self, problem: Problem) -> Tiling | None:
-        """None for a small product. Raises DoesNotFit."""
+        """The tiling; None for a small product. Raises DoesNotFit."""
         self._admit(problem)
         if problem.operand_bytes + problem.product_bytes < CHECKED_HERE_BYTES:
             return None
@@ -55,7 +55,7 @@ class LibraryTiler:
             )
 
     def library_s(self, problem: Problem) -> float:
-        """Until the product lies in the host's memory."""
+        """The seconds until the product is in the host's memory."""
         copied_s = (problem.operand_bytes + problem.product_bytes) / self.speeds.copied_bytes / self.devices
         computed_s = problem.flops / self.speeds.flops / self.devices
         return max(copied_s, computed_s) if self.kernel.copies else copied_s + computed_s

@@ -90,7 +90,7 @@ class Computing:
         return not self._is_there or self._epilogue is not None
 
     def product(self, tile: Tile, number: int) -> DeviceMatrix:
-        """Where the tile is, which is the one of that number on this device."""
+        """The place of the tile on the device; `number` counts the device's tiles."""
         return DeviceMatrix(product_layout(tile.problem(self._task.problem)), self._places[number % PLACES])
 
     def free_place(self, number: int, stream: Any) -> Any:
@@ -129,7 +129,7 @@ class Computing:
         return launched
 
     def _fingerprints(self, launched: Launched, d: DeviceMatrix) -> DeviceResults:
-        """Of the tile, and of those of its panels that were not multiplied before."""
+        """Launches the fingerprints of the tile, and of those of its panels that were not multiplied before."""
         task, tile, totals = self._task, launched.tile, cupy.zeros(FINGERPRINTS, np.uint64)
         first_row = tile.items.start * task.problem.m + tile.rows.start
         whole = part_of_panel(d.address, d.layout, task.problem.m, first_row, tile.columns.start)
@@ -145,7 +145,7 @@ class Computing:
         return DeviceResults(self._gpu.compiler, totals.data, 0, totals.nbytes).start()
 
     def _of_rows(self, problem: Problem, rows: Span, panels: dict[Side, Panel], c: DeviceMatrix) -> Callable[[], None]:
-        """What multiplies those rows, compiled and loaded."""
+        """The kernel for those rows, compiled and loaded."""
         a, b = (panels[side].matrix for side in SIDES)
         if rows.size < problem.m:
             problem = replace(problem, m=rows.size)
@@ -177,7 +177,7 @@ class Computing:
         return CheckedTile(launched.tile, verification, record, wrong)
 
     def _end_use(self, launched: Launched, go_on: Callable[[], None]) -> None:
-        """Of the panels: what is on the stream so far has read them before others come in their places."""
+        """Marks the panels as read by everything that is on the stream so far, so that others may take their places."""
         for panel in launched.panels:
             panel.is_used.record(cupy.cuda.get_current_stream())
         go_on()

@@ -33,7 +33,8 @@ def addend_part(tile: Tile, memory: HostMemory) -> Part:
 
 
 class TileEpilogue:
-    """For the thread of a lane. `up` is the stream of copies to the device, `max_bytes` what the largest tile takes."""
+    """The epilogue of tiles, for the thread of a lane. `up` is the stream of copies to the device, `max_bytes` the size
+    of the largest tile."""
 
     def __init__(self, compiler: Compiler, epilogue: Epilogue, task: TiledTask, up: Any, max_bytes: int) -> None:
         self._compiler, self._epilogue = compiler, epilogue
@@ -50,7 +51,7 @@ class TileEpilogue:
         return self._panels.watch.total_ms() if self._panels is not None else 0.0
 
     def product(self, layout: Layout) -> DeviceMatrix:
-        """Where A·B goes."""
+        """The place for A·B."""
         return DeviceMatrix(layout, self._p)
 
     def begin(self, tile: Tile) -> None:
@@ -60,7 +61,7 @@ class TileEpilogue:
             cupy.cuda.get_current_stream().wait_event(self.panel.is_there)
 
     def prefetch(self, tile: Tile) -> None:
-        """It comes after the one that is computed."""
+        """Copies C's part for the tile that comes next."""
         self._brought(tile)
 
     def _brought(self, tile: Tile) -> Panel | None:
@@ -71,12 +72,12 @@ class TileEpilogue:
         return panel
 
     def on_device(self, p: DeviceMatrix, d: DeviceMatrix) -> EpilogueOnDevice:
-        """Of the tile that was begun; ready to be launched."""
+        """The epilogue of the tile that was begun, ready to be launched."""
         c = None if self.panel is None else self.panel.matrix
         made = EpilogueOnDevice(self._compiler, self._epilogue.alpha, self._epilogue.beta, p, c, d)
         made.load()
         return made
 
     def free(self) -> None:
-        """What only tiles need."""
+        """Frees what only tiles need."""
         self.panel = self._panels = self._p = None

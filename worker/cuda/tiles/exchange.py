@@ -33,7 +33,7 @@ class Offer:
 
 
 class Exchange:
-    """For the threads of `count` devices."""
+    """Panels that `count` devices exchange; used by the threads of all of them."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -44,7 +44,7 @@ class Exchange:
         return load % self.count == lane
 
     def publish(self, load: int, offer: Offer) -> None:
-        """Its copy from the host is on a stream."""
+        """Offers a panel whose copy from the host is on a stream."""
         with self._changed:
             self._offers[load] = offer
             self._changed.notify_all()

@@ -55,7 +55,7 @@ def part_of_panel(address: int, layout: Layout, rows_of_item: int, row: int, col
 def panel_fingerprint(
     compiler: Compiler, matrix: DeviceMatrix, part: Part, memory: HostMemory, seed: int, total: int
 ) -> None:
-    """The same of a part of a stored matrix that lies on the device as a matrix of its own."""
+    """The fingerprint of a part of a stored matrix that is a matrix of its own on the device."""
     row = part.items.start * memory.rows + part.rows.start
     lies = part_of_panel(matrix.address, matrix.layout, memory.rows, row, part.columns.start)
     launch_fingerprint(compiler, lies, seed, total)

@@ -32,12 +32,12 @@ def gpu_indices(device: str) -> list[str]:
 
 
 def gang(settings: Settings, first: Gpu, traits: Callable[[], DeviceTraits]) -> list[Gpu]:
-    """All GPUs that this process was given, which are alike."""
+    """All GPUs of this process, which are alike."""
     return [first, *(_beside(settings, index, traits) for index in range(1, len(gpu_indices(settings.device))))]
 
 
 def _beside(settings: Settings, index: int, traits: Callable[[], DeviceTraits]) -> Gpu:
-    """That GPU of those that this process sees."""
+    """Another GPU that this process sees."""
     with cupy.cuda.Device(index):
         compiler = Compiler(settings.kernel_cache_dir, settings.compiled_kernels_dir)
         prepared, cublas = PreparedKernels(compiler), Cublas(compiler)

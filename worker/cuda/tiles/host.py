@@ -40,7 +40,7 @@ class HostMemory:
 
     @property
     def rows(self) -> int:
-        """Of one item."""
+        """Rows of one matrix of the batch."""
         return int(self.array.shape[1])
 
     @property
@@ -66,7 +66,7 @@ def panel_part(problem: Problem, tile: Tile, side: Side, memory: HostMemory) -> 
 
 
 def copies(memory: HostMemory, part: Part, matrix: DeviceMatrix) -> Iterator[Copy]:
-    """All of the part, which lies in `matrix` on the device, item by item."""
+    """Copies of the whole part, which is in `matrix` on the device, matrix by matrix of the batch."""
     layout, itemsize = matrix.layout, memory.array.itemsize
     width = part.columns.size * itemsize
     for number, item in enumerate(range(part.items.start, part.items.stop)):
@@ -77,6 +77,6 @@ def copies(memory: HostMemory, part: Part, matrix: DeviceMatrix) -> Iterator[Cop
 
 
 def copy_tile(product: HostMemory, tile: Tile, matrix: DeviceMatrix, *, to_device: bool) -> None:
-    """On the current stream."""
+    """Copies a tile on the current stream."""
     for copy in copies(product, Part(tile.items, tile.rows, tile.columns), matrix):
         start_copy(copy, cupy.cuda.get_current_stream().ptr, to_device=to_device)

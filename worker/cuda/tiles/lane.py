@@ -34,7 +34,7 @@ class _Down:
 
 
 class Lane:
-    """For one thread, in the context of its device and of a stream that computes."""
+    """Computes the tiles of one device. For one thread, in the context of its device and of a stream that computes."""
 
     def __init__(
         self,
@@ -76,8 +76,9 @@ class Lane:
         is_done: Callable[[Block], bool],
         emit: Callable[[CheckedTile], None],
     ) -> None:
-        """All tiles, each handed to `emit` once it lies in the product's memory. `rereads`: of the operands and,
-        last, the product, with places for so many blocks; `is_done`: whether all rows of a block of that lie there."""
+        """Computes all tiles and hands each to `emit` once it is in the product's memory. `rereads`: those of the
+        operands and, last, of the product, with room for `places` blocks; `is_done`: whether all rows of a block of the
+        product are there."""
         self._product = len(rereads) - 1
         self._reading = RereadBlocks(self._gpu.compiler, rereads, self._task.seed, self._again, places)
         count = max(1, self._task.plan.count)
@@ -106,7 +107,7 @@ class Lane:
             launched.append(self._launched(number))
 
     def _following(self) -> list[tuple[Tile | None, int]]:
-        """Of each tile, the first one of the next outer panel, and how many tiles there are until then."""
+        """For each tile, the first tile of the next outer panel, and the number of tiles until then."""
         groups = [list(group) for _, group in groupby(self._tiles, self._outer)]
         firsts: list[Tile | None] = [*(group[0] for group in groups[1:]), None]
         pairs = list(zip(groups, firsts[: len(groups)], strict=True))
@@ -191,7 +192,7 @@ class Lane:
         self._reading.end()
 
     def free(self) -> None:
-        """What only tiles need."""
+        """Frees what only tiles need."""
         self._panels.clear()
         if self._epilogue is not None:
             self._epilogue.free()

@@ -25,7 +25,7 @@ class Zeros:
         self._bytes[:] = 0
 
     def clear_padding(self, matrix: DeviceMatrix, stream: int) -> None:
-        """On that stream; these zeros must live until it has done so."""
+        """Clears the padding on that stream; these zeros must live until it has done so."""
         for copy in self._copies(matrix):
             start_copy(copy, stream, to_device=True)
 

@@ -122,7 +122,7 @@ class Panels:
             self._comes(panel)
 
     def _take(self, panel: Panel, shared: Shared) -> None:
-        """From the device that brings it."""
+        """Copies the panel from the device that brings it."""
         with self._stream, self.watch:
             shared.exchange.take(panel.load, shared.device, panel.matrix.address, self._stream, shared.wanted)
         panel.waiting.clear()

@@ -144,7 +144,7 @@ class CudaTiledProduct(TiledProduct):
             raise DeviceFault(f"No tile came from the device for {silent_s:.0f} s; its worker starts again.")
 
     def _compute(self, device: int, done: Collection[int]) -> None:
-        """In a thread of its own."""
+        """Computes the tiles of one device, in a thread of its own."""
         try:
             index = self._gpus[device].index
             with device_faults(), cupy.cuda.Device(index), cupy.cuda.Stream(non_blocking=True):

@@ -31,8 +31,9 @@ class _Place:
 
 
 class RereadBlocks:
-    """For one thread. `copying` is the stream of the copies. Digests are taken on a stream of their own: of blocks that
-    come while a kernel has all cores, once it ends. So there are places for as many blocks as come meanwhile."""
+    """Reads blocks of matrices once more, for their digests and fingerprints. For one thread. `copying` is the stream
+    of the copies. Digests are computed on a stream of their own: if a kernel has all cores meanwhile, once it ends. So
+    there are places for as many blocks as arrive in that time."""
 
     def __init__(self, compiler: Compiler, rereads: Sequence[Reread], seed: int, copying: Any, places: int) -> None:
         self._compiler, self._rereads, self._seed, self._copying = compiler, rereads, seed, copying
@@ -46,7 +47,7 @@ class RereadBlocks:
         self._count = 0
 
     def one(self, number: int, is_ready: Callable[[Block], bool] = lambda _: True) -> bool:
-        """Reads one block of that matrix, if there is one left; whether there was."""
+        """Reads one block of that matrix; returns whether one was left."""
         reread = self._rereads[number]
         if (block := reread.take(is_ready)) is None:
             return False
@@ -70,7 +71,8 @@ class RereadBlocks:
         return True
 
     def of_panel(self, number: int, panel: Panel) -> None:
-        """The same of a panel that lies on this device, or is about to, if nothing else read it."""
+        """Like `one`, for a panel that is on this device, or is being copied there, unless another device has read
+        it."""
         reread = self._rereads[number]
         if (block := reread.take_panel(panel.part)) is None:
             return

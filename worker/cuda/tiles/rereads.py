@@ -26,7 +26,7 @@ BLOCK_PARTS = 1 << 14  # of 16 KiB, at most
 
 
 class Rectangle(NamedTuple):
-    """Of a stored matrix, rows counted through its batch."""
+    """Rows and columns of a stored matrix; rows are counted through its batch."""
 
     rows: Span
     columns: Span
@@ -48,9 +48,9 @@ class Block(NamedTuple):
 
 @dataclass(slots=True)
 class Reread:
-    """Of one matrix, by several devices. `panels`: whose fingerprints are wanted. `from_panels`: each of them is whole
-    parts, so what is read on a device is the panel that lies there to be multiplied; blocks of the host's memory are
-    read only of panels that no device had."""
+    """The second reading of one matrix, by several devices. `panels`: those whose fingerprints are needed.
+    `from_panels`: each panel consists of whole parts, so a device reads the panel that it has for the multiplication;
+    blocks of the host's memory are read only for panels that no device had."""
 
     memory: HostMemory
     panels: Sequence[Part]
@@ -96,7 +96,7 @@ class Reread:
             yield Rectangle(Span(at // columns, at // columns + 1), Span(0, end - at))
 
     def take(self, is_ready: Callable[[Block], bool] = lambda _: True) -> Block | None:
-        """The next one that is ready, for whoever asks first."""
+        """The next block that is ready. Each is given out once."""
         with self._lock:
             block = next(filter(is_ready, self.waiting), None)
             if block is not None:
@@ -104,8 +104,7 @@ class Reread:
             return block
 
     def take_panel(self, panel: Part) -> Block | None:
-        """All parts of a panel that lies on a device, for whoever asks first; None where its blocks are to be read, or
-        were."""
+        """All parts of a panel that is on a device, given out once; None if its blocks are read from the host."""
         if not self.from_panels:
             return None
         whole = self._whole(panel)
@@ -118,13 +117,13 @@ class Reread:
             return block
 
     def add(self, fingerprints: Sequence[int]) -> None:
-        """What one device found of all panels."""
+        """Adds what one device found for all panels."""
         with self._lock:
             for panel, value in enumerate(fingerprints):
                 self._fingerprints[panel] = (self._fingerprints.get(panel, 0) + value) & MASK
 
     def add_digests(self, blocks: Sequence[Block], digests: Array) -> None:
-        """Those of the parts of these blocks, out of as many as there are parts."""
+        """Adds the digests of the parts of these blocks; `digests` has a place for every part."""
         for block in blocks:
             parts = slice(block.part, block.part + block.parts)
             self._digests[parts] = digests[parts]

@@ -65,7 +65,7 @@ class Tiler:
         self._places = max(2, int(FOR_REREADS * device_bytes) // (self._block_parts * PART_BYTES))
 
     def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
-        """As `TilingRunner.tiling`."""
+        """See `TilingRunner.tiling`. Callable from any thread."""
         if (by_library := self._by_library(problem, choice, has_epilogue=has_epilogue)) is not None:
             return by_library.tiling(problem)
         fits = self._fits(problem, choice, has_epilogue=has_epilogue)
@@ -93,7 +93,7 @@ class Tiler:
         return fits
 
     def in_tiles(self, problem: Problem, choice: Choice, *, has_epilogue: bool = False) -> Tiling | None:
-        """On all GPUs, whether it fits or not; None where k is too deep."""
+        """The tiling on all GPUs, even if the product fits on one; None if k is too deep."""
         speeds, count = self._speeds(problem, choice), len(self.gpus)
         tile_bytes = self._tile_bytes(choice, has_epilogue=has_epilogue)
         plan = best_plan(problem, speeds, device_bytes=self._device_bytes, tile_bytes=tile_bytes, devices=count)
@@ -116,15 +116,15 @@ class Tiler:
             self._locked_addend(task.epilogue),
             self._locked(task.out, task.memory),
         ):
-            places = self._block_parts, self._places
-            product = CudaTiledProduct(task, self.gpus[: task.plan.devices], tile_s, *places, multiply)
+            gpus = self.gpus[: task.plan.devices]
+            product = CudaTiledProduct(task, gpus, tile_s, self._block_parts, self._places, multiply)
             yield product
             if product.flops_per_s is not None:
                 self._learn(task.choice.kernel.name, task.problem.dtype, product.flops_per_s)
         free_all(self.gpus)
 
     def _by_library(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> LibraryTiler | None:
-        """None for kernels that compute tiles."""
+        """The tiler of a library; None for kernels that compute tiles."""
         if not isinstance(choice.kernel, HostLibraryKernel):
             return None
         tile_bytes = self._tile_bytes(choice, has_epilogue=has_epilogue)
@@ -140,7 +140,7 @@ class Tiler:
         return nullcontext() if c is None else self._locked(c.elements, c.memory)
 
     def _learn(self, kernel: str, dtype: DTypeName, flops: float) -> None:
-        """How fast tiles were computed, in operations a second of one GPU."""
+        """Keeps how fast tiles were computed, in operations per second of one GPU."""
         before = self._flops.get((kernel, dtype), flops)
         self._flops[kernel, dtype] = LEARNED * flops + (1 - LEARNED) * before
 
@@ -173,8 +173,8 @@ class Tiler:
         return Speeds(flops, self._copied_bytes, OF_ROOF * memory_gb_s * 1e9 if memory_gb_s else MEMORY_BYTES)
 
     def _tile_bytes(self, choice: Choice, *, has_epilogue: bool = False) -> Callable[[Problem], TileBytes]:
-        """By how matrices lie on a device. cuBLAS has operands of a byte transposed, which takes as much again. Complex
-        operands are arranged for a real product, and once that is done, in the same memory, for its check."""
+        """Bytes of a tile's matrices on a device. cuBLAS takes 1-byte operands transposed, which doubles them. Complex
+        operands are rewritten for a real product and later, in the same memory, for its check."""
         traits = self._device().traits
         spare = min(SPARE_BYTES, self._device_bytes // 8) + self._places * self._block_parts * PART_BYTES
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,6 @@ from worker.process.child import Child
 from worker.process.lease import EXIT_FAULT, LeaseKeeper
 
 RNG = np.random.default_rng(5)
-
-
-@pytest.fixture
-def bench(valkey: EmbeddedServer, tmp_path: Path) -> Iterator[WorkerBench]:
-    """No worker is started: the tests are it."""
-    bench = WorkerBench(valkey, tmp_path)
-    yield bench
-    bench.client.close()
 
 
 def pair(m: int = 7, k: int = 5, n: int = 9) -> tuple[Array, Array]:

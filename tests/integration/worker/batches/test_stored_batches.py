@@ -3,7 +3,6 @@ for its product, and with the check that each would have alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from jobs.errors import StoreFull, StoreUnavailable
 from jobs.formats.elements import Array
 from jobs.matrices.file_store import FileMatrixStore
 from jobs.models import JobRecord, product_id
-from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from kernels.model.numerics import Problem
 from tests.support.workers.copying import FaultyRunner, flip
@@ -28,14 +26,6 @@ from worker.product import batch
 
 RNG = np.random.default_rng(8)
 SMALL = (70, 30, 90)
-
-
-@pytest.fixture
-def bench(valkey: EmbeddedServer, tmp_path: Path) -> Iterator[WorkerBench]:
-    """No worker is started: the tests are it."""
-    bench = WorkerBench(valkey, tmp_path)
-    yield bench
-    bench.client.close()
 
 
 def pair(m: int, k: int, n: int) -> tuple[Array, Array]:
@@ -159,7 +149,7 @@ def test_a_product_that_changes_on_its_way_into_the_store_reaches_no_one(
     bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The memory of the launch is damaged when one product is written already."""
-    kept, faults = batch._kept, [1]
+    kept, faults = batch._deliver, [1]
 
     def damaging(claimed: Any, product: Array, *rest: Any) -> bytes | None:
         if faults:
@@ -168,7 +158,7 @@ def test_a_product_that_changes_on_its_way_into_the_store_reaches_no_one(
             flip(product)
         return kept(claimed, product, *rest)
 
-    monkeypatch.setattr(batch, "_kept", damaging)
+    monkeypatch.setattr(batch, "_deliver", damaging)
     ids, pairs = submitted(bench, *[SMALL] * 3)
     run(bench, ids[0])
     assert not faults and launched(bench, ids) == [1] * 3

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,20 +10,12 @@ import numpy as np
 import pytest
 
 from jobs.queue import broker_prefix
-from jobs.redis.embedded import EmbeddedServer
 from tests.support.workers.workers import WorkerBench
 from worker.queues import next_messages
 from worker.queues.next_messages import NextMessages, read_message, worker_stops
 
 ONES = np.ones((2, 2), np.float32)
 LONG_S = 600.0
-
-
-@pytest.fixture
-def bench(valkey: EmbeddedServer, tmp_path: Path) -> Iterator[WorkerBench]:
-    bench = WorkerBench(valkey, tmp_path)  # no worker is started: the tests are it
-    yield bench
-    bench.client.close()
 
 
 @pytest.fixture

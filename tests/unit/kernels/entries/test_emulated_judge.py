@@ -17,6 +17,7 @@ from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
 from tests.support.kernels.emulated import line_exponents, line_quarters, product
 from tests.support.kernels.emulated_judge import NO_DIGITS, judge, judge_lines, limit, logs
+from tests.support.kernels.products import sum_in_order
 
 DEPTH, SIDE = 1024, 128
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -111,13 +112,6 @@ KINDS: Mapping[str, tuple[Callable[[np.random.Generator], Pair], bool, int]] = {
 }
 
 
-def in_order(a: Array, b: Array) -> Array:
-    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
-    for step in range(a.shape[1]):
-        total += a[:, step, np.newaxis] * b[np.newaxis, step]
-    return total
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_row_or_column_is_further_off_than_float32_s(kind: str) -> None:
     """The worst of each, and every element within its class; of lines that digits carry."""
@@ -134,7 +128,7 @@ def test_no_row_or_column_is_further_off_than_float32_s(kind: str) -> None:
     a, b = a[kept[0]], b[:, kept[1]]
     true = a.astype(np.float64) @ b.astype(np.float64)
     bound = 4 * np.sqrt(DEPTH) * 2.0**-24 * (np.abs(a).astype(np.float64) @ np.abs(b)) + 2.0**-24 * np.abs(true)
-    ours, float32 = product(a, b.T, way) - true, in_order(a, b) - true
+    ours, float32 = product(a, b.T, way) - true, sum_in_order(a, b) - true
     assert np.all(np.abs(ours) <= bound)
     for axis in (0, 1):
         size = np.linalg.norm(true, axis=axis)

@@ -17,7 +17,7 @@ from kernels.model.numerics import ACCURACY_NAMES, AccuracyName, Problem, meets
 from kernels.selection.candidates import NoKernelError
 from kernels.selection.choose import choose
 from tests.support.kernels.checks import checked, flipped
-from tests.support.kernels.products import matrix
+from tests.support.kernels.products import matrix, sum_in_order
 from worker.check.rounding import rounding_of
 
 Kind = Literal["normal", "uniform", "wide", "constant", "sparse", "tiny", "one large quarter", "opposed means", "rows"]
@@ -41,14 +41,6 @@ def operands(kind: Kind, rng: np.random.Generator) -> tuple[Array, Array]:
     return a, b
 
 
-def in_order(a: Array, b: Array) -> Array:
-    """Sums of float32, each step rounded."""
-    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
-    for step in range(a.shape[1]):
-        total += a[:, step, np.newaxis] * b[np.newaxis, step]
-    return total
-
-
 def quarters(x: Array) -> tuple[Array, Array, Array, Array]:
     rows, columns = (size // 2 for size in x.shape)
     return x[:rows, :columns], x[:rows, columns:], x[rows:, :columns], x[rows:, columns:]
@@ -59,7 +51,7 @@ def by_halves(a: Array, b: Array) -> Array:
     (a11, a12, a21, a22), (b11, b12, b21, b22) = quarters(a), quarters(b)
     left = (a11 + a22, a21 + a22, a11, a22, a11 + a12, a21 - a11, a12 - a22)
     right = (b11 + b22, b11, b12 - b22, b21 - b11, b22, b11 + b12, b21 + b22)
-    m1, m2, m3, m4, m5, m6, m7 = map(in_order, left, right)
+    m1, m2, m3, m4, m5, m6, m7 = map(sum_in_order, left, right)
     c: Array = np.block([[m1 + m4 - m5 + m7, m3 + m5], [m2 + m4, m1 - m2 + m3 + m6]])
     return c
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.catalog import BY_NAME, CATALOG
+from kernels.catalog import CATALOG
 from kernels.model.architectures import H200
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import CudaKernel
@@ -16,6 +16,7 @@ from kernels.selection.choose import choose
 from kernels.selection.triangles import computes_triangle
 from kernels.selection.tuned import TABLES, TunedTable
 from kernels.tiles.plan import Span, Tile
+from tests.support.kernels.catalogue import cuda_kernel
 from worker.cuda.programs import programs_of
 from worker.cuda.sources import kernel_program
 from worker.product.shapes import AskedShape, shape_named
@@ -33,12 +34,6 @@ EACH = pytest.mark.parametrize(("name", "dtype", "accuracy"), KERNELS)
 
 def symmetric(n: int, k: int, dtype: DTypeName, *, by_columns: bool = False) -> Problem:
     return Problem(n, n, k, dtype, transpose_a=by_columns, transpose_b=not by_columns, symmetric=True)
-
-
-def cuda_kernel(name: str) -> CudaKernel:
-    kernel = BY_NAME[name]
-    assert isinstance(kernel, CudaKernel)
-    return kernel
 
 
 @EACH

@@ -106,8 +106,8 @@ def test_tensors_arrive_as_they_were_sent(
     arrays, dtype, binary = sent
     body, length = framed(arrays, dtype, binary, id="x")
     found = read(body, length if binary else None, cuts, declared=declared)
-    assert found.body.id == "x" and found.asked.operands.keys() == {name.lower() for name in arrays}
-    for name, operand in found.asked.operands.items():
+    assert found.body.id == "x" and found.product.operands.keys() == {name.lower() for name in arrays}
+    for name, operand in found.product.operands.items():
         assert isinstance(operand, Upload)
         elements = PackedMatrix(operand.pack()).elements(operand.dtype, operand.shape)
         assert operand.dtype == dtype and np.array_equal(elements, arrays[name.upper()])

@@ -31,7 +31,7 @@ from worker.cpu.epilogue import add_epilogue
 from worker.cpu.runner import CpuRunner
 from worker.device.operands import HostOperand
 from worker.device.runner import Epilogue, Product
-from worker.product.multiply import verified
+from worker.product.multiply import verify
 
 PRODUCTS: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64", "int32")
 FACTORS = st.one_of(st.sampled_from([0.0, 1.0, -1.0, 1e300, -1e-300]), st.floats(-1e3, 1e3))
@@ -104,7 +104,7 @@ def computed(
 
 def checked(problem: Problem, product: Product) -> None:
     request = MatmulRequest(a=SPEC, b=SPEC, accuracy=LIMITS[problem.dtype])
-    verified(request, problem, choice_of(), product, np.random.default_rng())
+    verify(request, problem, choice_of(), product, np.random.default_rng())
 
 
 def delivered(product: Product, problem: Problem) -> Array:

@@ -26,7 +26,7 @@ from worker.cuda.epilogue.fusable import Fusable, fusable
 from worker.cuda.sources import EPILOGUE_CHECK_SOURCE
 from worker.device.operands import HostOperand, WidenedOperand
 from worker.device.runner import Epilogue
-from worker.product.operands import epilogue_of, multiplied
+from worker.product.operands import epilogue_of, factor
 
 SIZE = (1024, 1024, 512)
 C, BIAS = HostOperand(np.zeros((1, 1))), HostOperand(np.zeros((1, 1)))
@@ -159,5 +159,5 @@ def test_a_kernel_that_is_asked_for_by_name_multiplies_what_it_is_given(asked: d
     request = MatmulRequest(a=ref, b=ref, accuracy="tf32", transpose_b=True, output_dtype="float32", **asked)
     claimed = cast(Claimed, SimpleNamespace(a=None))
     with ExitStack() as opened:
-        operand = multiplied("a", claimed, request, cast(MatrixStore, None), opened)
+        operand = factor("a", claimed, request, cast(MatrixStore, None), opened)
         assert isinstance(operand, WidenedOperand) and operand.is_free is is_free

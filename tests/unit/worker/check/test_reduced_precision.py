@@ -26,7 +26,7 @@ from worker.cpu.blas import multiply
 from worker.cpu.runner import CpuProduct
 from worker.device.cancellable_lock import CancellableLock
 from worker.device.operands import HostOperand
-from worker.product.multiply import verified
+from worker.product.multiply import verify
 
 MODES = {"cublas_tf32": "tf32", "cublas_bf16": "bf16", "cublas_fp16": "fp16"}
 H200 = DeviceTraits("gpu", (9, 0), 227 << 10, 132)
@@ -148,7 +148,7 @@ def failure(name: str, a: Array, b: Array, c: Array) -> JobFailed:
     given, device_lock = (HostOperand(a), HostOperand(b)), CancellableLock().request()
     product = CpuProduct(PROBLEM, given, c, c, kernel_ms=1.0, device_lock=device_lock)
     with pytest.raises(JobFailed) as failed:
-        verified(request, PROBLEM, choice, product, np.random.default_rng(14))
+        verify(request, PROBLEM, choice, product, np.random.default_rng(14))
     return failed.value
 
 

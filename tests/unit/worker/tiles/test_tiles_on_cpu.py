@@ -22,6 +22,7 @@ from worker.cpu.epilogue import add_epilogue
 from worker.device.operands import HostOperand
 from worker.device.runner import Epilogue
 from worker.device.tiles import CheckedTile, TiledTask
+from worker.product.operands import ProductOperands
 from worker.product.tiled import _failure
 
 PLAIN = Problem(30, 40, 20, "float32")
@@ -72,7 +73,7 @@ def test_an_element_that_does_not_follow_is_not_written(monkeypatch: pytest.Monk
     assert done.is_wrong and done.wrong_elements == 1 and done.verification.passed
     assert not task.out.any()
     with pytest.raises(VerificationFailed, match="1 of its elements are not what alpha"):
-        raise _failure(CHOICE, PLAIN, (task.a, task.b), task.out, done)
+        raise _failure(CHOICE, PLAIN, ProductOperands(task.a, task.b, None), task.out, done)
 
 
 def test_a_c_that_is_not_what_was_sent_is_noticed() -> None:

@@ -12,7 +12,7 @@ from kernels.model.architectures import H200, H200_MULTIPROCESSORS
 from kernels.model.launch_plan import LaunchPlan
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.ahead import likely_products
-from tests.support.programs import cuda_kernel
+from tests.support.kernels.catalogue import cuda_kernel
 from worker.cuda.sources import kernel_program
 
 NAME = "hopper_bf16"

@@ -17,6 +17,7 @@ from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.selection.candidates import NoKernelError, candidates
 from kernels.selection.choose import choose, choose_again
 from service.catalogue import view
+from tests.support.kernels.catalogue import cuda_kernel
 from tests.support.kernels.compiled import figures_of
 from tests.support.programs import (
     B_FROM_REGISTERS,
@@ -24,7 +25,6 @@ from tests.support.programs import (
     PROMOTED_WIDTHS,
     SCALED_WIDTHS,
     TRANSPOSES,
-    cuda_kernel,
     of_every_width,
     promoted,
     with_b_from_registers,

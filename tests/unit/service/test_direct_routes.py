@@ -13,7 +13,7 @@ from starlette.responses import Response
 from jobs.errors import InvalidRequest
 from jobs.settings import Settings
 from service import app
-from service.http.straight import StraightOn
+from service.http.direct_routes import DirectRoutes
 
 router = APIRouter()
 
@@ -22,7 +22,7 @@ router = APIRouter()
 async def product(request: Request, wrong: bool = False) -> Response:
     if request.headers.get("x-wrong"):
         raise InvalidRequest("It is wrong.")
-    return Response(b"straight")
+    return Response(b"direct")
 
 
 @router.post("/v2/models/{name}/infer")
@@ -56,13 +56,13 @@ async def _asked(method: str, path: str, query: bytes, wrong: bool) -> tuple[int
         raise AssertionError("nobody reads a body here")
 
     known = [{"name": name, "version": "1"} for name in ("matmul", "naive")]
-    await StraightOn(beyond, router.routes, refused, known)(scope, receive, send)  # type: ignore[arg-type]
+    await DirectRoutes(beyond, router.routes, refused, known)(scope, receive, send)  # type: ignore[arg-type]
     return sent[0]["status"], sent[1]["body"], scope
 
 
 def test_it_leads_to_the_route() -> None:
     status, body, scope = asked("POST", "/v1/product")
-    assert (status, body) == (200, b"straight")
+    assert (status, body) == (200, b"direct")
     assert (scope["route"].path, scope["route"].operation_id) == (
         "/v1/product",
         "multiply",
@@ -110,21 +110,21 @@ def test_all_else_goes_the_usual_way(method: str, path: str, query: bytes) -> No
 @pytest.mark.parametrize(
     "path", ["/v1/matmul", "/v2/models/matmul/infer", "/v2/models/naive/infer", "/v2/models/matmul/versions/1/infer"]
 )
-def test_products_of_both_protocols_go_straight_on(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_of_both_protocols_go_direct_routes(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
     middleware: list[Any] = app.create_app(Settings()).user_middleware
-    (added,) = (each for each in middleware if each.cls is StraightOn)
+    (added,) = (each for each in middleware if each.cls is DirectRoutes)
     scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
-    straight: Any = StraightOn
+    direct: Any = DirectRoutes
     with pytest.raises(KeyError, match="app"):  # which its route asks for, and which the framework would have set
-        anyio.run(straight(beyond, **added.kwargs), scope, None, None)
+        anyio.run(direct(beyond, **added.kwargs), scope, None, None)
     assert scope["route"]
 
 
 def test_spans_are_made_by_the_framework(monkeypatch: pytest.MonkeyPatch) -> None:
     def has_it() -> bool:
         added: list[object] = [each.cls for each in app.create_app(Settings()).user_middleware]
-        return StraightOn in added
+        return DirectRoutes in added
 
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
     assert has_it()

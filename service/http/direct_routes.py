@@ -1,4 +1,4 @@
-"""Requests for products go from the gate straight on to their route.
+"""Requests for products go from the gate directly to their route.
 
 FastAPI's way there looks for the route, keeps stacks of contexts, and reads parameters for it. That takes about as long
 as reading the request itself, and a route that reads its request and makes its response by itself needs none of it.
@@ -20,11 +20,10 @@ OnError = Callable[[Request, Exception], Awaitable[Response]]
 Values = Mapping[str, str]  # of the parameters in a path, by name
 
 
-class StraightOn:
-    """ASGI middleware behind the gate: answers requests without a query for these routes, which need nothing but the
-    request. All other requests go on to `app`. `on_error` makes the response to an error of the service's own. Of a
-    route with parameters in its path, those paths are known that `values` make.
-    """
+class DirectRoutes:
+    """ASGI middleware behind the gate that calls these routes directly for requests without a query. The routes must
+    need nothing but the request. All other requests go on to `app`. `on_error` makes the response to an error of the
+    service's own. A route with parameters in its path is known for the paths that `values` make."""
 
     def __init__(
         self, app: ASGIApp, routes: Iterable[BaseRoute], on_error: OnError, values: Sequence[Values] = ({},)
