@@ -14,7 +14,7 @@ namespace emulated {
 
 namespace {
 
-constexpr int CHUNK = 16, SWIZZLED = 128, BARRIER = 8;  // bytes
+constexpr int CHUNK = 16, SWIZZLED = 128, HALF = 64, BARRIER = 8;  // bytes
 
 struct Barrier {
     int arrivals, pending;  // of a phase
@@ -54,9 +54,10 @@ void end_phase(Barrier& barrier) {
     ++barrier.phase;
 }
 
-// Chunks of 16 bytes are permuted within groups of eight rows, where these have 128 bytes.
+// Chunks of 16 bytes are permuted within groups of eight rows, where these have 128 bytes or 64.
 unsigned int swizzled(const Box& box, unsigned int at) {
-    return box.row_bytes() == SWIZZLED ? at ^ (at / SWIZZLED % 8 * CHUNK) : at;
+    if (box.row_bytes() == SWIZZLED) return at ^ (at / SWIZZLED % 8 * CHUNK);
+    return box.row_bytes() == HALF ? at ^ (at / SWIZZLED % 4 * CHUNK) : at;
 }
 
 void touch(const Box& box, bool closed) {
@@ -68,8 +69,9 @@ void touch(const Box& box, bool closed) {
 }
 
 void check(const Box& box) {
-    const bool whole = box.row_bytes() == SWIZZLED && box.map.box_rows > 1;  // of a pattern; a row has its place in one
-    require_multiple("A box's place in shared memory", box.shared, whole ? 1024 : 128);
+    const bool permuted = box.row_bytes() == SWIZZLED || box.row_bytes() == HALF;
+    const bool whole = permuted && box.map.box_rows > 1;  // of a pattern; a row has its place in one
+    require_multiple("A box's place in shared memory", box.shared, whole ? 8 * box.row_bytes() : 128);
     require_multiple("A matrix's address", reinterpret_cast<unsigned long long>(box.map.memory), 16);
     require_multiple("A matrix's pitch", box.map.pitch, 16);
     for (long long at = 0; at < box.bytes(); ++at)

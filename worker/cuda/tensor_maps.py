@@ -28,15 +28,15 @@ MAP_BYTES = 128
 # round to TF32.
 ELEMENT_TYPES = {1: 0, 2: 1, 4: 2}  # by bytes
 TFLOAT32 = 11
-NOT_INTERLEAVED, NOT_SWIZZLED, SWIZZLE_128_BYTES, PROMOTE_TO_256_BYTES, ZEROS_OUTSIDE = 0, 0, 3, 3, 0
-SWIZZLED_BYTES = 128  # of a box's row
+NOT_INTERLEAVED, NOT_SWIZZLED, PROMOTE_TO_256_BYTES, ZEROS_OUTSIDE = 0, 0, 3, 0
+SWIZZLES = {64: 2, 128: 3}  # by the bytes of a box's row
 COPY_THREADS, MAX_BLOCKS = 256, 2048  # of the function that copies rows
 FROM, TO = 0, 1  # of its arguments
 
 
 class TensorMap:
-    """Of matrices with one layout and ALIGNMENT_BYTES, for copies of `box` (rows, columns), with the 128-byte swizzle
-    where its rows have so many bytes; the third coordinate is the matrix of the batch. An argument for a
+    """Of matrices with one layout and ALIGNMENT_BYTES, for copies of `box` (rows, columns), with the swizzle of 128
+    or 64 bytes where its rows have so many; the third coordinate is the matrix of the batch. An argument for a
     `const __grid_constant__ TensorMap`. With `to_tf32` copies into shared memory round float32 to TF32.
     """
 
@@ -70,7 +70,7 @@ class TensorMap:
             _numbers(ctypes.c_uint32, (box[1], box[0], 1)),
             _numbers(ctypes.c_uint32, (1, 1, 1)),  # every element
             NOT_INTERLEAVED,
-            SWIZZLE_128_BYTES if box[1] * layout.itemsize == SWIZZLED_BYTES else NOT_SWIZZLED,
+            SWIZZLES.get(box[1] * layout.itemsize, NOT_SWIZZLED),
             PROMOTE_TO_256_BYTES,
             ZEROS_OUTSIDE,
         )

@@ -46,22 +46,25 @@ __device__ __forceinline__ void activate_box(unsigned int z, unsigned int d, int
 }
 #endif
 
-// A stage is multiplied in parts, each a group of instructions of its own. While two groups run, the registers of the
-// group before them are filled for the part after the next; so the last parts of a stage read from the next stage.
+// A stage is multiplied in parts, each a group of instructions of its own. While AHEAD groups run, the registers of the
+// group before them are filled for the part AHEAD further on; so the last parts of a stage read from the next stage.
+// Three warpgroups keep the tensor cores busy for each other, and have no registers for more than one part ahead.
 template <int N>
 __device__ __forceinline__ void multiply_across(const Shared& at, int consumer, int steps, StageState& place,
                                                 HOPPER_SUM (&sums)[N / 2]) {
     constexpr int PARTS = SWIZZLE_BYTES / DEPTH_BYTES, DEPTH = DEPTH_BYTES / static_cast<int>(sizeof(Element));
+    constexpr int AHEAD = CONSUMERS == 2 ? 2 : 1, SETS = 2 * AHEAD;  // of registers
     if (steps == 0) return;
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const Fragments<sizeof(Element)> fragments(consumer, warp, lane);
-    unsigned int words[PARTS][4];
+    unsigned int words[SETS][4];
     const auto read = [&](int stage, int part) {
-        fragments.read(words[part], at.a(stage, 0) + part * DEPTH * SWIZZLE_BYTES);
+        fragments.read(words[part % SETS], at.a(stage, 0) + part * DEPTH * A_LINE);
     };
     wait_barrier(at.full(place.stage), place.parity);
-    read(place.stage, 0);
-    read(place.stage, 1);
+#pragma unroll
+    for (int part = 0; part < AHEAD; ++part)
+        read(place.stage, part);
     int before = -1;
     for (int step = 0; step < steps; ++step) {
         const int present = place.stage;
@@ -72,12 +75,12 @@ __device__ __forceinline__ void multiply_across(const Shared& at, int consumer, 
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
             wgmma_fence();
-            RegisterMma<N>::add(sums, words[part], offset_descriptor(b, part * DEPTH_BYTES));
+            RegisterMma<N>::add(sums, words[part % SETS], offset_descriptor(b, part * DEPTH_BYTES));
             wgmma_commit_group();
-            wgmma_wait_group<2>();  // of which none reads the words that are filled next
-            if (part == 1 && before >= 0) release(at, before);
-            if (part == 2 && more) wait_barrier(at.full(place.stage), place.parity);
-            read(part < 2 ? present : next, (part + 2) % PARTS);
+            wgmma_wait_group<AHEAD>();  // of which none reads the words that are filled next
+            if (part == AHEAD - 1 && before >= 0) release(at, before);
+            if (part == PARTS - AHEAD && more) wait_barrier(at.full(place.stage), place.parity);
+            read(part < PARTS - AHEAD ? present : next, (part + AHEAD) % PARTS);
         }
         before = present;
     }
@@ -98,7 +101,7 @@ __device__ __forceinline__ void store_transposed(const Shared& at, const TensorM
 #else
     constexpr int TOGETHER = 1;
 #endif
-    static_assert(!FROM_REGISTERS || BOXES_OF_TWO >= 2 * TOGETHER, "some are filled while others are read");
+    constexpr int PENDING = BOXES_OF_TWO / TOGETHER - 2;  // stores that may still read; -1: not even one while it fills
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, two = consumer * 2 + warp / 2;
     const int column = work.row + two * OUT_COLUMNS;
     if (column >= sizes.m) return;
@@ -108,6 +111,10 @@ __device__ __forceinline__ void store_transposed(const Shared& at, const TensorM
 #pragma unroll
     for (int box = 0; box < N / ROWS; ++box) {
         if (box * ROWS >= work.columns) break;
+        if constexpr (PENDING < 0) {
+            wait_stores_read<0>();
+            sync_warp_pair(1 + two);
+        }
         const int row = work.column + box * ROWS;
         unsigned int shared = out + boxes_stored++ % BOXES_OF_TWO * OUT_BYTES;
 #pragma unroll
@@ -128,7 +135,7 @@ __device__ __forceinline__ void store_transposed(const Shared& at, const TensorM
         activate_box<2 * 32>(z, shared, warp % 2 * 32 + lane);
 #endif
         fence_for_copies();
-        wait_stores_read<BOXES_OF_TWO / TOGETHER - 2>();
+        if constexpr (PENDING >= 0) wait_stores_read<PENDING>();
         sync_warp_pair(1 + two);
         if (warp % 2 == 0 && lane == 0) {
 #ifdef HAS_ACTIVATION

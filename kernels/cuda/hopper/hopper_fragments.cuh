@@ -1,7 +1,7 @@
 // How threads fill registers with an MN-major operand, for hopper_across.cuh, which says what is called A and C here. A
-// box of it is STEP rows of k by 128 bytes, swizzled: 32 words or 128 bytes of each row. Of the 32 bytes of k that an
-// instruction takes, a thread holds words lane % 4 and lane % 4 + 4, for rows lane / 4 and lane / 4 + 8 of the
-// instruction. These two rows are adjacent in memory, so a thread reads both at once.
+// box of it is STEP rows of k by 128 bytes, swizzled: 32 words or 128 bytes of each row; or 64 bytes, for each of three
+// warpgroups. Of the 32 bytes of k that an instruction takes, a thread holds words lane % 4 and lane % 4 + 4, for rows
+// lane / 4 and lane / 4 + 8 of the instruction. These two rows are adjacent in memory, so a thread reads both at once.
 #pragma once
 
 #include "hopper_schedule.cuh"
@@ -66,7 +66,7 @@ struct Fragments {
 // either, and four make what an instruction takes. Each thread's four rows lie together, as the instruction wants them,
 // and so those of lanes 2 and 3 modulo 4 begin 8 after those of 0 and 1; but rows 8 apart lie in the same banks. So one
 // matrix has the first half of a word for the former and the second for the latter, the next has the others, and bytes
-// are picked by the lane.
+// are picked by the lane. Rows of 64 bytes are permuted by pairs, which lie in the same banks as a row of 128.
 template <>
 struct Fragments<1> {
     int place;
@@ -75,7 +75,10 @@ struct Fragments<1> {
     __device__ __forceinline__ Fragments(int consumer, int warp, int lane) {
         const int matrix = lane / 8, slot = lane % 8, half = matrix % 2 ^ slot / 4;
         const int row = matrix / 2 * 16 + slot / 2 * 4 + half * 2 + slot % 2;
-        place = row * SWIZZLE_BYTES + ((consumer * 4 + warp) ^ row % 8) * 16;
+        if constexpr (A_LINE == SWIZZLE_BYTES)
+            place = row * A_LINE + ((consumer * 4 + warp) ^ row % 8) * 16;
+        else
+            place = consumer * A_BOX_BYTES + row * A_LINE + (warp ^ row / 2 % 4) * 16;
         evens = lane % 4 < 2 ? 0x6420 : 0x2064;
         odds = evens + 0x1111;
     }

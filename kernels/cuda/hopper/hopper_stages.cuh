@@ -60,8 +60,12 @@ static_assert(!A_ALONG_K && B_ALONG_K, "of a product that is transposed both ope
 #else
 constexpr bool FROM_REGISTERS = false, A_ALONG_K = !TRANSPOSE_A, B_ALONG_K = TRANSPOSE_B;
 #endif
-constexpr int A_BOX = FROM_REGISTERS ? STEP : BOX;  // rows of A in a box: STEP × 128 bytes where they lie across k
-constexpr int A_BOX_BYTES = A_BOX * SWIZZLE_BYTES, A_BOXES = BLOCK_M / A_BOX;
+// A box of A: 64 of its rows; or, where these lie across k, STEP lines of 128 bytes, or of 64 if 128 do not divide a
+// tile's.
+constexpr int A_LINE =
+    FROM_REGISTERS && BLOCK_M * sizeof(Element) % SWIZZLE_BYTES != 0 ? SWIZZLE_BYTES / 2 : SWIZZLE_BYTES;
+constexpr int A_BOX = FROM_REGISTERS ? A_LINE / static_cast<int>(sizeof(Element)) : BOX;  // rows of A
+constexpr int A_BOX_BYTES = (FROM_REGISTERS ? STEP : BOX) * A_LINE, A_BOXES = BLOCK_M / A_BOX;
 // Arrivals of one consumer that release a stage: one for each warp where warps read the stage themselves.
 constexpr int RELEASES = FROM_REGISTERS || HAS_SCALES ? WARPGROUP / 32 : 1;
 #ifdef PROMOTE

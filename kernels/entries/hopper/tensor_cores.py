@@ -59,12 +59,14 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
 
 def _boxes(problem: Problem, config: TileConfig) -> Boxes:
     """Rows of 128 bytes. 16-bit operands may be K-major or MN-major, others only K-major, except for a B that comes
-    from registers, in boxes of as many steps of k as one of A has."""
+    from registers, in boxes of as many steps of k as one of A has, and of half as many columns if whole ones are no
+    tile's."""
     depth, columns = (ROW_BYTES // DTYPES[dtype].itemsize for dtype in (problem.dtype, problem.product_dtype))
     of_registers = as_it_lies(problem, config)
+    across = depth if config["block_m"] % depth == 0 else depth // 2
     return Boxes(
         a=(BOX, depth),
-        b=(depth, depth) if of_registers else (BOX, depth),
+        b=(depth, across) if of_registers else (BOX, depth),
         c=(OUT_ROWS, columns),
         c_row=(1, columns) if problem.group_sizes else None,
         wanted=(False, not of_registers) if DTYPES[problem.dtype].itemsize != 2 else None,

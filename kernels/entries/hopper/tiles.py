@@ -17,11 +17,12 @@ BOX_BYTES = BOX * ROW_BYTES
 OUT_ROWS, OUT_BYTES = 16, 16 * ROW_BYTES  # of C: what a warp writes at once
 OUT_BOXES, BARRIER_BYTES = 2, 8  # boxes of each warp
 WIDTHS = ((256, 4, 2), (192, 4, 2), (128, 6, 2), (64, 6, 1))  # columns, stages and blocks of a cluster
-# And rows, of 16-bit operands: the more sizes of tiles, the better one of them fills its last wave.
-TILES_OF_HALVES = (
+# And rows, of all but 8-bit floats: the more sizes of tiles, the better one of them fills its last wave.
+SIZES = (
     *((BLOCK_M, *width) for width in ((256, 4, 2), (224, 4, 2), (192, 5, 2), (160, 5, 2), (128, 6, 2), (64, 6, 1))),
-    *((192, *width) for width in ((192, 4, 2), (176, 4, 2), (144, 4, 2), (128, 5, 2))),
+    *((192, *width) for width in ((192, 4, 2), (176, 4, 2))),
 )
+SIZES_OF_HALVES = (*SIZES, (192, 144, 4, 2), (192, 128, 5, 2))
 # Of products with groups: blocks of a cluster have rows of one group, so where groups are small, each is alone.
 GROUP_CONFIGS: tuple[Mapping[str, int], ...] = tuple(
     {"block_m": BLOCK_M, "block_n": n, "stages": stages, "cluster": blocks}
@@ -31,13 +32,13 @@ GROUP_CONFIGS: tuple[Mapping[str, int], ...] = tuple(
 
 
 def shared_bytes(config: TileConfig, dtype: DTypeName) -> int:
-    """Stages with two barriers each, and boxes of C on their way out. A warp of 16-bit operands may do with one."""
+    """Stages with two barriers each, and boxes of C on their way out. A warp may do with one, but of 8-bit floats."""
     rows, columns = config["block_m"], config["block_n"]
     ring = config["stages"] * (tiles(rows, BOX) + tiles(columns, BOX)) * BOX_BYTES
     ring += config["stages"] * 2 * BARRIER_BYTES
     out = rows // OUT_ROWS * OUT_BYTES
     fits = ring + OUT_BOXES * out <= LARGEST_SHARED_BYTES
-    return ring + (OUT_BOXES if fits or DTYPES[dtype].itemsize != 2 else 1) * out
+    return ring + (OUT_BOXES if fits or dtype == "float8_e4m3" else 1) * out
 
 
 def parameters(dtype: DTypeName) -> tuple[Parameter, ...]:
@@ -64,7 +65,10 @@ def constraints(dtype: DTypeName) -> tuple[Constraint, ...]:
 
 def tile_sizes(dtype: DTypeName) -> tuple[Mapping[str, int], ...]:
     """A config for each size of a tile, as many stages as there is room for."""
-    sizes = TILES_OF_HALVES if DTYPES[dtype].itemsize == 2 else tuple((BLOCK_M, *width) for width in WIDTHS)
+    if dtype == "float8_e4m3":
+        sizes = tuple((BLOCK_M, *width) for width in WIDTHS)
+    else:
+        sizes = SIZES_OF_HALVES if DTYPES[dtype].itemsize == 2 else SIZES
     return tuple({"block_m": m, "block_n": n, "stages": stages, "cluster": blocks} for m, n, stages, blocks in sizes)
 
 

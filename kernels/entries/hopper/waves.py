@@ -18,9 +18,8 @@ from kernels.model.triangle import MULTIPROCESSORS, triangle_tiles
 
 BLOCK_M = 128  # usual rows of a tile: 64 of each warp group that multiplies
 ROW_BYTES = 128  # of k, of each operand in a stage
-# What a tile takes: each stage, and its end. Narrow tiles wait for copies, at more energy. Of 16-bit operands by rows
-# and columns, as best tells which of two sizes is faster (docs/decisions/0094); where columns are no whole boxes, whole
-# boxes are copied.
+# What a tile takes: each stage, and its end. Narrow tiles wait for copies, at more energy. By rows and columns, as best
+# tells which of two sizes is faster (docs/decisions/0094); where columns are no whole boxes, whole boxes are copied.
 TILE_CLOCKS = {
     (128, 64): (460, 1270),
     (128, 128): (595, 1660),
@@ -33,10 +32,20 @@ TILE_CLOCKS = {
     (192, 176): (1080, 4260),
     (192, 192): (1150, 4220),
 }
-# Of others by columns, measured on an H200; operands of 32 bits may come out of registers.
-STAGE_CLOCKS = {64: 490, 128: 560, 192: 810, 256: 1024}
-STAGE_CLOCKS_OF_WORDS = {64: 610, 128: 740, 192: 850, 256: 1024}
-END_CLOCKS = 20  # of a tile, for each column
+# Of operands of 32 bits out of registers.
+TILE_CLOCKS_OF_WORDS = {
+    (128, 64): (665, 210),
+    (128, 128): (735, 980),
+    (128, 160): (805, 2300),
+    (128, 192): (805, 3090),
+    (128, 224): (910, 3810),
+    (128, 256): (1024, 4250),
+    (192, 176): (1070, 4110),
+    (192, 192): (1150, 4510),
+}
+# Of 8-bit floats by columns, measured on an H200.
+STAGE_CLOCKS_OF_FP8 = {64: 490, 128: 560, 192: 810, 256: 1024}
+END_CLOCKS_OF_FP8 = 20  # for each column
 SLOWER_ALONE = 1.3  # of a stage of a block without another that shares its B, seen on an H100
 GROUP = 8  # rows of clusters whose tiles are computed at about the same time, and cut into one more column of tiles
 NARROWER = {256: 240}  # columns of some tiles of each width, if that fills a last wave
@@ -149,11 +158,11 @@ def clocks_of_whole(problem: Problem, config: TileConfig, multiprocessors: int) 
 
 def _tile_clocks(problem: Problem, config: TileConfig) -> tuple[float, float]:
     """Of a stage, and of a tile's end."""
-    columns = config["block_n"]
-    if DTYPES[problem.dtype].itemsize == 2:
-        return TILE_CLOCKS[config["block_m"], columns]
+    rows, columns = config["block_m"], config["block_n"]
+    if problem.dtype == "float8_e4m3":
+        return STAGE_CLOCKS_OF_FP8[columns], columns * END_CLOCKS_OF_FP8
     of_words = problem.dtype == "float32" and as_it_lies(problem, config)
-    return (STAGE_CLOCKS_OF_WORDS if of_words else STAGE_CLOCKS)[columns], columns * END_CLOCKS
+    return (TILE_CLOCKS_OF_WORDS if of_words else TILE_CLOCKS)[rows, columns]
 
 
 def cut_always(kernel: CudaKernel) -> CudaKernel:

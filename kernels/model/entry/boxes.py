@@ -19,8 +19,8 @@ class Thin:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """The box that one bulk tensor copy moves of each matrix, swizzled if rows have 128 bytes: (rows, columns) in
-    elements, as stored, after operands in the wrong layout have been transposed.
+    """The box that one bulk tensor copy moves of each matrix, swizzled if rows have 128 or 64 bytes: (rows, columns)
+    in elements, as stored, after operands in the wrong layout have been transposed.
     """
 
     a: tuple[int, int]

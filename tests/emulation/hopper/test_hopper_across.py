@@ -15,12 +15,12 @@ HERE = Path(__file__).parent
 
 WARPS, LANES, ROWS, ROW_BYTES, CHUNK_BYTES, BANKS = 4, 32, 8, 128, 16, 32
 PLACES = WARPS * LANES * ROWS
-MACROS = ("TRANSPOSE_A=0", "TRANSPOSE_B=0", "BLOCK_M=128", "BLOCK_N=64", "STAGES=3", "CLUSTER=1")
+MACROS = ("TRANSPOSE_A=0", "TRANSPOSE_B=0", "BLOCK_N=64", "STAGES=3", "CLUSTER=1")
 
 
-def told(dtype: str, directory: Path) -> list[list[int]]:
+def told(dtype: str, directory: Path, block_m: int = 128) -> list[list[int]]:
     """The program's lines, for elements of this type."""
-    macros = [f"-D{macro}" for macro in (f"DTYPE_{dtype}", *MACROS)]
+    macros = [f"-D{macro}" for macro in (f"DTYPE_{dtype}", f"BLOCK_M={block_m}", *MACROS)]
     program = compile_host_program(HERE / "across.cpp", directory / dtype, *macros)
     return [list(map(int, line.split())) for line in output_of(program).splitlines()]
 
@@ -53,8 +53,12 @@ def places_of_sums(lines: dict[str, list[list[int]]]) -> Array:
 @pytest.fixture(scope="module")
 def rows_given(lines: dict[str, list[list[int]]]) -> Array:
     """By warp and lane: where a row of 16 bytes begins whose address the lane gives, in the first 32 rows of a box."""
+    return given(lines["INT8"])
+
+
+def given(lines: list[list[int]]) -> Array:
     found = np.full((WARPS, LANES), -1)
-    for warp, lane, place in lines["INT8"][PLACES:]:
+    for warp, lane, place in lines[PLACES:]:
         found[warp, lane] = place
     return found
 
@@ -107,6 +111,18 @@ def test_eight_rows_of_bytes_meet_in_no_bank(rows_given: Array) -> None:
         rows, within = np.divmod(rows_given[warp], ROW_BYTES)
         assert sorted(rows) == list(range(LANES))
         assert np.all((within // CHUNK_BYTES ^ rows % ROWS) == WARPS + warp)
+
+
+def test_eight_rows_of_64_bytes_meet_in_no_bank(tmp_path: Path) -> None:
+    """Of three warpgroups each has a box of its own, whose rows lie two by two, by the 64-byte swizzle."""
+    rows_given = given(told("INT8", tmp_path, block_m=192)) - LANES * WARPS * ROW_BYTES // 2  # the first one's box
+    for warp in range(WARPS):
+        for first in range(0, LANES, ROWS):
+            at_once = [int(place) // CHUNK_BYTES % ROWS for place in rows_given[warp, first : first + ROWS]]
+            assert sorted(at_once) == list(range(ROWS))
+        rows, within = np.divmod(rows_given[warp], ROW_BYTES // 2)
+        assert sorted(rows) == list(range(LANES))
+        assert np.all((within // CHUNK_BYTES ^ rows // 2 % 4) == warp)
 
 
 def test_rows_four_further_on_differ_in_one_bit_of_the_chunk(places: Array) -> None:

@@ -20,7 +20,14 @@ from tests.support.kernels.products import exact, in_float64, operands
 from worker.cuda.sources import kernel_program
 
 Variant = tuple[str, DTypeName, TileConfig]
-TILES = [{"block_n": 64, "stages": 3}, {"block_n": 192, "stages": 4}, {"block_n": 256, "stages": 4}]
+TILES = [
+    {"block_n": 64, "stages": 3},
+    {"block_n": 160, "stages": 5},
+    {"block_n": 192, "stages": 5},
+    {"block_n": 256, "stages": 4},
+    {"block_m": 192, "block_n": 176, "stages": 3},
+    {"block_m": 192, "block_n": 192, "stages": 4},
+]
 KERNELS: list[Variant] = [("hopper_tf32", "float32", {}), ("hopper_int8", "int8", {})]
 VARIANTS: list[Variant] = [(name, dtype, {**own, **tile}) for name, dtype, own in KERNELS for tile in TILES]
 
@@ -37,6 +44,8 @@ def some_cases(dtype: DTypeName) -> Iterator[Case]:
     yield Case(Problem(257, 96, step + 1, dtype), 2)
     yield Case(Problem(300, 200, 9 * step + 12, dtype), 2)
     yield Case(Problem(490, 40, step + 1, dtype), 1)  # two tiles, neither of which is as wide as can be
+    yield Case(Problem(209, 337, 2 * step + 3, dtype), 2)  # edges in the columns of each of three warpgroups
+    yield Case(Problem(31, 130, 5 * step, dtype), 1)
     yield Case(Problem(40, 70, 2 * step + 1, dtype, 3, b_batched=True), 1)
     yield Case(Problem(33, 9, 2 * step + 6, dtype, 4, a_batched=True, b_batched=True), 3)
 

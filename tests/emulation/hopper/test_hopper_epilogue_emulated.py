@@ -30,6 +30,7 @@ SMALLEST = 2.0**-24  # of float16
 Variant = tuple[str, DTypeName, TileConfig, FusedEpilogue]
 SMALL, DEEP = {"block_n": 64, "stages": 3}, {"block_n": 128, "stages": 6}
 TALL, WIDE = {"block_m": 192, "block_n": 144, "stages": 4}, {"block_n": 224, "stages": 4}  # not whole boxes
+ONE_BOX = {"block_m": 192, "block_n": 192, "stages": 4}
 # Both ways that sums lie in registers, both sizes of what is stored, with C and a bias and without; more boxes of C
 # than there is room for at once. Each activation once, in place of what it is of and beside it.
 VARIANTS: list[Variant] = [
@@ -40,7 +41,7 @@ VARIANTS: list[Variant] = [
     ("hopper_fp16", "float16", WIDE, FusedEpilogue("float32", has_c=True, has_bias=True)),
     ("hopper_fp8", "float8_e4m3", SMALL, FusedEpilogue("bfloat16", has_bias=True)),
     ("hopper_tf32", "float32", SMALL, FusedEpilogue("float32", has_c=True, has_bias=True, activation="relu")),
-    ("hopper_tf32", "float32", SMALL, FusedEpilogue("float32", has_bias=True, activation="gelu_tanh")),
+    ("hopper_tf32", "float32", ONE_BOX, FusedEpilogue("float32", has_bias=True, activation="gelu_tanh")),
 ]
 
 

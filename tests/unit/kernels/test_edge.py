@@ -12,7 +12,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.edge import MAX_EDGE, core, edge_clocks, edge_launch, is_small
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits
-from kernels.model.numerics import Problem
+from kernels.model.numerics import DTypeName, Problem
 from tests.support.kernels.catalogue import cuda_kernel
 
 TILE = (128, 256)
@@ -60,12 +60,13 @@ def test_what_it_costs_follows_what_it_reads() -> None:
 
 @pytest.mark.parametrize("kernel", WITH_EDGE, ids=lambda kernel: kernel.name)
 def test_an_edge_row_is_computed_separately_if_that_saves_a_wave(kernel: CudaKernel) -> None:
-    dtype = kernel.dtypes[0]
-    config = kernel.resolve_config(problem=Problem(2049, 2049, 2049, dtype), device=H200)
+    """2,049 is one wave of some tile of `hopper_tf32`, edge and all."""
+    whole = 5376 if kernel.name == "hopper_tf32" else 2048
+    problem = Problem(whole + 1, whole + 1, whole + 1, kernel.dtypes[0])
+    config = kernel.resolve_config(problem=problem, device=H200)
     assert config["edge"] == MAX_EDGE
-    problem = Problem(2049, 2049, 2049, dtype)
-    assert whole_of(kernel, problem, config) == (2048, 2048)
-    assert kernel.plan(problem, config).main == kernel.plan(replace(problem, m=2048, n=2048), config).main
+    assert whole_of(kernel, problem, config) == (whole, whole)
+    assert kernel.plan(problem, config).main == kernel.plan(replace(problem, m=whole, n=whole), config).main
 
 
 def whole_of(kernel: CudaKernel, problem: Problem, config: TileConfig) -> tuple[int, int]:
@@ -96,6 +97,17 @@ def test_tiles_are_as_large_as_fills_the_waves() -> None:
         8192: wide,
     }
     assert kernel.resolve_config({"block_n": 128}, Problem(4096, 4096, 64, "bfloat16"), H200)["block_n"] == 128
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "beyond"), [("hopper_int8", "int8", (128, 192)), ("hopper_tf32", "float32", (192, 176))]
+)
+def test_words_and_bytes_have_other_sizes_too(name: str, dtype: DTypeName, beyond: tuple[int, int]) -> None:
+    kernel, squares = cuda_kernel(name), (2049, 4096, 4097, 5120, 8192, 8193)
+    taken = {n: kernel.resolve_config(problem=Problem(n, n, n, dtype), device=H200) for n in squares}
+    sizes = {n: (config["block_m"], config["block_n"]) for n, config in taken.items()}
+    wide = (128, 256)
+    assert sizes == {2049: (192, 192), 4096: wide, 4097: (192, 176), 5120: (128, 224), 8192: wide, 8193: beyond}
 
 
 def test_no_separate_edge_function_if_the_wave_has_room() -> None:

@@ -121,7 +121,7 @@ def test_nor_a_kernel_without_it_nor_one_that_leaves_an_edge() -> None:
     kernel = BY_NAME["hopper_tf32"]
     assert isinstance(kernel, CudaKernel)
     problem = Problem(4097, 4097, 512, "float32")
-    with_edge = kernel.resolve_config({"edge": 8}, problem, H200.traits)
+    with_edge = kernel.resolve_config({"edge": 8, "block_n": 256}, problem, H200.traits)
     assert kernel.inner(problem, with_edge) != problem
     assert not kernel.fuses(problem, with_edge, FusedEpilogue("float32"))
 

@@ -143,6 +143,18 @@ def test_a_b_that_lies_across_k_is_multiplied_as_it_lies(name: str, dtype: DType
 
 
 @ACROSS
+def test_a_box_of_bytes_is_no_wider_than_what_divides_a_tile(name: str, dtype: DTypeName, own: TileConfig) -> None:
+    """192 columns of bytes are no multiple of 128, but of 64."""
+    kernel, itemsize = cuda_kernel(name), DTYPES[dtype].itemsize
+    assert kernel.boxes is not None
+    for config in kernel.configs():
+        if {**config, **own} == config:
+            rows, columns = kernel.boxes(Problem(1, 1, 1, dtype), config).b
+            assert (rows * itemsize, config["block_m"] % columns) == (128, 0)
+            assert columns * itemsize == (64 if (config["block_m"], itemsize) == (192, 1) else 128)
+
+
+@ACROSS
 def test_no_instruction_waits_where_an_operand_comes_from_registers(
     name: str, dtype: DTypeName, own: TileConfig
 ) -> None:
