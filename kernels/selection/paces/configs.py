@@ -30,9 +30,10 @@ def suited(
 ) -> TileConfig | None:
     """A row's config as it is for the product at hand: a kernel that chose its own there, by what each should take,
     chooses its own here. It may have chosen by other numbers then."""
-    if isinstance(kernel, CudaKernel):
-        if _is_own(kernel, config, there.dtype, device) or (problem.symmetric and kernel.triangle is not None):
-            return _own(kernel.name, problem, device)
+    if isinstance(kernel, CudaKernel) and (
+        _is_own(kernel, config, there.dtype, device) or (problem.symmetric and kernel.triangle is not None)
+    ):
+        return _own(kernel.name, problem, device)
     return as_measured(kernel, config, problem, device)
 
 
