@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from jobs.errors import MalformedBody
+from service.api_process import body_bytes
 from service.api_process.body_bytes import EXTENSION, BodyBytes
 from service.api_process.body_memory import BodyMemory
 from service.bodies.inflate import WINDOW_BITS, Inflater
@@ -125,8 +126,10 @@ class Body:
 
     @contextmanager
     def by_thread(self) -> Iterator[BodyBytes | None]:
-        """The next bytes, for a thread that reads them itself; None where they come in `batches`."""
-        if self._by_thread is None or self._inflater is not None:
+        """The next bytes, for a thread that reads them itself; None where they come in `batches`: those of a compressed
+        body, and of a very large one."""
+        is_short = self.declared_bytes is not None and self.declared_bytes <= body_bytes.MAX_BODY_BYTES
+        if self._by_thread is None or not is_short:
             yield None
             return
         with self._by_thread() as coming:

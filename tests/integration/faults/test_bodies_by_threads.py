@@ -89,6 +89,14 @@ def test_where_enough_threads_read_the_event_loop_does(
     assert CONTENT_ID.encode() in replies(client) and not came
 
 
+def test_a_very_large_body_is_received_while_a_thread_stores(
+    client: socket.socket, came: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(body_bytes, "MAX_BODY_BYTES", len(FILE) - 1)
+    client.sendall(post(FILE) + NEXT)
+    assert CONTENT_ID.encode() in replies(client) and not came
+
+
 def test_what_follows_the_elements_is_refused(client: socket.socket) -> None:
     client.sendall(post(FILE + bytes(1 << 20)) + NEXT)
     answers = replies(client)
