@@ -14,14 +14,12 @@ from jobs.formats.elements import Array
 from kernels.model.accuracy import DRIFT_FACTOR
 from worker.check.host_matrix import Matrix, OperandMatrix
 from worker.check.rounding import Rounding
-from worker.check.termwise import ratios_of
 
-NOWHERE = np.empty((0, 2), np.int64)
 MAX_TERMWISE = 256  # elements of a block of rows that are summed term by term
 NEAR = 0.5  # share of the bound above which float64 sums of float64 elements cannot decide on which side an element is
 BLOCK = 1 << 21  # elements of a block of an operand or of the product, in float64
 SMALLEST = 2.0**-1074
-LOST = SMALLEST * 2**14  # a bound of this for each term is far above what terms lose that lie below the normal range
+LOST = SMALLEST * 2**14  # a bound of this for each term is far above what terms below the normal range lose
 
 
 def cut(indices: Array, length: int) -> Iterator[Array]:
@@ -79,7 +77,7 @@ class Block:
             is_equal = (given == true) | (np.isnan(given) & np.isnan(true)) | may_overflow
             ratios, at_worst = (np.where(is_equal, 0.0, off / each) for each in (bound, widest))
             ratios[np.isnan(ratios)] = np.inf
-            if len(lost := self._lost(true, bound)):
+            if self._rounding.is_float64 and len(lost := self._lost(true, bound)):
                 places = tuple(lost.T)
                 ratios[places] = at_worst[places] = self._by_terms(lost)
             if not (at_worst <= 1.0).all():
@@ -87,11 +85,7 @@ class Block:
             return self._explained(ratios, given)
 
     def _lost(self, true: Array, bound: Array) -> Array:
-        """Places (elements, 2) of finite elements that are so small beside the largest numbers of their row and column
-        that what they are compared with has lost digits.
-        """
-        if not self._rounding.is_float64:
-            return NOWHERE
+        """Places (elements, 2) of finite elements so small beside their row and column that `true` has lost digits."""
         lost: Array = (bound <= self._rounding.k * LOST) & np.isfinite(true) & np.isfinite(self._given)
         if lost.any():  # usually because all terms are zero
             terms = (self._own_a != 0.0).astype(np.float32) @ (self._own_b != 0.0).astype(np.float32)
@@ -99,12 +93,12 @@ class Block:
         return np.argwhere(lost)
 
     def _by_terms(self, places: Array) -> Array:
-        """The ratios of these float64 elements, each summed by itself."""
+        """The ratios of these elements, each summed by itself."""
         found = np.empty(len(places))
         for some in cut(np.arange(len(places)), self._rounding.k):
             rows, columns = places[some].T
-            of_b = self._own_b[:, columns].T
-            found[some] = ratios_of(self._own_a[rows], of_b, self._given[rows, columns], self._rounding)
+            of_a, of_b, given = self._own_a[rows], self._own_b[:, columns].T, self._given[rows, columns]
+            found[some] = self._rounding.ratios_by_terms(of_a, of_b, given)
         return found
 
     @cached_property
@@ -280,9 +274,7 @@ def as_significant(values: Array, rounding: Rounding, to_whole: Callable[[Array]
 
 
 def _scaled(values: Array, exponents: Array) -> Array:
-    """values·2^exponents. Where that is below float64's smallest number it is that number: nothing but 0 becomes 0,
-    which would make a NaN of infinity.
-    """
+    """values·2^exponents; nothing but 0 becomes 0, which would make a NaN of infinity."""
     scaled: Array = np.ldexp(values, exponents)
     vanished = (scaled == 0.0) & (values != 0.0)
     if vanished.any():

@@ -9,12 +9,13 @@ from math import sqrt
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.model.accuracy import SMALLEST_POSITIVE, element_bound, sum_depth
+from kernels.model.accuracy import DRIFT_FACTOR, SMALLEST_POSITIVE, element_bound, sum_depth
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
 
 CONFIDENCE = 5.0  # standard deviations; a row that exceeds it by chance is only checked again, so it may be tight
 # Roundings of alpha, beta, both products and both sums: at most four concern one term, plus one in reserve.
 EPILOGUE_ROUNDINGS = 5.0
+LOWEST = -1100  # exponent below which terms together are less than float64's smallest number
 CHECK_STEPS = 256.0  # steps of the check's own sums in the element type
 
 
@@ -108,6 +109,23 @@ class Rounding:
         of_size, of_root, of_value, rest = self.element_factors
         bound: Array = of_size * size + of_root * root + of_value * value + rest
         return bound
+
+    def ratios_by_terms(self, a: Array, b: Array, given: Array) -> Array:
+        """The errors of finite float64 elements, divided by what the class allows them. `a`, `b`: row and column of
+        each, (elements, k). Exponents are those of its largest term, so none is lost, however far apart they are.
+        """
+        (of_a, exponents_a), (of_b, exponents_b) = (np.frexp(each.astype(np.longdouble)) for each in (a, b))
+        terms = of_a * of_b
+        exponents = np.where(terms == 0.0, LOWEST, exponents_a + exponents_b)
+        top = exponents.max(axis=1, keepdims=True, initial=LOWEST)
+        terms = np.ldexp(terms, exponents - top)
+        true, size = terms.sum(axis=1), np.abs(terms).sum(axis=1)
+        of_size, _, of_value, rest = self.element_factors
+        drift = DRIFT_FACTOR * self.accumulate * np.abs(np.cumsum(terms, axis=1)).sum(axis=1)
+        off, rest_of = (np.ldexp(np.longdouble(each), -top[:, 0]) for each in (given, rest))
+        granted = np.maximum(of_size * size, drift) + of_value * np.abs(true) + rest_of
+        ratios: Array = (np.abs(off - true) / granted).astype(np.float64)
+        return ratios
 
 
 @lru_cache(maxsize=1024)
