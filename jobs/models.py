@@ -57,9 +57,7 @@ class MatmulRequest(Strict):
     a: OperandRef = Field(description="Operand A: m×k, or k×m with `transpose_a`; a batch axis may lead.")
     b: OperandRef = Field(description="Operand B: k×n, or n×k with `transpose_b`; a batch axis may lead.")
     kernel: KernelChoice = Field("auto", description="Kernel asked for; `auto` lets the measured table choose.")
-    config: dict[str, int] = Field(
-        default_factory=dict, description="Tile config asked for; what is left out takes its default."
-    )
+    config: dict[str, int] = Field(default_factory=dict, description="Tile config; what is left out is the default.")
     accuracy: AccuracyName = Field(description="Error class the product must meet; with a tolerance, that may serve.")
     transpose_a: bool = Field(False, description="Multiply with A transposed.")
     transpose_b: bool = Field(False, description="Multiply with B transposed.")
