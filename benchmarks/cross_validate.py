@@ -42,16 +42,29 @@ class Held:
     of_library: float | None  # its speed over the library's
     of_best_library: float | None  # its speed over the library's best, if that was measured
     best_of_library: float | None  # the fastest kernel's speed over the library's best
-    is_as_exact: bool  # whether it is as exact as the library
-    probed: float  # speed over the fastest's, if the contenders are measured first
+    row: RankedRow  # as it was measured
+    rest: TunedTable  # without the shapes that were left out
+
+    @property
+    def is_as_exact(self) -> bool:
+        """Whether it is as exact as the library."""
+        return _is_as_exact(self.row)
+
+    def probed(self) -> float:
+        """Speed over the fastest's, if the contenders are measured first. It takes as long as all else."""
+        return _probed(self.entry, self.row, self.rest)
 
 
 def validated(table: TunedTable, every: int = 1) -> Iterator[Held]:
     """One shape in FOLDS left out at a time; of these folds only every `every`-th."""
-    shapes = list(dict.fromkeys(entry.shape for entry in table.entries))
-    for first in range(0, FOLDS, every):
-        fold = set(shapes[first::FOLDS])
-        yield from held_out([entry for entry in table.entries if entry.shape in fold], table)
+    for number in range(0, FOLDS, every):
+        yield from fold(table, number)
+
+
+def fold(table: TunedTable, number: int) -> Iterator[Held]:
+    """One of FOLDS."""
+    shapes = set(list(dict.fromkeys(entry.shape for entry in table.entries))[number::FOLDS])
+    yield from held_out([entry for entry in table.entries if entry.shape in shapes], table)
 
 
 def samples(table: TunedTable) -> Iterator[tuple[str, tuple[Held, ...]]]:
@@ -82,8 +95,8 @@ def held_out(entries: Collection[Entry], table: TunedTable) -> Iterator[Held]:
             of_library=row.gflops / library if library else None,
             of_best_library=row.gflops / at_best if at_best else None,
             best_of_library=_best_gflops(entry) / at_best if at_best else None,
-            is_as_exact=_is_as_exact(row),
-            probed=_probed(entry, row, rest),
+            row=row,
+            rest=rest,
         )
 
 
@@ -158,7 +171,7 @@ def summary(held: Iterable[Held]) -> Iterator[str]:
     yield f"of the best: {geometric_mean([one.of_best for one in held]):.3f}"
     yield f"over the library: {geometric_mean(over):.3f}, worst {min(over):.3f}"
     yield f"less exact than the library: {sum(not one.is_as_exact for one in held)}"
-    yield f"of the best, probed: {geometric_mean([one.probed for one in held]):.3f}"
+    yield f"of the best, probed: {geometric_mean([one.probed() for one in held]):.3f}"
     yield from by_class(held)
     for one in sorted(held, key=lambda one: one.of_best)[:MAX_SHOWN]:
         yield f"{one.of_best:.3f} {one.entry.dtype} {one.entry.shape} {one.kernel}: {one.why}"

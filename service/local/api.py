@@ -5,6 +5,7 @@ restarted (docs/decisions/0023-api-processes.md).
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from service.api_process.share import Share
 from service.local.supervisor import ChildProcess
 from service.server.accepting import make_counts_file
 from service.server.addresses import Addresses, bind
-from service.server.member import command
 
 ONE_UP_TO_CORES, CORES_EACH, MAX_PROCESSES = 4, 2, 8
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}  # an API process does not multiply; BLAS threads would only take memory
@@ -47,11 +47,25 @@ class ApiProcesses:
         share = Share(index, self.count, self._metrics)
         return ChildProcess(
             name,
-            command(self._addresses, self._counts, share),
+            self._command(share),
             ONE_THREAD | dict(environment),
             inherited=[*(each.fileno() for each in self._addresses.sockets), self._counts],
             names_lines=names_lines,
         )
+
+    def _command(self, share: Share) -> list[str]:
+        """The command line of one that inherits these descriptors. It stands here because its module imports the whole
+        API, which is not needed where processes are only supervised.
+        """
+        options = {
+            "listen": ",".join(str(each.fileno()) for each in self._addresses.sockets),
+            "counts": self._counts,
+            "index": share.index,
+            "processes": share.processes,
+            "metrics": share.metrics,
+        }
+        given = (f"--{name}={value}" for name, value in options.items())
+        return [sys.executable, "-m", "service.server.member", *given]
 
     def close(self) -> None:
         """Closes the shared sockets, once the processes have stopped or are about to. When none of them listens,

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from jobs.errors import InvalidSettings
@@ -16,18 +15,6 @@ from service.api_process.share import Share
 from service.server.accepting import ConnectionCounts
 from service.server.addresses import Addresses
 from service.server.main import serve
-
-
-def command(addresses: Addresses, counts: int, share: Share) -> list[str]:
-    """The command line of this process, which inherits these descriptors."""
-    options = {
-        "listen": ",".join(str(each.fileno()) for each in addresses.sockets),
-        "counts": counts,
-        "index": share.index,
-        "processes": share.processes,
-        "metrics": share.metrics,
-    }
-    return [sys.executable, "-m", "service.server.member", *(f"--{name}={value}" for name, value in options.items())]
 
 
 def main() -> None:

@@ -9,6 +9,8 @@ import re
 import warnings
 from collections.abc import Sequence
 
+from celery.bin.base import CLIContext
+from celery.bin.worker import worker
 from celery.exceptions import SecurityWarning
 from kombu.entity import Queue
 
@@ -53,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     app.conf.task_queues = [*app.conf.task_queues, Queue(bench)]  # type: ignore[no-untyped-call]
     queue = f"{'cpu' if device == 'cpu' else 'gpu'},{bench}"
     name = f"--hostname={re.sub('[:,]', '-', device)}@%h"
-    app.worker_main(["--quiet", "worker", *WORKER_ARGUMENTS, f"--queues={queue}", name])
+    # As `app.worker_main` does, which would import all of Celery's other commands first, and prompts for these.
+    called = CLIContext(app, no_color=False, workdir=None, quiet=True)
+    worker.main([*WORKER_ARGUMENTS, f"--queues={queue}", name], standalone_mode=False, obj=called)
     return 0
 
 
