@@ -215,8 +215,7 @@ def of_the_check(arch: str) -> list[Program]:
     product = DTYPES[DTYPE_NAMES[index]].product
     return [
         *(*(sketch_program(*each) for each in dtypes), *again, gather_program(DTYPE_NAMES[index]), digest_program()),
-        results_program(),
-        fingerprint_program(DTYPES[DTYPE_NAMES[index]].itemsize),
+        *(results_program(), fingerprint_program(DTYPES[DTYPE_NAMES[index]].itemsize)),
         *(epilogue_program(product), epilogue_check_program(product), scales_program()),
         *(make(*AFTER[index], has_bias=True) for make in (epilogue_program, epilogue_check_program)),
         activation_check_program(FusedEpilogue("float32", activation=AFTER[index][1])),
