@@ -24,6 +24,7 @@ from kernels.selection.choose import choose_from, contenders
 from kernels.selection.fallbacks import worth_it
 from kernels.selection.forecast import SpeedPoint
 from kernels.selection.paces.configs import as_measured
+from kernels.selection.paces.pace import at_its_best
 from kernels.selection.tuned import TABLES, Entry, RankedRow, Trial, TunedTable
 
 MAX_SHOWN = 10
@@ -133,7 +134,7 @@ def _measured(entry: Entry, taken: Choice | SpeedPoint, device: DeviceTraits) ->
     for row in entry.ranking if kernel.emulated_with is None else entry.trials:
         config = as_measured(kernel, row.config, entry.problem, device)
         if row.kernel == kernel.name and (isinstance(kernel, LibraryKernel) or config == taken.config):
-            return row
+            return at_its_best(row, entry)
     return None
 
 

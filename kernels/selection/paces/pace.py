@@ -114,13 +114,19 @@ def log_us_of(row: RankedRow, entry: Entry) -> float:
     return log(entry.problem.flops / row.gflops * 1e-3)
 
 
-def _log_us(row: RankedRow, entry: Entry) -> float:
-    """The logarithm of the measured time; for a library's tuned entry, of its best time: it tries the default choice
-    too, but a trial by few launches may have kept something slower."""
+def at_its_best(row: RankedRow, entry: Entry) -> RankedRow:
+    """The row; for a library's tuned entry, the default choice's if that was faster: it tries that too, but a trial by
+    few launches, as was recorded, may have kept something slower."""
     if not _is_tuned(row):
-        return log_us_of(row, entry)
+        return row
     accuracy = BY_NAME[row.kernel].accuracy[entry.dtype]
-    return min(log_us_of(each, entry) for each in entry.ranking if each is row or _is_default(each, entry, accuracy))
+    return max(
+        (row, *(each for each in entry.ranking if _is_default(each, entry, accuracy))), key=lambda one: one.gflops
+    )
+
+
+def _log_us(row: RankedRow, entry: Entry) -> float:
+    return log_us_of(at_its_best(row, entry), entry)
 
 
 def _is_tuned(row: RankedRow) -> bool:

@@ -56,7 +56,7 @@ def test_zero_to_some_to_zero(tmp_path: Path) -> None:
             wanted = scaler.wanted(values, len(live), time.monotonic())
             set_replicas(stack, live, wanted)
             peak = max(peak, len(live))
-            if len(jobs) < JOBS and client.get("/v1/devices").json()["devices"]:
+            if len(jobs) < JOBS and (not live or client.get("/v1/devices").json()["devices"]):
                 jobs.append(submit(client))  # while workers come and go
             elif len(jobs) == JOBS and not live:
                 break

@@ -130,7 +130,7 @@ def test_a_config_that_loses_a_row_is_not_as_exact() -> None:
 def test_a_kernel_is_tried_in_its_default_config_too() -> None:
     """As it is nearby, it was best at another shape."""
     runner = Timed(only("cublas"))
-    problem = Problem(463, 53, 121, "float32")
+    problem = Problem(36, 1846, 261, "float32")
     taken(runner, problem, "fp32")
     tried = [case.config for case in runner.cases if case.kernel == "cluster_split_k"]
     assert len(tried) > len(
@@ -215,7 +215,7 @@ def recorded() -> Entry:
     "problem",
     [
         recorded().problem,
-        Problem(200, 2400, 300, "float32"),
+        Problem(148, 1950, 2443, "float32"),
         Problem(30_001, 30_001, 30_001, "float32"),
         Problem(9_001, 9_001, 9_001, "float32"),
         Problem(64, 64, 64, "int32"),
