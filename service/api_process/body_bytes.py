@@ -15,8 +15,6 @@ from jobs.formats.buffers import Buffers
 EXTENSION = "matmul.body_by_thread"  # in a request's scope: a context of BodyBytes, or of None
 PIECE_BYTES = 1 << 20  # shorter reads make TCP send more segments
 AT_ONCE_BYTES = 8 << 20  # after which a thread may do something else first
-# Of a larger body the event loop receives what comes next while a thread stores what came: then both take longest.
-MAX_BODY_BYTES = 32 << 20
 MAX_READERS = 4  # threads of a process that read at the same time
 PATIENCE_S, MIN_BYTES_S = 0.005, 64 << 20  # a thread waits for its client so long in all, and longer for what came
 _BUFFERS = Buffers(MAX_READERS, PIECE_BYTES)

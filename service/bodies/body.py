@@ -10,7 +10,6 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from jobs.errors import MalformedBody
-from service.api_process import body_bytes
 from service.api_process.body_bytes import EXTENSION, BodyBytes
 from service.api_process.body_memory import BodyMemory
 from service.bodies.inflate import WINDOW_BITS, Inflater
@@ -21,6 +20,9 @@ from service.problems import PayloadTooLarge, UnsupportedMediaType
 BATCH_BYTES = 8 << 20  # bytes of a large body passed to a worker thread at a time
 FIRST_BYTES = 64 << 10  # bytes of the first batch
 SMALL_BYTES = 1 << 20  # a body up to this declared size is read whole
+# A thread may read a body up to this size. Of a larger one the event loop receives what comes next while a thread
+# stores what came, because then both take long.
+BY_THREAD_BYTES = 32 << 20
 
 MAX_INFLATED_BYTES = 64 << 20  # of a compressed body, which is cheap for its sender
 
@@ -128,7 +130,7 @@ class Body:
     def by_thread(self) -> Iterator[BodyBytes | None]:
         """The next bytes, for a thread that reads them itself; None where they come in `batches`: those of a compressed
         body, and of a very large one."""
-        is_short = self.declared_bytes is not None and self.declared_bytes <= body_bytes.MAX_BODY_BYTES
+        is_short = self.declared_bytes is not None and self.declared_bytes <= BY_THREAD_BYTES
         if self._by_thread is None or not is_short:
             yield None
             return

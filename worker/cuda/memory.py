@@ -116,16 +116,15 @@ def upload(elements: Array, matrix: DeviceMatrix) -> None:
             _copy(matrix.address + piece.device_offset, elements.ctypes.data + piece.host_offset, matrix, piece, kind)
 
 
-def download(
-    matrix: DeviceMatrix, address: int, watch: StopWatch, arrives: Callable[[int], None] = lambda _: None
-) -> None:
+def download(matrix: DeviceMatrix, address: int, watch: StopWatch, arrives: Callable[[int], None] | None) -> None:
     """Starts the copy of the matrix, in stored order, to host memory that is registered with CUDA. `arrives` is told
     how many bytes of it the stream has by now, several times."""
     kind, source = cupy.cuda.runtime.memcpyDeviceToHost, matrix.address
     with watch:
         for piece in _downloaded(matrix.layout):
             _copy(address + piece.host_offset, source + piece.device_offset, matrix, piece, kind)
-            arrives(piece.host_offset + piece.bytes)
+            if arrives is not None:
+                arrives(piece.host_offset + piece.bytes)
 
 
 @lru_cache(maxsize=64)

@@ -14,6 +14,7 @@ import pytest
 from jobs.models import ANONYMOUS
 from service.api_process import body_bytes
 from service.api_process.body_bytes import AT_ONCE_BYTES, BodyBytes
+from service.bodies import body
 from service.server import large_bodies, receiver
 from tests.support.stores import StoreBench
 from tools.played.api import Api, npy, until
@@ -92,7 +93,7 @@ def test_where_enough_threads_read_the_event_loop_does(
 def test_a_very_large_body_is_received_while_a_thread_stores(
     client: socket.socket, came: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(body_bytes, "MAX_BODY_BYTES", len(FILE) - 1)
+    monkeypatch.setattr(body, "BY_THREAD_BYTES", len(FILE) - 1)
     client.sendall(post(FILE) + NEXT)
     assert CONTENT_ID.encode() in replies(client) and not came
 

@@ -113,7 +113,7 @@ class CopyBack:
     def begin(self) -> Self:
         with self._staging.download_stream as stream:
             stream.wait_event(self._computed)
-            arrives = (lambda _: None) if self._read_back is None else self._read_back.arrives
+            arrives = None if self._read_back is None else self._read_back.arrives
             download(self._matrix, self._place.memory.address, self._watch, arrives)
         return self
 
