@@ -6,6 +6,7 @@ CUDA is played (`tests/support/workers/faulty_gpu.py`), all else is real. Real o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,13 +84,12 @@ def test_what_a_kernel_leaves_unwritten_never_comes_out(bench: WorkerBench) -> N
     assert [worker.state for worker in bench.registry.known()] == ["ready"], "it was the kernel's doing, each time"
 
 
-@pytest.fixture(scope="module")
-def two(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerBench]:
-    """A bench with two workers on one ledger, of which one will fail: first in what passes, then for good."""
-    directory, own = tmp_path_factory.mktemp("two"), {"max_attempts": "3", "lease_s": "600"}
-    with running_worker(valkey, directory, overrides=own, **WORKER) as first:
+@pytest.fixture
+def two(valkey: EmbeddedServer, tmp_path: Path) -> Iterator[WorkerBench]:
+    """A bench with two workers on one ledger, of which one will fail."""
+    with running_worker(valkey, tmp_path, overrides={"max_attempts": "3", "lease_s": "600"}, **WORKER) as first:
         shared = {"key_prefix": first.settings.key_prefix, "store_dir": str(first.settings.store_dir)}
-        with running_worker(valkey, directory, overrides=shared, **WORKER) as other:
+        with running_worker(valkey, tmp_path, overrides=shared, **WORKER) as other:
             until(lambda: len(other.live()) == 2, timeout_s=60, what="both heartbeats")
             yield first
 
