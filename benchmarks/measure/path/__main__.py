@@ -122,7 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parsed(arguments)
     about: dict[str, Any] = {"load_before": [round(load, 2) for load in os.getloadavg()], "store": str(store_folder())}
     api_processes = process_count(Settings(api_processes=asked.api_processes))
-    about |= {"processes": asked.processes, "api_processes": api_processes, "environment": dated_environment(*PACKAGES)}
+    about |= {"processes": asked.processes, "api_processes": api_processes, "in_a_row": lines.IN_A_ROW}
+    about["environment"] = dated_environment(*PACKAGES)
     budget, library = Budget(asked.budget_s), "numpy" if asked.device == "cpu" else "cupy"
     with servers.stopped_on_request(), TemporaryDirectory() as name, servers.minimal(Path(name), library) as port:
         with running((asked.device,), api_processes) as (stack, service):

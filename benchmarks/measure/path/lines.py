@@ -17,7 +17,7 @@ from benchmarks.measure.path.caller import ServiceCaller, normal
 from benchmarks.measure.path.rows import Budget, Rows, by_turns, medians
 from benchmarks.measure.peers.callers import JSON, minimal_request, product_ms
 
-MAX_SAMPLES, BURSTS, CLIENT_ROUNDS, TRANSFERS = 60, 7, 3, 5
+IN_A_ROW, MAX_TURNS, BURSTS, CLIENT_ROUNDS, TRANSFERS = 4, 15, 7, 3, 5
 EXAMINING_S, AT_EACH_WORKER = 4.0, 8  # products at once, so that each of two workers meets the shape
 REPEATS = 3  # of the first job of a shape: itself and two more
 MIN_SHAPE, MAX_SHAPE, SHAPES_SEED = 32, 2048, 19
@@ -55,7 +55,8 @@ class Run:
 
 def square(run: Run, n: int, share: float) -> None:
     """One caller, one product at a time: with stored operands and no product in the reply, and with .npy files both
-    ways."""
+    ways. `first` is the median of each turn's first product, which finds caches and processors as the others left
+    them."""
     a, b = normal((n, n), 3 * n), normal((n, n), 3 * n + 1)
     bare, minimal = bare_path(run.device, a, b), minimal_request(run.minimal_port, n)
     jobs: dict[str, list[dict[str, Any]]] = {"stored": [], "inline": []}
@@ -77,16 +78,15 @@ def square(run: Run, n: int, share: float) -> None:
             "fresh": bare.fresh_ms,
             "resident": bare.resident_ms,
         }
-        times = by_turns(actions, MAX_SAMPLES, run.budget.ends_at(share))
+        times = by_turns(actions, MAX_TURNS, run.budget.ends_at(share), in_a_row=IN_A_ROW)
     typical, samples = medians(times), len(times["stored"])
+    first = medians({name: of_action[::IN_A_ROW] for name, of_action in times.items()})
     queue_ms, last = median(job["timing"]["queue_ms"] for job in jobs["stored"]), jobs["stored"][-1]
     run.squares[n] = Square(last, typical["stored"], queue_ms)
-    run.rows.add(
-        "stored", n=n, service=typical["stored"], bare=typical["resident"], kernel=last["kernel"], samples=samples
-    )
-    run.rows.add(
-        "inline", n=n, service=typical["inline"], bare=typical["fresh"], minimal=typical["minimal"], samples=samples
-    )
+    of_stored = {"service": typical["stored"], "first": first["stored"], "bare": typical["resident"]}
+    run.rows.add("stored", n=n, **of_stored, kernel=last["kernel"], samples=samples)
+    of_inline = {"service": typical["inline"], "first": first["inline"], "bare": typical["fresh"]}
+    run.rows.add("inline", n=n, **of_inline, minimal=typical["minimal"], samples=samples)
     if h2d_ms := median(job["timing"]["h2d_ms"] for job in jobs["inline"]):
         run.rows.add("h2d", n=n, service=(a.nbytes + b.nbytes) / h2d_ms / 1e6)
 

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.recorded import compact, write_rows
 
 DIGITS = 5
-WARM_UPS, MIN_SAMPLES = 2, 3
+WARM_UPS, MIN_ROUNDS = 2, 3
 
 
 class Rows:
@@ -57,17 +57,19 @@ def run_in_time(parts: Sequence[Callable[[], None]], budget: Budget) -> None:
         part()
 
 
-def by_turns(actions: Mapping[str, Callable[[], float]], count: int, ends_at: float) -> dict[str, list[float]]:
-    """The results of each action, in rounds of all actions: `count` rounds, or as many as there is time for, but at
-    least MIN_SAMPLES."""
+def by_turns(
+    actions: Mapping[str, Callable[[], float]], rounds: int, ends_at: float, *, in_a_row: int = 1
+) -> dict[str, list[float]]:
+    """The results of each action. They take turns of `in_a_row` results, in so many rounds, or in as many as there is
+    time for, but at least MIN_ROUNDS."""
     for action in list(actions.values()) * WARM_UPS:
         action()
     samples: dict[str, list[float]] = {name: [] for name in actions}
-    for done in range(count):
-        if done >= MIN_SAMPLES and time.monotonic() > ends_at:
+    for done in range(rounds):
+        if done >= MIN_ROUNDS and time.monotonic() > ends_at:
             break
         for name, action in actions.items():
-            samples[name].append(action())
+            samples[name].extend(action() for _ in range(in_a_row))
     return samples
 
 

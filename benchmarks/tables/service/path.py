@@ -37,8 +37,10 @@ BOUNDS = {
 }
 WHAT = {
     "stored": "stored references, one at a time, no product back, ms",
+    "stored first": "the same, first of a turn",
     "queued": "stored references, {count} queued, no product back, products/s",
     "inline": ".npy both ways, ms",
+    "inline first": "the same, first of a turn",
     "clients": "{count} clients, .npy both ways, products/s",
     "batch": "{count:,} products in one request, stored references, products/s",
     "h2d": "operands from host memory to the device, GB/s",
@@ -52,10 +54,11 @@ WHAT = {
 }
 HOW = (
     "Float32 products of the kernel that `auto` takes, by way of {api_processes} and one worker on the same host; "
-    "medians. Bare path: cuBLAS through CuPy in one process, with copies from and to page-locked memory: of fresh "
-    "operands beside `.npy both ways` and the batch, of resident operands beside stored references. Minimal peer: "
-    "`benchmarks/peers/minimal.py`, twenty lines of FastAPI and CuPy with raw bytes in and out, no queue, no check, no "
-    "record. Limit: what a probe reached without a service, or PCIe by arithmetic."
+    "medians. Service, bare path and minimal peer take turns of {in_a_row}. Bare path: cuBLAS through CuPy in one "
+    "process, with copies from and to page-locked memory: of fresh operands beside `.npy both ways` and the batch, of "
+    "resident operands beside stored references. Minimal peer: `benchmarks/peers/minimal.py`, twenty lines of FastAPI "
+    "and CuPy with raw bytes in and out, no queue, no check, no record. Limit: what a probe reached without a service, "
+    "or PCIe by arithmetic."
 )
 TWO_HOW = (
     "Products that are asked for at once, of one worker and then of two on the same host, each with a GPU of its own, "
@@ -74,7 +77,7 @@ def path(name: str, paths: Sequence[Path], where: str) -> Iterator[str]:
     first, newest = first_and_newest(paths)
     if any(row["line"] == "stored" for row in newest["rows"]):
         yield f"## The way of a product on an {newest['device']}"
-        yield HOW.format(api_processes=_api_processes(newest))
+        yield HOW.format(api_processes=_api_processes(newest), in_a_row=_in_a_row(newest))
     else:
         yield f"## Two workers on two GPUs: {newest['device']}"
         yield TWO_HOW.format(api_processes=_api_processes(newest))
@@ -91,6 +94,13 @@ def _api_processes(record: dict[str, Any]) -> str:
     """Records from the time of a single process do not state it."""
     count = record.get("api_processes", 1)
     return "one API process" if count == 1 else f"{count} API processes"
+
+
+def _in_a_row(record: dict[str, Any]) -> str:
+    """Until 2026-11-27 each took one product a turn."""
+    count = record.get("in_a_row", 1)
+    several = f"{count} products; a turn's first finds caches and processors as the others left them"
+    return "one product" if count == 1 else several
 
 
 def _step_row(row: Row) -> tuple[str, ...]:
@@ -134,4 +144,6 @@ def _with_ratios(rows: Sequence[Row]) -> Iterator[Row]:
             found.append({"line": "first job, worst", "service": row["worst"]})
         elif row["line"] != "steps":
             found.append(row)
+            if "first" in row:
+                found.append({"line": f"{row['line']} first", "n": row["n"], "service": row["first"]})
     yield from sorted(found, key=lambda row: list(WHAT).index(row["line"]))

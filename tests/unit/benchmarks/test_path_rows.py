@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.measure.path.rows import MIN_SAMPLES, WARM_UPS, Budget, Rows, by_turns, run_in_time
+from benchmarks.measure.path.rows import MIN_ROUNDS, WARM_UPS, Budget, Rows, by_turns, run_in_time
 
 
 def test_each_row_is_there_at_once(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_what_there_is_no_time_for_is_left_out_and_said(capsys: pytest.CaptureFi
     assert done == ["first", "second"] and not capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("seconds", "rounds"), [(60.0, 9), (-1.0, MIN_SAMPLES)])
+@pytest.mark.parametrize(("seconds", "rounds"), [(60.0, 9), (-1.0, MIN_ROUNDS)])
 def test_all_take_turns_and_some_rounds_are_always_taken(seconds: float, rounds: int) -> None:
     called: list[str] = []
 
@@ -42,3 +42,15 @@ def test_all_take_turns_and_some_rounds_are_always_taken(seconds: float, rounds:
     assert called[2 * WARM_UPS :] == ["a", "b"] * rounds
     assert found["a"] == [2 * WARM_UPS + 1 + 2 * number for number in range(rounds)]
     assert len(found["b"]) == rounds
+
+
+def test_each_may_have_several_results_a_turn() -> None:
+    called: list[str] = []
+
+    def of(name: str) -> float:
+        called.append(name)
+        return float(len(called))
+
+    found = by_turns({"a": lambda: of("a"), "b": lambda: of("b")}, 2, time.monotonic() + 60, in_a_row=3)
+    assert called[2 * WARM_UPS :] == ["a", "a", "a", "b", "b", "b"] * 2
+    assert [len(found[name]) for name in ("a", "b")] == [6, 6]
