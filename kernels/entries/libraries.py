@@ -200,16 +200,18 @@ CUBLASMP = HostLibraryKernel(
     name="cublasmp",
     summary="NVIDIA's library for matrices that lie in parts on several GPUs.",
     idea="Each GPU of the worker holds some rows of A and some columns of B and of C. cuBLASMp gathers all of A on "
-    "each GPU over NVLink, by NCCL, and multiplies. So its parts and the whole of A must fit on each GPU. Sizes are "
-    "padded with zeros to equal parts. The product is one library call, which cannot be cancelled; if one GPU fails "
-    "in it, the worker's child ends and the job is queued again. Afterwards the worker checks the product in tiles, "
-    "on all its GPUs. `auto` never takes it: a caller asks for it by name.",
+    "each GPU over NVLink, in memory that is registered with NCCL, and multiplies one part while the next is on its "
+    "way. Where GPUs cannot write to each other's memory, it gathers A first. Its parts, the whole of A and 100 MiB "
+    "must fit on each GPU. Sizes are padded with zeros to equal parts. The product is one library call, which cannot "
+    "be cancelled; if one GPU fails in it, the worker's child ends and the job is queued again. Afterwards the worker "
+    "checks the product in tiles, on all its GPUs. `auto` never takes it: a caller asks for it by name.",
     origin="cuBLASMp by ctypes; a thread for each GPU of one process.",
     device_class="gpu",
     library="cuBLASMp",
     min_gpus=2,
     needs="cublasmp",
-    install="Install the extra `cublasmp` (`pip install '.[cublasmp]'`), and start the worker again.",
+    install="Install the extra `cublasmp` (`pip install '.[cublasmp]'`), which brings release 0.10 or newer, and start "
+    "the worker again.",
     accuracy={name: OWN_ACCURACY[name] for name in MP_TYPES},
     arithmetic=dict.fromkeys(MP_TYPES, "unproven"),
     dtype_compute_capability={"bfloat16": (8, 0)},

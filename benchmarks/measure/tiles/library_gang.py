@@ -47,12 +47,13 @@ def library_s(gang: MpGang, dtype: DTypeName) -> float:
     def run(rank: int, product: RankProduct) -> None:
         for number, memory in enumerate(product.memory[:2]):
             fill_on_device(memory, N * N // gang.count, dtype, number)
-        product.launch_s()
-        for launch in range(LAUNCHES):
-            gang.wait()
-            began = time.perf_counter()
+        with gang.joined(product):
             product.launch_s()
-            spans[rank][launch] = began, time.perf_counter()
+            for launch in range(LAUNCHES):
+                gang.wait()
+                began = time.perf_counter()
+                product.launch_s()
+                spans[rank][launch] = began, time.perf_counter()
 
     gang.on_each(Problem(N, N, N, dtype), run, go_on, LIMIT_S)
     slowest: list[float] = [max(ends) - min(begins) for begins, ends in _ends_of(spans)]

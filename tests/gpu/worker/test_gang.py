@@ -9,30 +9,53 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from benchmarks.recorded import write_rows
-from jobs.formats.elements import Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import MIB
 from jobs.states import JobState
 from kernels.catalog import BY_NAME
+from kernels.entries.libraries import CUBLASMP
+from kernels.model.numerics import DTypeName, Problem
+from tests.gpu.worker.test_tiles import operands
 from tests.support.workers.holding import HELD_FROM, go_on_file
 from tests.support.workers.workers import WorkerBench, is_dead, running_worker, until
+from worker.cpu.blas import multiply
+from worker.device.cancellable_lock import go_on
+
+if TYPE_CHECKING:
+    from worker.cuda.from_host.mp_gang import MpGang, RankProduct
 
 N = 9000
+FEW_BYTES, LIMIT_S = 8 * MIB, 60.0
 MEMORY_BYTES = 400 * MIB
 SPARE_BYTES = 64 * MIB
 
 
 @pytest.fixture(scope="module")
-def bench(gpu: None, valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerBench]:
+def two_gpus(gpu: None) -> None:
     import cupy
 
     if cupy.cuda.runtime.getDeviceCount() < 2:
         pytest.skip("there is one GPU")
+
+
+@pytest.fixture(scope="module")
+def gang(two_gpus: None) -> MpGang:
+    """In this process."""
+    skip_without_cublasmp()
+    from worker.cuda.from_host.mp_gang import MpGang
+
+    return MpGang([0, 1])
+
+
+@pytest.fixture(scope="module")
+def bench(two_gpus: None, valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerBench]:
     directory = tmp_path_factory.mktemp("gang")
     overrides = {"device_memory_bytes": str(MEMORY_BYTES), "lease_s": "6", "heartbeat_s": "0.5", "auto_measures": "off"}
     module = "tests.support.workers.tiled_worker"
@@ -68,6 +91,41 @@ def skip_without_cublasmp() -> None:
 
     if cublas_mp.version() is None or "cublasmp" not in BY_NAME:
         pytest.skip("cuBLASMp is not installed here")
+
+
+@pytest.mark.parametrize("dtype", CUBLASMP.dtypes)
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_no_memory_is_left(gang: MpGang, dtype: DTypeName, transpose_a: bool, transpose_b: bool) -> None:
+    """Neither CuPy's nor NCCL's; the first product loads what the library keeps."""
+    problem = Problem(1501, 1203, 1031, dtype, transpose_a=transpose_a, transpose_b=transpose_b)
+    a, b = operands(problem)
+    free = []
+    for _ in range(3):
+        c = np.zeros(problem.product_shape, STORAGE_DTYPES[problem.product_dtype])
+        gang.multiply(problem, a, b, c, go_on, LIMIT_S)
+        np.testing.assert_array_equal(c, multiply(problem, a, b))
+        free.append(free_bytes())
+    assert np.abs(np.diff(free[1:], axis=0)).max() < FEW_BYTES, free
+
+
+def test_a_product_takes_no_more_memory_than_is_admitted(gang: MpGang) -> None:
+    """The second one: the first loads what the library keeps."""
+    import cupy
+
+    from worker.cuda.from_host.parts import Parts
+
+    problem, free = Problem(N, N, N, "float16"), [0, 0]
+
+    def launch(rank: int, product: RankProduct) -> None:
+        with gang.joined(product):
+            product.launch_s()
+            free[rank] = int(cupy.cuda.runtime.memGetInfo()[0])
+
+    for _ in range(2):
+        before = free_bytes()
+        gang.on_each(problem, launch, go_on, LIMIT_S)
+    assert np.subtract(before, free).max() < Parts(problem, 2).device_bytes + FEW_BYTES
 
 
 def test_a_child_killed_in_the_middle(bench: WorkerBench) -> None:

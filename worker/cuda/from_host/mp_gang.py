@@ -1,15 +1,16 @@
 """Products by cuBLASMp on all GPUs of this process: a thread for each, a rank of the library in each thread.
 
-Until the library starts, a failing GPU stops the others, and the product can be retried. After that the GPUs wait for
-each other inside the library, which cannot be cancelled: a failure ends the process.
+Until the GPUs meet, one that fails stops the others, and the product can be retried. Then, until they part, they wait
+for each other inside the library, which cannot be cancelled, and use each other's memory: a failure ends the process,
+and nothing is freed before. What can fail on one GPU alone is done before they meet, or after they have parted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from threading import Barrier
+from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 import cupy
@@ -22,8 +23,8 @@ from worker.cuda.from_host.copies import Copy, start_copy
 from worker.cuda.from_host.gpu_threads import run_together
 from worker.cuda.from_host.parts import LocalPart, Parts
 from worker.cuda.gpu.faults import device_faults
-from worker.cuda.library.cublas_mp import CublasMp, MpProduct, Operand
-from worker.cuda.library.nccl import communicators
+from worker.cuda.library.cublas_mp import CublasMp, MpProduct, Operand, library
+from worker.cuda.library.nccl import allocate, communicators, free
 
 CONNECTED_S = 120.0  # longest wait for the GPUs to find each other
 
@@ -47,8 +48,8 @@ class MpGang:
 
         def compute(rank: int, product: RankProduct) -> None:
             product.upload(a, b)
-            self.wait()
-            spent_s[rank] = product.launch_s()
+            with self.joined(product):
+                spent_s[rank] = product.launch_s()
             product.download(c)
 
         self.on_each(problem, compute, wanted, limit_s)
@@ -58,7 +59,7 @@ class MpGang:
         self, problem: Problem, call: Callable[[int, RankProduct], None], wanted: Callable[[], None], limit_s: float
     ) -> None:
         """Has each GPU called with its rank and its share, in a thread of its own and in the context of a stream. What
-        all do together they begin after `wait`."""
+        all do together they do `joined`."""
         if not self._ranks:
             self._connect(wanted)
         parts = Parts(problem, len(self._devices))
@@ -69,12 +70,25 @@ class MpGang:
 
         self._together(run, wanted, limit_s)
 
+    @contextmanager
+    def joined(self, product: RankProduct) -> Iterator[None]:
+        """A context that all GPUs enter and leave together, to launch in. Raises BrokenBarrierError if another failed;
+        DeviceFault for whatever fails in it."""
+        self.wait()
+        with _all_or_none():
+            product.register()
+            yield
+            self.wait()  # until then others may use this one's workspace
+            product.deregister()
+        self.wait()  # one that fails from here on keeps none from deregistering
+
     def wait(self) -> None:
         """Waits for all other GPUs; called in the thread of one. Raises BrokenBarrierError if one of them failed."""
         self._barrier.wait()
 
     def _connect(self, wanted: Callable[[], None]) -> None:
         """Once, by the first product."""
+        library()  # without it, there is nothing to connect for
         found: list[Any] = []
         run_together([lambda: found.extend(communicators(self._devices))], wanted, CONNECTED_S)
 
@@ -93,10 +107,8 @@ class MpGang:
                 self._barrier.abort()  # those that wait there go no further
                 raise
 
-        try:
-            run_together([partial(run, rank) for rank in range(len(self._devices))], wanted, limit_s)
-        finally:
-            self._barrier.reset()
+        self._barrier.reset()  # and not at the end: after a fault, one that comes to it late must not wait there
+        run_together([partial(run, rank) for rank in range(len(self._devices))], wanted, limit_s)
 
     @contextmanager
     def _on(self, rank: int) -> Iterator[None]:
@@ -107,11 +119,11 @@ class MpGang:
 
 @contextmanager
 def _all_or_none() -> Iterator[None]:
-    """A context for steps that all GPUs do together. Raises DeviceFault for any error."""
+    """A context for steps that all GPUs do together. Raises DeviceFault for any error but that another GPU failed."""
     try:
         with device_faults():
             yield
-    except DeviceFault:
+    except (DeviceFault, BrokenBarrierError):
         raise
     except Exception as error:
         raise DeviceFault(f"A GPU failed while all multiplied: {error}; its worker starts again.") from error
@@ -123,32 +135,50 @@ class RankProduct:
     def __init__(self, rank: CublasMp, parts: Parts, number: int) -> None:
         self._problem, self._itemsize = parts.problem, DTYPES[parts.problem.dtype].itemsize
         self._parts = parts.a(number), parts.b(number), parts.c(number)
-        # Of A, B and C.
-        self.memory = [cupy.cuda.alloc(part.elements * self._itemsize) for part in self._parts]
-        for part, memory in zip(self._parts, self.memory, strict=True):
-            memory.memset_async(0, part.elements * self._itemsize)
+        self._is_joined = False  # then others may use what this one has
+        with ExitStack() as held:
+            held.callback(cupy.get_default_memory_pool().free_all_blocks)
+            # Of A, B and C.
+            self.memory = [cupy.cuda.alloc(part.elements * self._itemsize) for part in self._parts]
+            held.callback(self.memory.clear)
+            for part, memory in zip(self._parts, self.memory, strict=True):
+                memory.memset_async(0, part.elements * self._itemsize)
+            self._product = self._described(rank, parts)
+            held.callback(self._product.close)
+            on_device, on_host = self._product.workspace_bytes
+            cupy.get_default_memory_pool().free_all_blocks()
+            self._workspace = allocate(max(on_device, 1)), np.empty(max(on_host, 1), np.uint8)
+            held.callback(free, self._workspace[0])
+            self._held = held.pop_all()
+
+    def _described(self, rank: CublasMp, parts: Parts) -> MpProduct:
         problem, (of_b, of_a, of_c) = parts.problem, parts.described()
         at_a, at_b, at_c = (int(memory.ptr) for memory in self.memory)
         left, right = Operand(of_b, problem.transpose_b, at_b), Operand(of_a, problem.transpose_a, at_a)
-        self._product = MpProduct(rank, problem.dtype, parts.k, left, right, Operand(of_c, False, at_c))
-        on_device, on_host = self._product.workspace_bytes
-        self._workspace = cupy.cuda.alloc(max(on_device, 1)), np.empty(max(on_host, 1), np.uint8)
+        return MpProduct(rank, problem.dtype, parts.k, left, right, Operand(of_c, False, at_c))
 
     def upload(self, a: Array, b: Array) -> None:
         for array, part, memory in zip((a, b), self._parts[:2], self.memory[:2], strict=True):
             self._start_copy(array, part, int(memory.ptr), to_device=True)
         cupy.cuda.get_current_stream().synchronize()
 
+    def register(self) -> None:
+        self._is_joined = True
+        self._product.register(self._workspace[0])
+
     def launch_s(self) -> float:
         """Multiplies this GPU's share and returns the seconds. Called for all GPUs at once, each in its thread."""
         on_device, on_host = self._workspace
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
-        with _all_or_none():
-            start.record()
-            self._product.launch(int(on_device.ptr), int(on_host.ctypes.data))
-            end.record()
-            end.synchronize()
+        start.record()
+        self._product.launch(on_device, int(on_host.ctypes.data))
+        end.record()
+        end.synchronize()
         return float(cupy.cuda.get_elapsed_time(start, end)) / 1e3
+
+    def deregister(self) -> None:
+        self._product.deregister(self._workspace[0])
+        self._is_joined = False
 
     def download(self, c: Array) -> None:
         self._start_copy(c, self._parts[2], int(self.memory[2].ptr), to_device=False)
@@ -167,10 +197,7 @@ class RankProduct:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, DeviceFault):
-            return  # the device may never be done, and its process ends
+        if isinstance(error, DeviceFault) or self._is_joined:
+            return  # the devices may never be done, and their process ends
         cupy.cuda.get_current_stream().synchronize()
-        self._product.close()
-        self.memory.clear()
-        del self._workspace
-        cupy.get_default_memory_pool().free_all_blocks()
+        self._held.close()

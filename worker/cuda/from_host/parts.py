@@ -15,6 +15,7 @@ from kernels.tiles.plan import Span
 from worker.cuda.library.cublas_mp import Distributed
 
 ALIGNMENT = 16  # elements
+WORKSPACE_BYTES = 100 << 20  # that the library asks for beside room for A: 96 MiB, and up to a page of 2 MiB
 
 
 class LocalPart(NamedTuple):
@@ -83,9 +84,9 @@ class Parts:
 
     @property
     def device_bytes(self) -> int:
-        """Bytes on each GPU: its parts, and once more the whole of A."""
+        """Bytes on each GPU: its parts, and the library's workspace, into which the whole of A comes."""
         elements = sum(part.elements for part in (self.a(0), self.b(0), self.c(0))) + self.m * self.k
-        return elements * DTYPES[self.problem.dtype].itemsize
+        return elements * DTYPES[self.problem.dtype].itemsize + WORKSPACE_BYTES
 
 
 def _share(size: int, length: int, rank: int) -> Span:

@@ -9,10 +9,11 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from jobs.errors import DeviceFault, KernelUnavailable
+from jobs.errors import DeviceFault, KernelUnavailable, OutOfDeviceMemory
 from worker.cuda.library.shared_objects import shared_object
 
 NAMES = ("libnccl.so.2",)
+CUDA_ERROR = 1  # ncclResult_t; memory that is not there is one, and NCCL does not say which it is
 
 
 def version() -> str | None:
@@ -25,14 +26,38 @@ def version() -> str | None:
 
 def communicators(devices: Sequence[int]) -> list[ctypes.c_void_p]:
     """A communicator for each device, in order; waits for all of them. Raises DeviceFault, KernelUnavailable."""
-    library = shared_object(*NAMES)
-    if library is None:
-        raise KernelUnavailable("NCCL is not installed on this worker; use another kernel.")
+    library = _library()
     made = (ctypes.c_void_p * len(devices))()
     status = library.ncclCommInitAll(made, len(devices), (ctypes.c_int * len(devices))(*devices))
     if status:
         raise DeviceFault(f"NCCL could not connect the GPUs: {_meaning(library, status)}; its worker starts again.")
     return [ctypes.c_void_p(each) for each in made]
+
+
+def allocate(size: int) -> int:
+    """The address of memory on the current device that GPUs may be given for each other's use. It is not CuPy's, so
+    what CuPy's pool keeps is not there for it. Raises OutOfDeviceMemory, DeviceFault, KernelUnavailable."""
+    library, address = _library(), ctypes.c_void_p()
+    status = library.ncclMemAlloc(ctypes.byref(address), ctypes.c_size_t(size))
+    if status == CUDA_ERROR:
+        raise OutOfDeviceMemory
+    if status or address.value is None:
+        raise DeviceFault(f"NCCL could not allocate memory: {_meaning(library, status)}; its worker starts again.")
+    return address.value
+
+
+def free(address: int) -> None:
+    """Raises DeviceFault, KernelUnavailable."""
+    library = _library()
+    if status := library.ncclMemFree(ctypes.c_void_p(address)):
+        raise DeviceFault(f"NCCL could not free memory: {_meaning(library, status)}; its worker starts again.")
+
+
+def _library() -> Any:
+    library = shared_object(*NAMES)
+    if library is None:
+        raise KernelUnavailable("NCCL is not installed on this worker; use another kernel.")
+    return library
 
 
 def _meaning(library: Any, status: int) -> str:

@@ -50,8 +50,8 @@ class LibraryTiler:
         one = replace(problem, batch=1, a_batched=False, b_batched=False)
         if (need := Parts(one, self.devices).device_bytes) > self.device_bytes:
             raise DoesNotFit(
-                f"{self.kernel.name} needs {need} bytes on each of {self.devices} GPUs, for parts of the matrices and "
-                f"all of A, and a product may take {self.device_bytes}; take `auto`, which goes in tiles."
+                f"{self.kernel.name} needs {need} bytes on each of {self.devices} GPUs, for parts of the matrices, "
+                f"all of A and 100 MiB, and a product may take {self.device_bytes}; take `auto`, which goes in tiles."
             )
 
     def library_s(self, problem: Problem) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jobs.errors import DeviceFault, KernelUnavailable, OutOfDeviceMemory
-from tests.support.played.libraries import PlayedXt
+from tests.support.played.cublas_xt import PlayedXt
 from worker.cuda.library import cublas_xt
 from worker.cuda.library.cublas_xt import CublasXt
 

@@ -11,34 +11,60 @@ from tests.support.played.cases import outcomes_of
 
 ODD = {"m": 101, "n": 83, "k": 71, "dtype": "float32"}
 BOTH = {"transpose_a": True, "transpose_b": True}
-TWICE = "12 descriptors"  # three matrices on two GPUs, two products: all given back
+REGISTER, MATMUL, DEREGISTER = "cublasMpBufferRegister", "cublasMpMatmul", "cublasMpBufferDeregister"
+MISSING = (
+    "KernelUnavailable: This worker does not have cuBLASMp 0.10 or newer. Install the extra `cublasmp`, "
+    "or use another kernel."
+)
 CASES: dict[str, tuple[dict[str, Any], str]] = {
-    "float32": ({"problem": ODD}, TWICE),
-    "float64, A transposed": ({"problem": ODD | {"dtype": "float64", "transpose_a": True}}, TWICE),
-    "bfloat16, B transposed": ({"problem": ODD | {"dtype": "bfloat16", "transpose_b": True}}, TWICE),
-    "float16, both transposed": ({"problem": ODD | {"dtype": "float16"} | BOTH}, TWICE),
-    "three GPUs": ({"problem": ODD, "ranks": 3}, "18 descriptors"),
-    "one GPU": ({"problem": ODD | BOTH, "ranks": 1}, "6 descriptors"),
-    "GPUs without any part": ({"problem": {"m": 3, "n": 5, "k": 1, "dtype": "float32"}, "ranks": 3}, "18 descriptors"),
-    "a batch, with one B for all": (
-        {"problem": ODD | {"batch": 3, "a_batched": True}},
-        "36 descriptors",
-    ),
-    "nothing to sum": ({"problem": ODD | {"k": 0}}, "0 descriptors"),
-    "cuBLASXt": ({"problem": ODD | BOTH, "kernel": "cublas_xt"}, "0 descriptors"),
+    "float32": ({"problem": ODD}, "split"),
+    "float64, A transposed": ({"problem": ODD | {"dtype": "float64", "transpose_a": True}}, "split"),
+    "bfloat16, B transposed": ({"problem": ODD | {"dtype": "bfloat16", "transpose_b": True}}, "split"),
+    "float16, both transposed": ({"problem": ODD | {"dtype": "float16"} | BOTH}, "split"),
+    "three GPUs": ({"problem": ODD, "ranks": 3}, "split"),
+    "one GPU": ({"problem": ODD | BOTH, "ranks": 1}, "split"),
+    "GPUs without any part": ({"problem": {"m": 3, "n": 5, "k": 1, "dtype": "float32"}, "ranks": 3}, "split"),
+    "a batch, with one B for all": ({"problem": ODD | {"batch": 3, "a_batched": True}}, "split"),
+    "nothing to sum": ({"problem": ODD | {"k": 0}}, "right"),
+    "cuBLASXt": ({"problem": ODD | BOTH, "kernel": "cublas_xt"}, "right"),
     "a batch by cuBLASXt": (
         {"problem": ODD | {"dtype": "float64", "batch": 3, "b_batched": True}, "kernel": "cublas_xt"},
-        "0 descriptors",
+        "right",
     ),
-    "no cuBLASXt": ({"problem": ODD, "kernel": "cublas_xt", "absent": 1}, "KernelUnavailable"),
-    "a GPU that fails while all multiply": ({"problem": ODD, "fails": {"1": 5}}, "DeviceFault"),
-    "no memory while all multiply": ({"problem": ODD, "fails": {"0": 2}}, "DeviceFault"),
-    "a GPU without memory beforehand": ({"problem": ODD, "refuses": {"1": 2}}, "OutOfDeviceMemory"),
-    "sizes that the library does not take": ({"problem": ODD, "refuses": {"0": 7}}, "KernelUnavailable"),
-    "GPUs that do not find each other": ({"problem": ODD, "nccl": 2}, "DeviceFault"),
-    "no library": ({"problem": ODD, "absent": 1}, "KernelUnavailable"),
-    "called off meanwhile": ({"problem": ODD, "cancelled": 1}, "WrongState"),
+    "no cuBLASXt": (
+        {"problem": ODD, "kernel": "cublas_xt", "absent": 1},
+        "KernelUnavailable: cuBLAS is not on this worker's path, so cuBLASXt is not either; use another kernel.",
+    ),
+    "no library": ({"problem": ODD, "absent": 1}, MISSING),
+    "an older release": ({"problem": ODD, "release": 900}, MISSING),
+    "GPUs that do not find each other": ({"problem": ODD, "nccl": 2}, "DeviceFault, 0 kept"),
 }
+# What fails before GPUs meet, or after they have parted: nothing is left, and the next product is there.
+ALONE: dict[str, tuple[dict[str, Any], str]] = {
+    "a library without memory": ({"fails": {"cublasMpMatmul_bufferSize": {"1": 2}}}, "OutOfDeviceMemory, then split"),
+    "sizes it does not take": ({"fails": {"cublasMpMatmul_bufferSize": {"0": 7}}}, "KernelUnavailable, then split"),
+    "no workspace on one GPU": ({"no_memory": {"1": 1}}, "OutOfDeviceMemory, then split"),
+    "an upload that fails": ({"copy_fails": "up"}, "OutOfDeviceMemory, then split"),
+    "a download that fails": ({"copy_fails": "down"}, "OutOfDeviceMemory, then split"),
+    "a download that fails while another GPU still waits": (
+        {"copy_fails": "down", "late": 1},
+        "OutOfDeviceMemory, then split",
+    ),
+    "called off meanwhile": ({"cancelled": 1}, "WrongState, then split"),
+}
+# What fails while they are together: a fault, and what another GPU may use is kept until the process ends.
+TOGETHER: dict[str, tuple[dict[str, Any], str]] = {
+    "a GPU that fails while all multiply": ({"fails": {MATMUL: {"1": 5}}}, "DeviceFault, 2 kept"),
+    "no memory while all multiply": ({"fails": {MATMUL: {"0": 2}}}, "DeviceFault, 2 kept"),
+    "a GPU that fails at the end": ({"fails": {f"{MATMUL}.done": {"1": 5}}, "all_end": 1}, "DeviceFault, 2 kept"),
+    "a registration that fails": ({"fails": {REGISTER: {"1": 6}}}, "DeviceFault, 2 kept"),
+    "no memory to register": ({"fails": {REGISTER: {"0": 2}}}, "DeviceFault, 2 kept"),
+    "registration refused by one GPU": ({"fails": {REGISTER: {"1": 7}}, "stuck_s": 0.5}, "DeviceFault, 2 kept"),
+    "a deregistration that fails": ({"fails": {DEREGISTER: {"1": 6}}, "all_end": 1}, "DeviceFault, 1 kept"),
+    "registration not supported": ({"fails": {REGISTER: {"0": 7, "1": 7}}}, "in sequence"),
+    "NCCL fails to allocate": ({"no_memory": {"0": 3}, "all_end": 1}, "DeviceFault, 0 kept"),
+}
+CASES |= {name: ({"problem": ODD} | case, told) for name, (case, told) in (ALONE | TOGETHER).items()}
 
 
 @pytest.fixture(scope="module")

@@ -41,4 +41,13 @@ def test_the_library_sees_the_memory_that_there_is(transposed: tuple[bool, bool]
 
 def test_what_it_takes_of_each_gpu() -> None:
     n = 16_384
-    assert Parts(Problem(n, n, n, "float64"), 2).device_bytes == (3 * n * n // 2 + n * n) * 8
+    parts_and_a = (3 * n * n // 2 + n * n) * 8
+    assert Parts(Problem(n, n, n, "float64"), 2).device_bytes == parts_and_a + (100 << 20)
+
+
+def test_room_for_the_workspace_that_the_library_asks_for() -> None:
+    """As it does on two H100s, with NCCL's pages of 2 MiB."""
+    n, asked = 16_384, 637_534_224
+    parts = Parts(Problem(n, n, n, "float16"), 2)
+    of_parts = sum(part.elements for part in (parts.a(0), parts.b(0), parts.c(0))) * 2
+    assert 0 <= parts.device_bytes - of_parts - -(-asked // (2 << 20)) * (2 << 20) < 4 << 20
