@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernels.entries.hopper.cut import MAX_MULTIPROCESSORS, MIN_GAIN, WARP_ROWS, Cut
 from kernels.entries.hopper.fp32 import HOPPER_FP32
 from kernels.entries.hopper.tensor_cores import CONSUMERS, HOPPER, WARPGROUP
 from kernels.model.entry.config import Parameter, TileConfig
@@ -10,6 +11,7 @@ from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.launch_plan import Launch, Pass, Workspace
 from kernels.model.numerics import Problem
+from kernels.model.triangle import MULTIPROCESSORS
 
 LINES, DEPTH, DIGITS = 128, 64, 4  # of a tile of digits: rows of A or columns of B, steps of k, bytes of an element
 ELEMENT_BYTES = 4
@@ -19,9 +21,16 @@ PLACES, BARRIER_BYTES = 12, 8  # of the ring: a digit of a tile of A and one of 
 TARGET_BYTES = 1568  # of a consumer: where its sums go
 PASS_THREADS, WARPS = 256, 8
 VERDICT_BYTES = 128 + 2 * 256 * 4  # `Verdict` in emulated_layout.cuh
+COUNTERS = MAX_MULTIPROCESSORS // 2 * LINES // WARP_ROWS  # words: of each warp of tiles that are cut
+SUM_BYTES = 8  # of an element of C in a part of a tile
+MOST_STEPS = 508  # of a tile that may be cut: `CHUNK` in emulated_ring.cuh
 STRIP = 32  # rows or columns that a block of `emulated_lines` takes with the listed ones
 MEASURED_ROWS, MEASURED_COLUMNS = 32, 512  # of a matrix as it is stored, for a block
 SHARED_BYTES = PLACES * (2 * LINES * DEPTH + 2 * BARRIER_BYTES) + CONSUMERS * TARGET_BYTES
+
+# Of a step and of a tile's end; and of a tile that is cut: until the last warp has stored, and for each further part.
+# Seen on an H100.
+STEP_CLOCKS, END_CLOCKS, CUT_CLOCKS, PART_CLOCKS = 1500, 3000, 13_000, 2500
 
 # What operands cost that are not carried by digits: launches, and a pass over them. By median over shapes on an H100.
 LAUNCHES_US, MEASURED_MB_A_US = 24.0, 2.5
@@ -40,21 +49,54 @@ def _items(problem: Problem) -> tuple[int, int]:
     return (problem.batch if problem.a_batched else 1), (problem.batch if problem.b_batched else 1)
 
 
+def _cut(problem: Problem, config: TileConfig, multiprocessors: int) -> Cut:
+    """The tiles, which are cut along k where there are few of them and that pays (emulated_cut.cuh)."""
+    tall, across = tiles(problem.m, LINES * config["cluster"]), tiles(problem.n, LINES)
+    return Cut(tall * across * problem.batch, multiprocessors // config["cluster"], tiles(problem.k, DEPTH))
+
+
+def _clocks_in_parts(cut: Cut, parts: int) -> float:
+    """Of a tile in so many parts, from its first step until the last part is added."""
+    return tiles(cut.stages, parts) * STEP_CLOCKS + (CUT_CLOCKS + PART_CLOCKS * (parts - 1) if parts > 1 else 0)
+
+
+def _parts(cut: Cut) -> int:
+    """Of each tile."""
+    is_worth_it = _clocks_in_parts(cut, cut.parts) < (1 - MIN_GAIN) * _clocks_in_parts(cut, 1)
+    return cut.parts if is_worth_it and cut.stages <= MOST_STEPS else 1
+
+
+def _usual_parts(problem: Problem, config: TileConfig) -> int:
+    """Of each tile, on a usual device."""
+    return 1 if is_direct(problem) else _parts(_cut(problem, config, MULTIPROCESSORS))
+
+
+def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
+    """Of the product itself, with six products for each element."""
+    cut = _cut(problem, config, multiprocessors)
+    parts = _parts(cut)
+    return tiles(cut.tiles * parts, cut.clusters) * (_clocks_in_parts(cut, parts) + END_CLOCKS)
+
+
 def _line_blocks(problem: Problem) -> int:
     """Blocks of LINES lines each, in both operands."""
     items_a, items_b = _items(problem)
     return items_a * tiles(problem.m, LINES) + items_b * tiles(problem.n, LINES)
 
 
-def _workspace(problem: Problem, _config: TileConfig) -> Workspace:
-    """The layout of `Findings` in emulated_layout.cuh: what the passes find, which starts as zero, and digits."""
+def _workspace(problem: Problem, config: TileConfig) -> Workspace:
+    """The layout of `Findings` in emulated_layout.cuh: what the passes find, which starts as zero, digits, and sums of
+    parts of tiles."""
     if is_direct(problem):
         return Workspace(0, 0)
     blocks, steps = _line_blocks(problem), tiles(problem.k, DEPTH)
     counts = tiles(sum(_items(problem)), 4) * 4
-    zeroed = VERDICT_BYTES + blocks * LINES * (8 + 8 + 4) + 4 * counts
+    zeroed = VERDICT_BYTES + blocks * LINES * (8 + 8 + 4) + 4 * (counts + COUNTERS)
     before = tiles(zeroed + 16 * blocks + 4 * blocks * LINES, 128) * 128
-    return Workspace(before + blocks * steps * DIGITS * LINES * DEPTH, zeroed)
+    whole = before + blocks * steps * DIGITS * LINES * DEPTH
+    if _usual_parts(problem, config) == 1:
+        return Workspace(whole, zeroed)
+    return Workspace(whole + MAX_MULTIPROCESSORS * LINES * LINES * SUM_BYTES, zeroed, ("CUT",))
 
 
 def _measured_blocks(rows: int, columns: int) -> int:
@@ -96,7 +138,8 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     tall, across = tiles(problem.m, config["block_m"] * cluster), tiles(problem.n, config["block_n"])
     threads = (CONSUMERS + 1) * WARPGROUP
     blocks = tall * across * problem.batch
-    return Launch((blocks, 1, 1), (threads, 1, 1), SHARED_BYTES, resident=True, cluster=cluster, stacked=cluster)
+    parts, block = _usual_parts(problem, config), (threads, 1, 1)
+    return Launch((blocks, 1, 1), block, SHARED_BYTES, resident=True, cluster=cluster, parts=parts, stacked=cluster)
 
 
 FP32_EMULATED: tuple[Kernel, ...] = (
@@ -133,6 +176,7 @@ FP32_EMULATED: tuple[Kernel, ...] = (
         accumulators=lambda _config: 3 * LINES // 2,
         workspace=_workspace,
         passes=_passes,
+        clocks=_clocks,
         fallback=Fallback(HOPPER_FP32[0], is_direct, _worth, lost_us=_lost_us),
     ),
 )

@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.entries.fp32_emulated import DEPTH, DIGITS, FP32_EMULATED, LINES, VERDICT_BYTES
+from kernels.entries.fp32_emulated import COUNTERS, DEPTH, DIGITS, FP32_EMULATED, LINES, VERDICT_BYTES
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel
 from kernels.model.launch_plan import Launch, Pass
@@ -105,7 +105,7 @@ def _taken_apart(problem: Problem, workspace: bytes, ways: list[Way], c: Array) 
     blocks_a, blocks_b = -(-problem.m // LINES), -(-problem.n // LINES)
     blocks = items_a * blocks_a + items_b * blocks_b
     lines, steps, items = blocks * LINES, -(-problem.k // DEPTH), items_a + items_b
-    counts = ((np.uint64, lines), (np.uint64, lines), (np.uint32, lines), (np.uint32, -(-items // 4) * 4))
+    counts = ((np.uint64, lines), (np.uint64, lines), (np.uint32, lines), (np.uint32, -(-items // 4) * 4 + COUNTERS))
     at, parts = VERDICT_BYTES, []
     for dtype, count in (*counts, (np.float32, 4 * blocks), (np.uint32, lines)):
         parts.append(np.frombuffer(workspace, dtype, count, at))
@@ -113,7 +113,7 @@ def _taken_apart(problem: Problem, workspace: bytes, ways: list[Way], c: Array) 
     firsts = [item * blocks_a for item in range(items_a)]
     firsts += [items_a * blocks_a + item * blocks_b for item in range(items_b)]
     lists = [np.sort(parts[5][first * LINES :][:count]) for first, count in zip(firsts, parts[3][:items], strict=True)]
-    planes = np.frombuffer(workspace, np.int8, offset=-(-at // 128) * 128)
+    planes = np.frombuffer(workspace, np.int8, blocks * steps * DIGITS * LINES * DEPTH, -(-at // 128) * 128)
     in_float32 = bool(np.frombuffer(workspace, np.uint32, 1)[0])
     digits, spreads = _lines_of(planes, blocks, steps), parts[4].reshape(blocks, 4)
     return Found(in_float32, parts[0], parts[1], parts[2], lists, spreads, digits, ways, c)

@@ -19,7 +19,8 @@ constexpr int PLANE = LINES * DEPTH;                  // bytes of one digit of a
 constexpr unsigned int INFINITE = 0x7F800000;         // bits of infinity; those of NaN are larger
 constexpr unsigned int SMALLEST_NORMAL = 0x00800000;  // bits of 2^-126
 
-constexpr int WEIGHTS = 256;  // that a line may have: see emulated_judge.cuh
+constexpr int WEIGHTS = 256;   // that a line may have: see emulated_judge.cuh
+constexpr int COUNTERS = 576;  // a word for each warp of tiles that are cut (emulated_cut.cuh)
 
 // What holds for the product as a whole. The host launches the float32 kernel behind the last pass, with the address of
 // the first word.
@@ -45,10 +46,12 @@ struct Findings {
     unsigned long long* logs_of_four;  // the same of sums of four magnitudes
     unsigned int* peaks;               // of each line: bits of its largest magnitude
     unsigned int* listed;              // of each item: how many of its lines are listed
+    unsigned int* counters;            // of each warp of a tile that is cut: how many parts have been handed over
     Spread* spreads;                   // of each block of lines
     unsigned int* lists;               // of each item, from its first line's place on: the lines that are listed
     unsigned char* digits;
-    int steps;  // of DEPTH
+    unsigned char* handed_over;  // sums of parts of tiles, where there are any
+    int steps;                   // of DEPTH
 
     __device__ __forceinline__ Findings(unsigned char* workspace, const Operand& a, const Operand& b) {
         const Index blocks = static_cast<Index>(a.items) * a.blocks() + static_cast<Index>(b.items) * b.blocks();
@@ -59,10 +62,12 @@ struct Findings {
         logs_of_four = logs + lines;
         peaks = reinterpret_cast<unsigned int*>(logs_of_four + lines);
         listed = peaks + lines;
-        spreads = reinterpret_cast<Spread*>(listed + (a.items + b.items + 3) / 4 * 4);
+        counters = listed + (a.items + b.items + 3) / 4 * 4;
+        spreads = reinterpret_cast<Spread*>(counters + COUNTERS);
         lists = reinterpret_cast<unsigned int*>(spreads + blocks);
         const Index before = reinterpret_cast<unsigned char*>(lists + lines) - workspace;
         digits = workspace + (before + 127) / 128 * 128;
+        handed_over = digits + blocks * steps * (DIGITS * PLANE);
     }
 
     __device__ __forceinline__ unsigned char* tile(int block, int step) const {

@@ -15,6 +15,7 @@ constexpr int PLACES = 12;
 constexpr int PLACE_BYTES = 2 * PLANE;
 constexpr int SETS = 3;          // of sums
 constexpr int SUMS = LINES / 2;  // of a set, in a thread
+constexpr int PAIRS = SUMS / 2;  // of neighbours
 constexpr int CHUNK = 508;       // steps of DEPTH after which no int32 of four products can have overflowed
 static_assert(4ll * 128 * 128 * CHUNK * DEPTH < (1ll << 31), "sums are exact");
 
@@ -139,22 +140,32 @@ __device__ __forceinline__ float scaled(double unit, long long sum) {
     return static_cast<float>(exact * unit);
 }
 
-__device__ __forceinline__ long long sum_of(const int (&sets)[SETS][SUMS], int i) {
-    return (static_cast<long long>(sets[0][i]) << 16) + (static_cast<long long>(sets[1][i]) << 8) + sets[2][i];
+// Of an element and its neighbour on the right, the two sums at 2 · `pair`.
+__device__ __forceinline__ longlong2 sums_of(const int (&sets)[SETS][SUMS], int pair) {
+    long long both[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const int at = 2 * pair + i;
+        both[i] =
+            (static_cast<long long>(sets[0][at]) << 16) + (static_cast<long long>(sets[1][at]) << 8) + sets[2][at];
+    }
+    return {both[0], both[1]};
 }
 
-// Each thread has two rows, and of each 8 columns two. `more`: C has sums of k before.
-__device__ __forceinline__ void store(const Target& to, const int (&sets)[SETS][SUMS], bool more) {
+// Each thread has two rows, and of each 8 columns two. `sums_at`: a pair's sums. `more`: C has sums of k before.
+template <int UNROLLED, class SumsAt>
+__device__ __forceinline__ void store(const Target& to, SumsAt sums_at, bool more) {
     const int lane = threadIdx.x % 32, first = threadIdx.x / 32 % 4 * 16 + lane / 4;
-#pragma unroll
+#pragma unroll UNROLLED
     for (int run = 0; run < LINES / 8; ++run) {
         const int column = run * 8 + lane % 4 * 2;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const int row = first + half * 8, i = run * 4 + half * 2;
+            const int row = first + half * 8;
             const double unit = to.rows_of[row];
-            float low = scaled(unit * to.columns_of[column], sum_of(sets, i));
-            float high = scaled(unit * to.columns_of[column + 1], sum_of(sets, i + 1));
+            const longlong2 sums = sums_at(run * 2 + half);
+            float low = scaled(unit * to.columns_of[column], sums.x);
+            float high = scaled(unit * to.columns_of[column + 1], sums.y);
             if (row >= to.rows || column >= to.columns) continue;
             float* const at = to.corner + row * to.pitch + column;
             const bool pair = column + 1 < to.columns;

@@ -6,16 +6,16 @@
 // them as the tile's error needs, in at least MIN_PRODUCTS products. A few lines for which no number of digits is
 // enough are multiplied in float32 afterwards (`lines`). If there are many such lines, nothing is done here after
 // `judge`: the host has launched the float32 kernel behind all this, and that kernel reads the verdict.
+#include "emulated_cut.cuh"
 #include "emulated_passes.cuh"
 #include "emulated_ring.cuh"
+#include "emulated_schedule.cuh"
 #include "hidden.cuh"
 
 constexpr int BARRIERS_OFFSET = PLACES * PLACE_BYTES;
 constexpr int TARGETS_OFFSET = BARRIERS_OFFSET + 2 * PLACES * 8;
-constexpr int GROUP_M = 12;  // rows of tiles, in clusters, that are computed together
-typedef Schedule<LINES, LINES, CLUSTER, GROUP_M, 0> TileSchedule;
 
-// All digits that a tile takes; `a` and `b` are those of its lines.
+// All digits that a part of a tile takes; `a` and `b` are those of its lines.
 __device__ __forceinline__ void produce(const Ring& ring, StageState& place, const unsigned char* a,
                                         const unsigned char* b, Way way, int all_steps) {
     const int rank = cluster_rank();
@@ -50,6 +50,7 @@ __device__ __forceinline__ void set_target(Target& to, const Findings& findings,
     consumer_barrier(consumer);
 }
 
+// Multiplies steps of a part.
 __device__ __forceinline__ void consume(const Ring& ring, StageState& place, Way way, int steps, int consumer,
                                         int (&sets)[SETS][SUMS]) {
     if (FEWEST == SIX && way == SIX) {
@@ -84,7 +85,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     cluster_barrier();
     // Sizes are hidden, so that what follows from them is not kept from tile to tile.
     StageState place;
-    Work work;
+    TileWork work;
     if (warpgroup == CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
         if (threadIdx.x == CONSUMERS * WARPGROUP)
@@ -93,16 +94,17 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                 Way way;
                 {
                     OPERANDS_OF(hidden);
-                    if (!TileSchedule(of_a.lines, of_b.lines, batch, cluster_rank()).find(wave, work)) break;
                     const Findings findings(workspace, of_a, of_b);
+                    const TileSchedule tiles(of_a.lines, of_b.lines, batch, cluster_rank());
+                    if (!tiles.find(wave, findings.steps, work)) break;
                     const Task task(findings, of_a, of_b, work);
                     // Below C there is nothing, but a cluster waits for as many bytes in every block.
                     const int skipped = work.row < of_a.lines ? 0 : cluster_rank();
                     way = task.way;
-                    digits_a = findings.tile(task.block_a - skipped, 0);
-                    digits_b = findings.tile(task.block_b, 0);
+                    digits_a = findings.tile(task.block_a - skipped, work.first);
+                    digits_b = findings.tile(task.block_b, work.first);
                 }
-                produce(ring, place, digits_a, digits_b, way, blocks_of(static_cast<int>(k), DEPTH));
+                produce(ring, place, digits_a, digits_b, way, work.end - work.first);
             }
     } else {
         take_registers<CONSUMER_REGISTERS>();
@@ -111,18 +113,30 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             Way way;
             {
                 OPERANDS_OF(hidden);
-                if (!TileSchedule(of_a.lines, of_b.lines, batch, cluster_rank()).find(wave, work)) break;
                 const Findings findings(workspace, of_a, of_b);
+                const TileSchedule tiles(of_a.lines, of_b.lines, batch, cluster_rank());
+                if (!tiles.find(wave, findings.steps, work)) break;
                 const Task task(findings, of_a, of_b, work);
                 way = task.way;
                 set_target(target, findings, task, c + work.item * stride_c + work.row * ldc + work.column, ldc,
                            of_a.lines - work.row, of_b.lines - work.column, warpgroup);
             }
-            const int all_steps = blocks_of(static_cast<int>(k), DEPTH);
-            for (int first = 0; first < all_steps; first += CHUNK) {
+            const int steps = work.end - work.first;
+            for (int first = 0; first < steps; first += CHUNK) {
                 int sets[SETS][SUMS] = {};
-                consume(ring, place, way, min(CHUNK, all_steps - first), warpgroup, sets);
-                store(target, sets, first > 0);
+                consume(ring, place, way, min(CHUNK, steps - first), warpgroup, sets);
+#ifdef CUT
+                if (steps < blocks_of(hidden(static_cast<int>(k)), DEPTH)) {
+                    longlong2* const sums = own_sums(shared);
+                    keep_sums(sets, sums);
+                    OPERANDS_OF(hidden);
+                    const TileSchedule tiles(of_a.lines, of_b.lines, batch, cluster_rank());
+                    if (add_parts(Findings(workspace, of_a, of_b), tiles, sums))
+                        store<1>(target, [&](int pair) { return sums[pair * 32]; }, false);
+                    break;
+                }
+#endif
+                store<LINES / 8>(target, [&](int pair) { return sums_of(sets, pair); }, first > 0);
             }
         }
     }

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+from benchmarks import operand_kinds
 from benchmarks.measure.element_errors import relative_error
 from benchmarks.operand_kinds import FAR, square
+from jobs.benchmarks.spec import DataSpec
 from kernels.catalog import BY_NAME
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel
+from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import Problem
+from tests.gpu.kernels.hopper.launching import check_launches_at_once, computed, drawn, prepared
 from tests.gpu.products import multiply
 from tests.support.kernels.adversarial import ADVERSARIAL, DOMINANT, IN_FLOAT32, Make, worst_errors, worst_of_class
 from tests.support.kernels.emulated import Way, product
 from tests.support.kernels.emulated_judge import judge
-from tests.support.kernels.products import Data, assert_right, in_float64, operands
-from worker.check.elements import core
+from tests.support.kernels.products import assert_right, in_float64, operands
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
@@ -42,6 +46,8 @@ SHAPES = [
     (300, 301, 1000),
     (513, 100, 2048),
 ]
+# Few tiles and a deep k: cut into many parts and into two, of odd lengths.
+CUT_SHAPES = [(860, 220, 9874), (65, 64, 2049), (210, 2936, 4316), (500, 129, 32_512)]
 WAYS: dict[int, Way] = {6: "six", 7: "seven", 8: "eight", 10: "ten"}
 
 
@@ -167,67 +173,82 @@ def test_ten_products_where_cublas_sums_many_parts_of_k_or_few_steps(
 
 
 @EACH_CONFIG
-def test_the_fewest_products_to_the_last_bit(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("shape", [(256, 640, 832), (256, 128, 4096)], ids=["whole", "cut"])
+def test_the_fewest_products_to_the_last_bit(
+    runner: CudaRunner, config: TileConfig, shape: tuple[int, int, int], rng: np.random.Generator
+) -> None:
     """What the model makes of the same numbers: sums of digits are exact, and there is one rounding."""
-    problem = Problem(256, 128, 4096, "float32")
+    problem = Problem(*shape, "float32")
     a, b = operands(problem, rng, "uniform")
     c, _, _ = multiply(runner, NAME, problem, a, b, rng, config=config)
-    np.testing.assert_array_equal(c, product(a, b.T, WAYS[config["min_products"]]))
+    parts = parts_of(runner, problem, config)
+    assert (parts > 1) is (shape[2] == 4096)
+    np.testing.assert_array_equal(c, product(a, b.T, WAYS[config["min_products"]], parts))
 
 
-def test_ten_products_to_the_last_bit(runner: CudaRunner, rng: np.random.Generator) -> None:
-    problem = Problem(200, 150, 100, "float32")
-    a, b = operands(problem, rng)
-    c, _, _ = multiply(runner, NAME, problem, a, b, rng)
-    np.testing.assert_array_equal(c, product(a, b.T, "ten"))
+def parts_of(runner: CudaRunner, problem: Problem, config: TileConfig) -> int:
+    """Of a tile that is cut along k."""
+    plan = emulated().plan(problem, config)
+    return max(plan.main.on(runner.device.multiprocessors or 1)[0] // (config["cluster"] * plan.main.grid[0]), 1)
 
 
-def test_infinities_and_nan_follow_ieee(runner: CudaRunner, rng: np.random.Generator) -> None:
-    problem = Problem(400, 300, 500, "float32")
-    a, b = operands(problem, rng)
-    a[3, 7], a[200, 1], b[5, 280], b[100, 9] = np.nan, np.inf, -np.inf, np.inf
-    c, check, _ = multiply(runner, NAME, problem, a, b, rng)
+def emulated() -> CudaKernel:
+    kernel = BY_NAME[NAME]
+    assert isinstance(kernel, CudaKernel)
+    return kernel
+
+
+# ---- tiles that are cut along k ----
+def never_cut(kernel: CudaKernel) -> CudaKernel:
+    def arrange(problem: Problem, config: TileConfig) -> Launch:
+        return replace(kernel.arrange(problem, config), parts=1)
+
+    def room(problem: Problem, config: TileConfig) -> Workspace:
+        assert kernel.workspace is not None
+        found = kernel.workspace(problem, config)
+        assert found is not None and found.macros == ("CUT",)
+        return replace(found, macros=())
+
+    return replace(kernel, arrange=arrange, workspace=room)
+
+
+@EACH_CONFIG
+@pytest.mark.parametrize("shape", CUT_SHAPES, ids=str)
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_cut_tiles(
+    runner: CudaRunner, config: TileConfig, shape: tuple[int, int, int], transpose_b: bool, rng: np.random.Generator
+) -> None:
+    """Off from whole ones by a place of the fourth sum for each part, which six products do not have; the same bits in
+    each launch."""
+    problem = Problem(*shape, "float32", transpose_b=transpose_b)
+    at = drawn(runner, problem, DataSpec(distribution="uniform"))
+    whole = computed(prepared(runner, NAME, problem, never_cut, config), at)
+    put = prepared(runner, NAME, problem, lambda kernel: kernel, config)
+    found = computed(put, at)
+    for _ in range(5):
+        assert (computed(put, at) == found).all()
+    bits = [each.view(np.float32).get().astype(np.float64) for each in (whole, found)]
+    assert np.abs(bits[0] - bits[1]).max() <= (0.0 if config["min_products"] == 6 else 2.0**-23 * np.abs(bits[0]).max())
+
+
+def test_launches_at_once(runner: CudaRunner) -> None:
+    """Their blocks take multiprocessors from each other."""
+    problem = Problem(300, 520, 9000, "float32")
+    put = prepared(runner, NAME, problem, lambda kernel: kernel)
+    sets = [drawn(runner, problem, DataSpec(seed=seed)) for seed in range(4)]
+    check_launches_at_once(put, sets, [computed(put, at) for at in sets], 50)
+
+
+@pytest.mark.parametrize("kind", ["normal", "12 binades in a row", "cancelling halves"])
+@pytest.mark.parametrize("shape", [(860, 220, 9874), (300, 300, 20_000), (2134, 218, 11_460)], ids=str)
+def test_deep_products_are_no_further_off_than_cublas(
+    runner: CudaRunner, kind: str, shape: tuple[int, int, int], rng: np.random.Generator
+) -> None:
+    problem = Problem(*shape, "float32")
+    assert parts_of(runner, problem, emulated().resolve_config()) > 1
+    a, b = operand_kinds.KINDS[kind](*shape, rng)
+    true = a.astype(np.float64) @ b
+    library, _, _ = multiply(runner, "cublas", problem, a, b, rng)
+    ours, check, _ = multiply(runner, NAME, problem, a, b, rng, config={"min_products": 8})
     assert check.passed
-    with np.errstate(invalid="ignore"):
-        true = in_float64(problem, a, b)[0]
-    for test in (np.isnan, np.isposinf, np.isneginf):
-        np.testing.assert_array_equal(test(c), test(true))
-
-
-@pytest.mark.parametrize(("of_a", "of_b"), [(-145, 0), (120, -120), (-70, -70), (70, 60)])
-def test_the_ends_of_the_range(runner: CudaRunner, of_a: int, of_b: int, rng: np.random.Generator) -> None:
-    """Subnormal numbers are kept, and a product underflows and overflows as float32 does."""
-    problem = Problem(140, 130, 200, "float32")
-    a = np.ldexp(rng.integers(1, 9, (140, 200)).astype(np.float32), of_a)
-    b = np.ldexp(rng.integers(1, 9, (200, 130)).astype(np.float32), of_b)
-    c, _, _ = multiply(runner, NAME, problem, a, b, rng)
-    with np.errstate(over="ignore"):
-        np.testing.assert_array_equal(c, in_float64(problem, a, b)[0].astype(np.float32))
-
-
-@pytest.mark.parametrize("batched", [(True, True), (True, False), (False, True)])
-def test_batches(runner: CudaRunner, batched: tuple[bool, bool], rng: np.random.Generator) -> None:
-    problem = Problem(140, 260, 330, "float32", 3, False, True, *batched)
-    a, b = operands(problem, rng)
-    c, check, _ = multiply(runner, NAME, problem, a, b, rng)
-    assert_right(problem, a, b, c)
-    assert check.passed
-
-
-def test_more_steps_than_an_int32_can_add_up(runner: CudaRunner, rng: np.random.Generator) -> None:
-    problem = Problem(70, 80, 70_000, "float32")
-    for a, b in (operands(problem, rng), (np.full((70, 70_000), -127.0, "f"), np.full((70_000, 80), -127.0, "f"))):
-        c, check, _ = multiply(runner, NAME, problem, a, b, rng)
-        assert check.passed
-        assert relative_error(c, core(a, transposed=False)[0].astype(np.float64) @ b) < 2.0**-18
-
-
-@pytest.mark.parametrize("data", ["normal", "wide"])
-def test_the_same_bits_every_time(runner: CudaRunner, data: Data, rng: np.random.Generator) -> None:
-    """Of digits and of lines beside them, and in float32."""
-    problem = Problem(1025, 900, 1100, "float32")
-    a, b = operands(problem, rng, data)
-    a[3, 7], b[9, 11] = 2.0**40, 2.0**40
-    first = multiply(runner, NAME, problem, a, b, rng)[0]
-    for _ in range(10):
-        np.testing.assert_array_equal(multiply(runner, NAME, problem, a, b, rng)[0], first)
+    assert relative_error(ours, true) <= relative_error(library, true) * 1.05

@@ -12,6 +12,7 @@ import numpy as np
 from jobs.formats.elements import Array
 
 DIGITS = 4
+DEPTH = 64  # steps of k that are multiplied together
 LARGEST = 0x7F7F7F7F  # that four balanced digits reach
 LARGEST_FLOAT = 0x7F7F7F00  # the float32 below it
 # Digits taken, and the first sum of two that is left out.
@@ -69,11 +70,11 @@ def is_taken(way: Way, i: int, j: int) -> bool:
     return i + j < WAYS[way][1] and not (way == "seven" and (i, j) == (1, 2))
 
 
-def sums_of(a: Array, b: Array, way: Way) -> Array:
-    """Products of digits i and j by i + j, added up over k: int64 (sums, m, n). `a` and `b` are lines' elements."""
+def sums_of(of_a: Array, of_b: Array, way: Way) -> Array:
+    """Products of digits i and j by i + j, added up over k: int64 (sums, m, n). Of lines' elements, the digits."""
     taken, sums = WAYS[way]
-    of_a, of_b = (digits(fixed_point(lines)).astype(np.float64) for lines in (a, b))  # exact: below 2^53
-    total = np.zeros((sums, len(a), len(b)))
+    of_a, of_b = of_a.astype(np.float64), of_b.astype(np.float64)  # exact: below 2^53
+    total = np.zeros((sums, of_a.shape[1], of_b.shape[1]))
     for i in range(taken):
         for j in range(taken):
             if is_taken(way, i, j):
@@ -82,12 +83,17 @@ def sums_of(a: Array, b: Array, way: Way) -> Array:
     return whole
 
 
-def product(a: Array, b: Array, way: Way) -> Array:
-    """A·B in float32, rounded once; B is given by its columns."""
-    sums = sums_of(a, b, way)
-    if len(sums) == 4:
-        sums[2] += (sums[3] + 128) >> 8
-    whole = (sums[0] << 16) + (sums[1] << 8) + sums[2]
+def product(a: Array, b: Array, way: Way, parts: int = 1) -> Array:
+    """A·B in float32, rounded once; B is given by its columns. In so many parts of k the fourth sum is rounded so many
+    times."""
+    of_a, of_b = (digits(fixed_point(lines)) for lines in (a, b))
+    steps, whole = -(-a.shape[-1] // DEPTH), np.zeros((len(a), len(b)), np.int64)
+    for part in range(parts):
+        taken = slice(part * steps // parts * DEPTH, (part + 1) * steps // parts * DEPTH)
+        sums = sums_of(of_a[..., taken], of_b[..., taken], way)
+        if len(sums) == 4:
+            sums[2] += (sums[3] + 128) >> 8
+        whole += (sums[0] << 16) + (sums[1] << 8) + sums[2]
     factors = units(a)[:, np.newaxis] * units(b)[np.newaxis]
     with np.errstate(over="ignore"):  # an infinity is the right product then
         rounded: Array = (whole.astype(np.float64) * factors).astype(np.float32)

@@ -108,4 +108,4 @@ def test_no_sum_of_a_chunk_overflows(way: Way) -> None:
 def test_sums_of_real_data_fit_as_well(way: Way) -> None:
     rng = np.random.default_rng(2)
     a, b = (rng.standard_normal((8, 5000)).astype(np.float32) for _ in range(2))
-    assert np.abs(sums_of(a, b, way)).max() < 2**31
+    assert np.abs(sums_of(digits(fixed_point(a)), digits(fixed_point(b)), way)).max() < 2**31
