@@ -14,14 +14,22 @@ from typing import TypeVar
 import numpy as np
 
 from jobs.disk import translated_disk
-from jobs.errors import MatrixNotFound
+from jobs.errors import MatrixDamaged, MatrixNotFound
 from jobs.formats.elements import Array
 from jobs.matrices.digest import PART_DIGEST_BYTES
 from jobs.matrices.file_lock import SHARED, LockedFile, open_file
 from jobs.matrices.index import MatrixIndex
 from jobs.matrices.indexed_store import check_id, is_address
 from jobs.matrices.interface import ElementSource, StoredMatrix, parts_bytes
-from jobs.matrices.slot_format import MIN_SLOT_BYTES, label, slot_length, trailer
+from jobs.matrices.slot_format import (
+    LABEL_BYTES,
+    MIN_SLOT_BYTES,
+    NAMED_BYTES,
+    TRAILER_BYTES,
+    label,
+    slot_length,
+    trailer,
+)
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory, is_on_disk
 
 POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux: map all pages at once instead of one fault after the other
@@ -87,8 +95,8 @@ class FileSource(ElementSource):
 
 
 def open_matrix(path: str, size: int, matrix_id: str) -> FileSource:
-    """Raises MatrixNotFound, also where the file is not one of a matrix of `size` bytes, or its label is another's;
-    OSError."""
+    """Raises MatrixNotFound, also where the file is not one of a matrix of `size` bytes, or its label has another's id;
+    MatrixDamaged where that has other digests; OSError."""
     given_up_at = time.monotonic() + LOCKED_S
     while True:
         file = open_file(path, os.O_RDWR)
@@ -108,12 +116,21 @@ def open_matrix(path: str, size: int, matrix_id: str) -> FileSource:
         if not file.is_at(path):  # between opening and locking it was deleted, and may be another matrix by now
             file.close()
             continue
-        source, said = FileSource(file, size, is_slot=True), trailer(size)
-        if is_on_disk(file.fd):
-            said = label(matrix_id, source.parts.tobytes()) + said
-        if source.read(length - len(said), length) != said:
+        if os.pread(file.fd, TRAILER_BYTES, length - TRAILER_BYTES) != trailer(size):
             raise MatrixNotFound
+        source = FileSource(file, size, is_slot=True)
+        if is_on_disk(file.fd):
+            _check_label(source, length - TRAILER_BYTES, matrix_id)
         return source
+
+
+def _check_label(source: FileSource, end: int, matrix_id: str) -> None:
+    """Raises MatrixNotFound, MatrixDamaged."""
+    found, own = source.read(end - LABEL_BYTES, end), label(matrix_id, source.parts.tobytes())
+    if found[:NAMED_BYTES] != own[:NAMED_BYTES]:
+        raise MatrixNotFound
+    if found != own:
+        raise MatrixDamaged
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,8 @@ PAGE_BYTES = 4096
 _TRAILER = struct.Struct("<8sQQQ")  # magic, bytes of the elements, bytes of the digests, XXH3-64 of these three
 _MAGIC = b"MMSLOT01"
 TRAILER_BYTES = _TRAILER.size
-_LABEL = struct.Struct("<8s16sQ")  # magic, XXH3-128 of the matrix's id, XXH3-64 of the digests of its parts
 _LABEL_MAGIC = b"MMLABEL1"
-LABEL_BYTES = _LABEL.size
+LABEL_BYTES, NAMED_BYTES = 32, 24  # all of a label, and its beginning, which follows from the matrix's id alone
 
 
 def capacity(size: int) -> int:
@@ -56,8 +55,9 @@ def trailer(size: int) -> bytes:
 
 
 def label(matrix_id: str, parts: bytes) -> bytes:
-    """What stands before the trailer of a slot on a disk. `parts` are the digests of the matrix's parts, as stored."""
-    return _LABEL.pack(_LABEL_MAGIC, xxh3_128_digest(matrix_id.encode()), xxh3_64_intdigest(parts))
+    """What stands before the trailer of a slot on a disk: magic, XXH3-128 of the matrix's id, XXH3-64 of the digests of
+    its parts, `parts`, as they are stored."""
+    return _LABEL_MAGIC + xxh3_128_digest(matrix_id.encode()) + struct.pack("<Q", xxh3_64_intdigest(parts))
 
 
 def _pages(size: int) -> int:

@@ -6,6 +6,7 @@ exclusive lock, so no other record is needed, and a process that dies at any mom
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -59,7 +60,7 @@ class Slot:
         deleted.
         """
         if not self.is_whole:
-            os.posix_fallocate(self.file.fd, 0, self.length)
+            self._slots.allocate(self)
         said = trailer(size)
         if is_on_disk(self.file.fd):
             assert of_matrix, "no one could read it without a label"
@@ -138,6 +139,16 @@ class Slots:
             file.close()
             raise
         return Slot(self, file, path, length, is_whole=is_whole)
+
+    def allocate(self, slot: Slot) -> None:
+        """Gives a slot all its memory; if the disk is full, in the place of all free ones."""
+        try:
+            os.posix_fallocate(slot.fd, 0, slot.length)
+        except OSError as error:
+            if error.errno != errno.ENOSPC or not self.free_bytes:
+                raise
+            self.trim(0)
+            os.posix_fallocate(slot.fd, 0, slot.length)
 
     def find(self, size: int, path: str) -> Slot | None:
         """The slot for `size` bytes that a writer left under the name `path`; None if there is none, or if it is in

@@ -42,7 +42,6 @@ class PartialSlots(MatrixStore):
     def slot(self, size: int, *, is_whole: bool = True) -> Slot | None:
         """A slot for `size` bytes; None for a matrix that gets a plain file. Without `is_whole`, and on a disk, a new
         one gets memory as it is written to. Raises StoreFull."""
-        is_whole = is_whole and not self.slots.on_disk
         if size < self.slots.min_bytes or not self.slots.max_free_bytes:
             return None
         path = self.path(new_id("w") + SLOT_PART)
@@ -50,6 +49,7 @@ class PartialSlots(MatrixStore):
             if (slot := self.slots.take(size, path)) is not None:
                 return slot
             self.respect_bound(slot_length(size) if is_whole else 0)
+            is_whole = is_whole and not self.slots.on_disk
             try:
                 return self.slots.make(size, path, is_whole=is_whole)
             except OSError as error:
