@@ -30,7 +30,7 @@ from jobs.matrices.new_slots import NewSlots
 from jobs.matrices.partial.place import SlotPlace
 from jobs.matrices.partial.slots import PartialSlots
 from jobs.matrices.plain_file import PART, PlainFile, make_private
-from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, label
+from jobs.matrices.slot_format import SLOT_PART, label
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory
 from jobs.matrices.slots import DISK_FREE_BYTES, Slot, Slots
 from jobs.models import new_id
@@ -159,7 +159,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
 
     def whole(self, matrix_id: str, size: int) -> memoryview | None:
         """As `MatrixStore.whole`. What lies in a slot is not copied: it is locked as long as a view of it is left."""
-        if not (self.slots.max_free_bytes and self.REREADS_AT_ONCE and MIN_SLOT_BYTES <= size <= MAX_LENT_BYTES):
+        if not (self.slots.max_free_bytes and self.REREADS_AT_ONCE and self.slots.min_bytes <= size <= MAX_LENT_BYTES):
             return super().whole(matrix_id, size)
         source = self._opened(matrix_id, size)
         with translated_disk():
