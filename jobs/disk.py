@@ -88,15 +88,22 @@ def file_clock_s() -> float:
 
 def tmpfs_bytes(directory: Path) -> int:
     """The size of the tmpfs that contains the directory; 0 if it is not on a tmpfs, or on one without a limit."""
+    if file_system(directory) != "tmpfs":
+        return 0
+    size = os.statvfs(directory)
+    return size.f_blocks * size.f_frsize
+
+
+def file_system(directory: Path) -> str:
+    """The kind of file system that contains the directory, as Linux names it; empty if unknown."""
     inside = directory.resolve()
     kind, longest = "", 0
     try:
         mounts = [line.split() for line in MOUNTS.read_text().splitlines()]
     except OSError:
-        return 0  # not Linux
+        return ""  # not Linux
     for _, at, kind_there, *_ in mounts:
         point = Path(at.encode().decode("unicode_escape"))  # blanks are written as octal numbers
         if inside.is_relative_to(point) and len(point.parts) >= longest:
             kind, longest = kind_there, len(point.parts)
-    size = os.statvfs(inside)
-    return size.f_blocks * size.f_frsize if kind == "tmpfs" else 0
+    return kind

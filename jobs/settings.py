@@ -226,9 +226,9 @@ class Settings(ObjectStoreSettings, CellSettings):
         None,
         ge=0,
         description="Most memory of deleted matrices that the `file` store keeps for new ones, within "
-        "MATMUL_STORE_BYTES. Unset: half of that and at most a quarter of the tmpfs; 0 where the directory is on none. "
-        "Set it there only with MATMUL_DURABILITY=disk: otherwise a power cut may leave an earlier matrix of the same "
-        "size under a new name.",
+        "MATMUL_STORE_BYTES. Unset: half of that, and at most a quarter of the tmpfs, or 256 MiB on ext4, where each "
+        "file then says which matrix is in it; 0 elsewhere. Set it on a disk only with MATMUL_DURABILITY=disk: "
+        "otherwise a power cut may leave an earlier matrix of the same size under a new name.",
     )
     max_matrix_bytes: int = Field(4 * GIB, ge=1, description="Largest single matrix, operand or product.")
     matrix_ttl_s: int = Field(DAY_S, ge=1, description="How long an uploaded matrix is kept after its last use.")

@@ -14,15 +14,23 @@ from typing import TypeVar
 import numpy as np
 
 from jobs.disk import translated_disk
-from jobs.errors import MatrixNotFound
+from jobs.errors import MatrixDamaged, MatrixNotFound
 from jobs.formats.elements import Array
 from jobs.matrices.digest import PART_DIGEST_BYTES
 from jobs.matrices.file_lock import SHARED, LockedFile, open_file
 from jobs.matrices.index import MatrixIndex
 from jobs.matrices.indexed_store import check_id, is_address
 from jobs.matrices.interface import ElementSource, StoredMatrix, parts_bytes
-from jobs.matrices.slot_format import MIN_SLOT_BYTES, TRAILER_BYTES, slot_length, trailer
-from jobs.matrices.slot_memory import SlotMemories, SlotMemory
+from jobs.matrices.slot_format import (
+    LABEL_BYTES,
+    MIN_SLOT_BYTES,
+    NAMED_BYTES,
+    TRAILER_BYTES,
+    label,
+    slot_length,
+    trailer,
+)
+from jobs.matrices.slot_memory import SlotMemories, SlotMemory, is_on_disk
 
 POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux: map all pages at once instead of one fault after the other
 # A slot that is being deleted is locked and loses its name. It may also be locked briefly by a process that found it
@@ -79,15 +87,16 @@ class FileSource(ElementSource):
     def mapped(self, memories: SlotMemories) -> tuple[Array, SlotMemory | None]:
         """The elements, uint8, read-only, and the slot's memory. The array outlives this object. Raises OSError."""
         if self.is_slot:
-            memory = memories.of(self.file.fd)
+            memory = memories.of(self.file.fd, reads=True)
             return memory.array(self.file, self._size, writable=False), memory
         flags = mmap.MAP_SHARED | POPULATE
         raw = mmap.mmap(self.file.fd, self._size, flags=flags, prot=mmap.PROT_READ) if self._size else b""
         return np.frombuffer(raw, np.uint8), None
 
 
-def open_matrix(path: str, size: int) -> FileSource:
-    """Raises MatrixNotFound, also where the file is not one of a matrix of `size` bytes; OSError."""
+def open_matrix(path: str, size: int, matrix_id: str) -> FileSource:
+    """Raises MatrixNotFound, also where the file is not one of a matrix of `size` bytes, or its label has another's id;
+    MatrixDamaged where that has other digests; OSError."""
     given_up_at = time.monotonic() + LOCKED_S
     while True:
         file = open_file(path, os.O_RDWR)
@@ -109,7 +118,19 @@ def open_matrix(path: str, size: int) -> FileSource:
             continue
         if os.pread(file.fd, TRAILER_BYTES, length - TRAILER_BYTES) != trailer(size):
             raise MatrixNotFound
-        return FileSource(file, size, is_slot=True)
+        source = FileSource(file, size, is_slot=True)
+        if is_on_disk(file.fd):
+            _check_label(source, length - TRAILER_BYTES, matrix_id)
+        return source
+
+
+def _check_label(source: FileSource, end: int, matrix_id: str) -> None:
+    """Raises MatrixNotFound, MatrixDamaged."""
+    found, own = source.read(end - LABEL_BYTES, end), label(matrix_id, source.parts.tobytes())
+    if found[:NAMED_BYTES] != own[:NAMED_BYTES]:
+        raise MatrixNotFound
+    if found != own:
+        raise MatrixDamaged
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,17 @@ are kept in slots, files whose memory is reused (`jobs/matrices/slots.py`); thes
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from jobs.disk import UNUSABLE, file_clock_s, path_of, sync, tmpfs_bytes, translated_disk, write_all
+from jobs.disk import UNUSABLE, file_clock_s, file_system, path_of, sync, tmpfs_bytes, translated_disk, write_all
 from jobs.errors import InvalidSettings, StoreUnavailable
 from jobs.formats.elements import STORAGE_DTYPES, Array, matrix_bytes
 from jobs.matrices.file_source import KEPT_BYTES, FileNames, FileSource, KeptMaps, open_matrix
@@ -31,14 +30,17 @@ from jobs.matrices.new_slots import NewSlots
 from jobs.matrices.partial.place import SlotPlace
 from jobs.matrices.partial.slots import PartialSlots
 from jobs.matrices.plain_file import PART, PlainFile, make_private
-from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, slot_length
+from jobs.matrices.slot_format import SLOT_PART, label
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory
-from jobs.matrices.slots import Slot, Slots
+from jobs.matrices.slots import DISK_FREE_BYTES, Slot, Slots
 from jobs.models import new_id
 from kernels.model.numerics import DTypeName
 
 F = TypeVar("F")
 
+# File systems of disks on which writing to a mapped file that has all its memory never finds the disk full: those
+# that copy on write may.
+SAFE_TO_MAP = frozenset({"ext4"})
 MAX_LENT_BYTES = 16 << 20  # of a slot that is sent as it lies
 _OURS = re.compile(
     r"w_[0-9a-f]{32}\.(part|slot)|[a-z]{1,8}_[0-9a-f]{32}(_[0-9]{1,9})?|[0-9a-f]{64}\.w_[0-9a-f]{32}"
@@ -54,6 +56,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
     InvalidSettings if the directory cannot be made readable by this user alone."""
 
     REREADS_AT_ONCE = FINDS_LEFTOVERS = True
+    SLOTS_ON_DISK: ClassVar[bool] = True  # whether a disk has slots, unless the settings say otherwise
 
     def __init__(
         self,
@@ -69,9 +72,11 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
         self.directory = directory.absolute()
         self.syncs = syncs
         make_private(self.directory)
+        on_disk = free_bytes is None and self.SLOTS_ON_DISK and file_system(self.directory) in SAFE_TO_MAP
         if free_bytes is None:
-            free_bytes = min(index.bounds.all_bytes // 2, tmpfs_bytes(self.directory) // 4)
-        self.slots = Slots(self.directory, free_bytes)
+            most_bytes = DISK_FREE_BYTES if on_disk else tmpfs_bytes(self.directory) // 4
+            free_bytes = min(index.bounds.all_bytes // 2, most_bytes)
+        self.slots = Slots(self.directory, free_bytes, on_disk=on_disk)
         self.memories = SlotMemories(free_bytes if keeps_maps else 0)
         self._new_slots = NewSlots(self.directory, self.memories)
         self._names, self._kept = FileNames(index), KeptMaps() if keeps_maps else None
@@ -117,60 +122,18 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
             self.slots.free(self.path(orphan.data))
 
     # ---- slots ----
-    def slot(self, size: int, *, is_whole: bool = True) -> Slot | None:
-        """A slot for `size` bytes; None for a matrix that gets a plain file. Without `is_whole` a new one gets
-        memory as it is written to. Raises StoreFull."""
-        if size < MIN_SLOT_BYTES or not self.slots.max_free_bytes:
-            return None
-        path = self.path(new_id("w") + SLOT_PART)
-        with translated_disk():
-            if (slot := self.slots.take(size, path)) is not None:
-                return slot
-            self.respect_bound(slot_length(size) if is_whole else 0)
-            try:
-                return self.slots.make(size, path, is_whole=is_whole)
-            except OSError as error:
-                if error.errno != errno.ENOSPC or not self.make_room():
-                    raise
-            return self.slots.make(size, path, is_whole=is_whole)
-
-    def room_taken(self) -> None:
-        with translated_disk():
-            self.respect_bound(0)
-
     def new_memories(self) -> Iterator[SlotMemory]:
-        if self.slots.max_free_bytes:
+        if self.slots.max_free_bytes and not self.slots.on_disk:  # no device registers these
             with translated_disk():
                 yield from self._new_slots.look()
 
     def tidy_maps(self, max_bytes: int) -> None:
         self.memories.forget_gone(max_bytes)
 
-    @contextmanager
-    def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:
-        size = matrix_bytes(dtype, shape)
-        slot = self.in_directory(lambda: self.slot(size)) if size <= self.max_matrix_bytes else None
-        if slot is None:
-            yield None
-            return
-        place = self.place_on(slot, dtype, shape)
-        try:
-            yield place
-        finally:
-            if place.slot is not None:
-                with suppress(OSError):  # then the sweep finds it
-                    place.slot.drop()
-
-    def place_on(self, slot: Slot, dtype: DTypeName, shape: tuple[int, ...]) -> SlotPlace:
-        with translated_disk():
-            memory = self.memories.of(slot.file.fd)
-        raw = memory.array(slot.file, matrix_bytes(dtype, shape), writable=True)
-        return SlotPlace(raw.view(STORAGE_DTYPES[dtype]).reshape(shape), memory, slot)
-
     # ---- reading ----
     def _opened(self, matrix_id: str, size: int) -> FileSource:
         with translated_disk():
-            return self._names.opened(matrix_id, lambda name: open_matrix(self.path(name), size))
+            return self._names.opened(matrix_id, lambda name: open_matrix(self.path(name), size, matrix_id))
 
     @contextmanager
     def _source(self, matrix_id: str, size: int) -> Iterator[ElementSource]:
@@ -196,7 +159,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
 
     def whole(self, matrix_id: str, size: int) -> memoryview | None:
         """As `MatrixStore.whole`. What lies in a slot is not copied: it is locked as long as a view of it is left."""
-        if not (self.slots.max_free_bytes and self.REREADS_AT_ONCE and MIN_SLOT_BYTES <= size <= MAX_LENT_BYTES):
+        if not (self.slots.max_free_bytes and self.REREADS_AT_ONCE and self.slots.min_bytes <= size <= MAX_LENT_BYTES):
             return super().whole(matrix_id, size)
         source = self._opened(matrix_id, size)
         with translated_disk():
@@ -278,7 +241,7 @@ class FileWriter(IndexedWriter):
         with translated_disk():
             os.lseek(self._file.fd, self._claim.bytes, os.SEEK_SET)  # elements may have been written elsewhere
             write_all(self._file.fd, parts, self._files.make_room)
-            self._file.publish(self._files.path(data), self._claim.bytes)
+            self._file.publish(self._files.path(data), self._claim.bytes, label(matrix_id, parts))
             self._files.sync(data)
         self._file = self._memory = None
         return data

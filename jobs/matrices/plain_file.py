@@ -27,8 +27,9 @@ class PlainFile:
         self.fd = file.fd
         file.lock(EXCLUSIVE)
 
-    def publish(self, path: str, size: int) -> None:
-        """Makes it the matrix of that name; `size` bytes of elements and their digests have been written."""
+    def publish(self, path: str, size: int, of_matrix: bytes = b"") -> None:
+        """Makes it the matrix of that name; `size` bytes of elements and their digests have been written. A plain file
+        needs no label."""
         os.rename(self._path, path)
         self.file.close()
 

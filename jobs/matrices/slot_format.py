@@ -1,13 +1,16 @@
 """The layout of a matrix in a slot, which is a file of one of a few lengths whose memory is reused by other matrices.
 The elements begin at offset 0, the digests of their parts follow, and the last TRAILER_BYTES contain the matrix's size.
 The bytes in between are left over from earlier matrices. The file's length depends only on the matrix's size.
+
+Before the size a slot on a disk has a label of the matrix that lies in it: a power cut may leave a new name, and the
+elements, digests and label of an earlier matrix.
 """
 
 from __future__ import annotations
 
 import struct
 
-from xxhash import xxh3_64_intdigest
+from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from jobs.matrices.interface import parts_bytes
 
@@ -18,6 +21,8 @@ PAGE_BYTES = 4096
 _TRAILER = struct.Struct("<8sQQQ")  # magic, bytes of the elements, bytes of the digests, XXH3-64 of these three
 _MAGIC = b"MMSLOT01"
 TRAILER_BYTES = _TRAILER.size
+_LABEL_MAGIC = b"MMLABEL1"
+LABEL_BYTES, NAMED_BYTES = 32, 24  # all of a label, and its beginning, which follows from the matrix's id alone
 
 
 def capacity(size: int) -> int:
@@ -47,6 +52,12 @@ def trailer(size: int) -> bytes:
     """The last bytes of a slot that holds a matrix of `size` bytes."""
     said = _TRAILER.pack(_MAGIC, size, parts_bytes(size), 0)[:-8]
     return said + struct.pack("<Q", xxh3_64_intdigest(said))
+
+
+def label(matrix_id: str, parts: bytes) -> bytes:
+    """What stands before the trailer of a slot on a disk: magic, XXH3-128 of the matrix's id, XXH3-64 of the digests of
+    its parts, `parts`, as they are stored."""
+    return _LABEL_MAGIC + xxh3_128_digest(matrix_id.encode()) + struct.pack("<Q", xxh3_64_intdigest(parts))
 
 
 def _pages(size: int) -> int:

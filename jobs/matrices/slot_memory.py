@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import stat
 import threading
 import time
 import weakref
@@ -21,7 +22,8 @@ import numpy as np
 from jobs.formats.elements import Array
 from jobs.matrices.file_lock import LockedFile
 
-MADV_POPULATE_WRITE = 23  # of Linux, since 5.14
+DISK_MODE = 0o700  # of a slot on a disk: the owner's right to execute it is the mark
+MADV_POPULATE_READ, MADV_POPULATE_WRITE = 22, 23  # of Linux, since 5.14
 POPULATED_BYTES, MAX_POPULATING = 8 << 20, 8  # at least this much per thread; a thread clears some 3 GB/s
 MAX_KEPT = 512  # unused maps that are kept; each takes two file descriptors
 MAX_LENT = 4  # at the same time
@@ -30,13 +32,16 @@ LOOK_EVERY_S = 0.05  # where none is added
 
 
 class SlotMemory:
-    """All of a slot's bytes, always at the same address. Raises OSError."""
+    """All of a slot's bytes, always at the same address. `reads`: they are not to be written at first. Raises
+    OSError."""
 
-    def __init__(self, fd: int, length: int) -> None:
+    def __init__(self, fd: int, length: int, *, reads: bool = False) -> None:
         mapped = mmap.mmap(fd, length, flags=mmap.MAP_SHARED)
         self.address: int = np.frombuffer(mapped, np.uint8).ctypes.data
         self.bytes = length
-        populate(self.address, length)
+        self.is_on_disk = is_on_disk(fd)  # no device is to write to such memory by itself
+        # On a disk, pages that are mapped to be written are written back, even if nothing changed.
+        populate(self.address, length, MADV_POPULATE_READ if reads and self.is_on_disk else MADV_POPULATE_WRITE)
         self._fd = os.dup(fd)
         self._before_end: list[Callable[[], None]] = []
         weakref.finalize(self, _unmap, mapped, self._fd, self._before_end).atexit = False
@@ -57,7 +62,12 @@ class SlotMemory:
         return np.asarray(_Exposed(self, file, size, writable))
 
 
-def populate(address: int, length: int) -> None:
+def is_on_disk(fd: int) -> bool:
+    """Whether the slot was made on a disk, where it has a label (`jobs/matrices/slot_format.py`)."""
+    return bool(os.fstat(fd).st_mode & stat.S_IXUSR)
+
+
+def populate(address: int, length: int, advice: int = MADV_POPULATE_WRITE) -> None:
     """Maps all pages at once, with several threads, so that the kernel clears new pages in parallel. If the kernel does
     not support this, each page is mapped when it is first touched.
     """
@@ -69,7 +79,7 @@ def populate(address: int, length: int) -> None:
     parts = [(address + begin, min(step, length - begin)) for begin in range(0, length, step)]
 
     def populate(part: tuple[int, int]) -> None:
-        madvise(ctypes.c_void_p(part[0]), ctypes.c_size_t(part[1]), ctypes.c_int(MADV_POPULATE_WRITE))
+        madvise(ctypes.c_void_p(part[0]), ctypes.c_size_t(part[1]), ctypes.c_int(advice))
 
     if threads == 1:
         populate(parts[0])
@@ -107,8 +117,8 @@ class SlotMemories:
         self.kept_bytes = 0
         self._look_at = 0.0  # time.monotonic(): at whether files are gone
 
-    def of(self, fd: int) -> SlotMemory:
-        """The memory of the slot that `fd` is open on. Raises OSError."""
+    def of(self, fd: int, *, reads: bool = False) -> SlotMemory:
+        """The memory of the slot that `fd` is open on. `reads` is as in `SlotMemory`. Raises OSError."""
         status = os.fstat(fd)
         key = status.st_dev, status.st_ino  # the map keeps the inode, so no other gets its number
         with self._lock:
@@ -117,7 +127,7 @@ class SlotMemories:
             with self._lock:
                 memory = self._kept.get(key)
             try:
-                memory = memory or SlotMemory(fd, status.st_size)
+                memory = memory or SlotMemory(fd, status.st_size, reads=reads)
             finally:
                 with self._lock:
                     self._being_mapped.pop(key, None)
@@ -135,7 +145,7 @@ class SlotMemories:
             return None
         with ExitStack() as unlent:
             unlent.callback(self._lendable.release)
-            array = self.of(file.fd).array(file, size, writable=False)
+            array = self.of(file.fd, reads=True).array(file, size, writable=False)
             weakref.finalize(array, unlent.pop_all().close)
         return array
 

@@ -6,6 +6,7 @@ exclusive lock, so no other record is needed, and a process that dies at any mom
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -19,9 +20,12 @@ from jobs.disk import UNUSABLE, path_of, remove
 from jobs.errors import StoreUnavailable
 from jobs.matrices.file_lock import EXCLUSIVE, SHARED, LockedFile, open_file, open_locked
 from jobs.matrices.plain_file import PART, remove_left
-from jobs.matrices.slot_format import SLOT_PART, TRAILER_BYTES, is_slot_length, slot_length, trailer
+from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, is_slot_length, slot_length, trailer
+from jobs.matrices.slot_memory import DISK_MODE, is_on_disk
 
 FREE = "free"
+DISK_FREE_BYTES = 256 << 20  # most bytes of free slots on a disk
+DISK_MIN_BYTES = 512 << 10  # a smaller matrix on a disk has a plain file, which takes no longer
 MAX_FREE = 512  # each search for a free slot lists all their names
 FREE_AGE_S = 3600.0  # a slot unused for this long is deleted
 LISTED_S = 0.1  # for so long the names that were listed are tried, unless all are used up: listing takes a while
@@ -48,15 +52,20 @@ class Slot:
     def fd(self) -> int:
         return self.file.fd
 
-    def publish(self, path: str, size: int) -> None:
-        """Makes it the matrix of that name; elements and digests have been written. Raises StoreUnavailable, OSError.
+    def publish(self, path: str, size: int, of_matrix: bytes = b"") -> None:
+        """Makes it the matrix of that name; elements and digests have been written. `of_matrix` is its label, which a
+        slot on a disk needs. Raises StoreUnavailable, OSError.
 
         The lock becomes a shared one first, because a reader that meets an exclusive lock regards the matrix as
         deleted.
         """
         if not self.is_whole:
-            os.posix_fallocate(self.file.fd, 0, self.length)
-        os.pwrite(self.file.fd, trailer(size), self.length - TRAILER_BYTES)
+            self._slots.allocate(self)
+        said = trailer(size)
+        if is_on_disk(self.file.fd):
+            assert of_matrix, "no one could read it without a label"
+            said = of_matrix + said
+        os.pwrite(self.file.fd, said, self.length - len(said))
         if not self.file.lock(SHARED):
             raise StoreUnavailable("A matrix lost the place it was written to; send it again.", resource="disk")
         os.rename(self.path, path)
@@ -67,13 +76,16 @@ class Slot:
 
 
 class Slots:
-    """Keeps at most `max_free_bytes` of free slots; with 0 no slots are kept or created.
+    """Keeps at most `max_free_bytes` of free slots; with 0 no slots are kept or created. `on_disk`: they have
+    labels.
 
     All methods raise OSError.
     """
 
-    def __init__(self, directory: Path, max_free_bytes: int) -> None:
+    def __init__(self, directory: Path, max_free_bytes: int, *, on_disk: bool = False) -> None:
         self._free = directory / FREE
+        self.on_disk = on_disk
+        self.min_bytes = DISK_MIN_BYTES if on_disk else MIN_SLOT_BYTES  # of a matrix that is to have one
         self.max_free_bytes = max_free_bytes
         self._listed: dict[int, list[str]] = {}  # names of free slots of one length, by their times
         self._listed_until = 0.0  # time.monotonic()
@@ -96,9 +108,10 @@ class Slots:
 
     def _claimed(self, file: LockedFile, name: str, length: int, path: str) -> bool:
         """Renames a locked free slot to `path`. Refuses a slot that was removed to make room, or whose length does not
-        match its name because its matrix was replaced while it was being freed.
+        match its name because its matrix was replaced while it was being freed. So it does one that has a label where
+        others have none, or the other way round, after the settings were changed.
         """
-        if os.fstat(file.fd).st_size != length:
+        if os.fstat(file.fd).st_size != length or is_on_disk(file.fd) != self.on_disk:
             return False
         os.utime(file.fd)  # the sweep uses this time
         try:
@@ -115,6 +128,8 @@ class Slots:
             raise StoreUnavailable(UNUSABLE, resource="disk")
         length = slot_length(size)
         try:
+            if self.on_disk:
+                os.fchmod(file.fd, DISK_MODE)
             if is_whole:
                 os.posix_fallocate(file.fd, 0, length)
             else:
@@ -124,6 +139,16 @@ class Slots:
             file.close()
             raise
         return Slot(self, file, path, length, is_whole=is_whole)
+
+    def allocate(self, slot: Slot) -> None:
+        """Gives a slot all its memory; if the disk is full, in the place of all free ones."""
+        try:
+            os.posix_fallocate(slot.fd, 0, slot.length)
+        except OSError as error:
+            if error.errno != errno.ENOSPC or not self.free_bytes:
+                raise
+            self.trim(0)
+            os.posix_fallocate(slot.fd, 0, slot.length)
 
     def find(self, size: int, path: str) -> Slot | None:
         """The slot for `size` bytes that a writer left under the name `path`; None if there is none, or if it is in

@@ -38,10 +38,10 @@ class PageLocks:
         self._has_complained = False
 
     def lock(self, memory: SlotMemory | None) -> bool:
-        """Registers a slot; returns whether it is registered. If the system refuses, copies still work through the
-        driver's buffers.
+        """Registers a slot; returns whether it is registered. If the system refuses, and for a slot on a disk, copies
+        still work through the driver's buffers.
         """
-        if memory is None:
+        if memory is None or memory.is_on_disk:
             return False
         with self._lock:
             return memory.address in self._locked or self._registered(memory)

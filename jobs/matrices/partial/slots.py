@@ -1,21 +1,24 @@
-"""Matrices that several attempts of a job build up in slots of the `file` store."""
+"""Slots of the `file` store: new ones, places, and matrices that several attempts of a job build up in them."""
 
 from __future__ import annotations
 
+import errno
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from jobs.disk import translated_disk
-from jobs.formats.elements import matrix_bytes
+from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
 from jobs.matrices.index import MatrixIndex
 from jobs.matrices.indexed_store import check_id
-from jobs.matrices.interface import MatrixStore, Partial
+from jobs.matrices.interface import MatrixStore, Partial, Place
 from jobs.matrices.partial.place import SlotPartial, SlotPlace
 from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, slot_length
+from jobs.matrices.slot_memory import SlotMemories
 from jobs.matrices.slots import Slot, Slots
+from jobs.models import new_id
 from jobs.random_hex import random_hex
 from kernels.model.numerics import DTypeName
 
@@ -23,10 +26,11 @@ F = TypeVar("F")
 
 
 class PartialSlots(MatrixStore):
-    """`partial` of a store that has slots."""
+    """What a store with slots does with them."""
 
     index: MatrixIndex
     slots: Slots
+    memories: SlotMemories
     max_matrix_bytes: int
 
     @abstractmethod
@@ -35,8 +39,55 @@ class PartialSlots(MatrixStore):
     @abstractmethod
     def in_directory(self, make: Callable[[], F]) -> F: ...
 
-    @abstractmethod
-    def place_on(self, slot: Slot, dtype: DTypeName, shape: tuple[int, ...]) -> SlotPlace: ...
+    def slot(self, size: int, *, is_whole: bool = True) -> Slot | None:
+        """A slot for `size` bytes; None for a matrix that gets a plain file. Without `is_whole`, and on a disk, a new
+        one gets memory as it is written to. Raises StoreFull."""
+        if size < self.slots.min_bytes or not self.slots.max_free_bytes:
+            return None
+        path = self.path(new_id("w") + SLOT_PART)
+        with translated_disk():
+            if (slot := self.slots.take(size, path)) is not None:
+                return slot
+            self.respect_bound(slot_length(size) if is_whole else 0)
+            is_whole = is_whole and not self.slots.on_disk
+            try:
+                return self.slots.make(size, path, is_whole=is_whole)
+            except OSError as error:
+                if error.errno != errno.ENOSPC or not self.make_room():
+                    raise
+            return self.slots.make(size, path, is_whole=is_whole)
+
+    def room_taken(self) -> None:
+        with translated_disk():
+            self.respect_bound(0)
+
+    def _free_slot(self, size: int) -> Slot | None:
+        """One that there is already: on a disk, mapping a new one takes longer than writing to a file."""
+        with translated_disk():
+            is_large = size >= self.slots.min_bytes
+            return self.slots.take(size, self.path(new_id("w") + SLOT_PART)) if is_large else None
+
+    @contextmanager
+    def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:
+        size = matrix_bytes(dtype, shape)
+        find = self._free_slot if self.slots.on_disk else self.slot
+        slot = self.in_directory(lambda: find(size)) if size <= self.max_matrix_bytes else None
+        if slot is None:
+            yield None
+            return
+        place = self.place_on(slot, dtype, shape)
+        try:
+            yield place
+        finally:
+            if place.slot is not None:
+                with suppress(OSError):  # then the sweep finds it
+                    place.slot.drop()
+
+    def place_on(self, slot: Slot, dtype: DTypeName, shape: tuple[int, ...]) -> SlotPlace:
+        with translated_disk():
+            memory = self.memories.of(slot.file.fd)
+        raw = memory.array(slot.file, matrix_bytes(dtype, shape), writable=True)
+        return SlotPlace(raw.view(STORAGE_DTYPES[dtype]).reshape(shape), memory, slot)
 
     def respect_bound(self, need_bytes: int) -> None:
         """Removes free slots that would exceed the bound on all bytes if `need_bytes` more were stored."""

@@ -29,7 +29,7 @@ from jobs.matrices.ranged.upload import (
     runs,
 )
 from jobs.matrices.s3_store.staged import UploadNotSent
-from jobs.matrices.slot_format import MIN_SLOT_BYTES, slot_length
+from jobs.matrices.slot_format import MIN_SLOT_BYTES, label, slot_length
 from jobs.matrices.slots import Slot
 
 BUSY = "A range of this upload is still coming in; complete it once every range has been answered."
@@ -130,7 +130,8 @@ class _Assembled(FileWriter):
             if size < MIN_SLOT_BYTES:
                 os.ftruncate(fd, size + len(parts))
             else:
-                Slot(self._files.slots, file, path, slot_length(size), is_whole=False).publish(path, size)
+                slot = Slot(self._files.slots, file, path, slot_length(size), is_whole=False)
+                slot.publish(path, size, label(matrix_id, parts))
             self._files.sync(data)
         return data
 

@@ -47,7 +47,7 @@ class ObjectMatrixStore(FileMatrixStore):
 
     Raises InvalidSettings as that does."""
 
-    REREADS_AT_ONCE = False
+    REREADS_AT_ONCE = SLOTS_ON_DISK = False
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class ObjectMatrixStore(FileMatrixStore):
 
     def _copy(self, data: str, size: int) -> FileSource | None:
         with translated_disk(), suppress(MatrixNotFound):
-            source = open_matrix(self.path(data), size)
+            source = open_matrix(self.path(data), size, data.partition(".")[0])
             os.utime(source.file.fd, ns=(now := time.time_ns(), now))  # finer than the clock of the file system
             return source
         return None

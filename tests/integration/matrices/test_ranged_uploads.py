@@ -34,13 +34,17 @@ SIDE = 1536  # 9 MiB
 SHAPES = [(SIDE, SIDE), (1031, 1117), (3, 5), (0, 7)]  # a slot of whole blocks, one with a short end, a file, nothing
 
 
-@pytest.fixture(scope="module", params=["slots", "files"])
+@pytest.fixture(scope="module", params=["slots", "disk", "files"])
 def api(request: pytest.FixtureRequest, valkey: EmbeddedServer, tmp_path_factory: Any) -> Iterator[Api]:
-    """With slots that are used again, on a tmpfs or not; and in a store that keeps none."""
+    """With slots that are used again, on a tmpfs or not; with those of a disk, which have labels; and in a store that
+    keeps none."""
     directory: Path = tmp_path_factory.mktemp("api")
-    free = {"store_free_bytes": 256 << 20} if request.param == "slots" else {"store_free_bytes": 0}
-    with running_api(valkey, f"{new_id('api')}:", directory, **free) as running:
-        yield running
+    free = {"slots": 256 << 20, "disk": None, "files": 0}[request.param]
+    (directory / "mounts").write_text("none / ext4 rw 0 0\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jobs.disk.MOUNTS", directory / "mounts")
+        with running_api(valkey, f"{new_id('api')}:", directory, store_free_bytes=free) as running:
+            yield running
 
 
 def fresh(shape: tuple[int, ...]) -> Any:

@@ -190,7 +190,7 @@ def test_half_of_the_store_or_a_quarter_of_the_tmpfs_and_elsewhere_nothing(
 
     mounts = tmp_path / "mounts"
     monkeypatch.setattr("jobs.disk.MOUNTS", mounts)
-    mounts.write_text(f"none / ext4 rw 0 0\nnone {tmp_path.parent} tmpfs rw 0 0\nnone {tmp_path} ext4 rw 0 0\n")
+    mounts.write_text(f"none / ext4 rw 0 0\nnone {tmp_path.parent} tmpfs rw 0 0\nnone {tmp_path} xfs rw 0 0\n")
     assert max_free_bytes() == 0
     mounts.write_text(f"none / ext4 rw 0 0\nnone {tmp_path} tmpfs rw 0 0\nnone {tmp_path}/m tmpfs rw 0 0\n")
     size = os.statvfs(tmp_path)

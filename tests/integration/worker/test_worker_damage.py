@@ -82,6 +82,24 @@ def test_an_operand_that_changed_in_the_store_fails_the_job(bench: WorkerBench, 
     assert_nothing_kept(bench, job_id)
 
 
+@pytest.mark.parametrize("position", [8, -100, -60, -40])  # of an element, and in what is behind its digests
+def test_an_operand_whose_slot_on_a_disk_changed_fails_the_job(
+    valkey: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, position: int
+) -> None:
+    (tmp_path / "mounts").write_text("none / ext4 rw 0 0\n")
+    monkeypatch.setattr("jobs.disk.MOUNTS", tmp_path / "mounts")
+    bench = WorkerBench(valkey, tmp_path, overrides={"store": "file"})
+    large = np.ones((400, 400), np.float32)
+    a, b = bench.operand(large, "float32"), bench.operand(large, "float32")
+    assert a.matrix is not None
+    length = (bench.settings.store_dir / a.matrix).stat().st_size
+    stored(bench).flip(position % length, a.matrix)
+    record = attempts(bench, CpuRunner(bench.settings), bench.submit(a, b))[-1]
+    expected = {8: "operand_damaged", -100: None, -60: "operand_missing", -40: "operand_damaged"}[position]
+    assert (record.error.type if record.error else None) == expected
+    bench.client.close()
+
+
 def test_a_product_that_changed_in_the_store_is_no_operand(bench: WorkerBench) -> None:
     first = bench.submit(A, B)
     assert attempts(bench, CpuRunner(bench.settings), first)[-1].state is JobState.SUCCEEDED

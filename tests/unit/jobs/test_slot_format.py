@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.matrices.interface import parts_bytes
-from jobs.matrices.slot_format import MIN_SLOT_BYTES, TRAILER_BYTES, capacity, is_slot_length, slot_length, trailer
+from jobs.matrices.slot_format import (
+    LABEL_BYTES,
+    MIN_SLOT_BYTES,
+    TRAILER_BYTES,
+    capacity,
+    is_slot_length,
+    label,
+    slot_length,
+    trailer,
+)
 
 SIZES = st.integers(MIN_SLOT_BYTES, 1 << 40)
 
@@ -25,6 +34,19 @@ def test_elements_digests_and_trailer_fit_and_at_most_an_eighth_is_unused(size: 
     assert size <= capacity(size) <= size * 9 / 8
     assert slot_length(size) >= size + parts_bytes(size) + TRAILER_BYTES
     assert slot_length(size) % 4096 == 0
+
+
+def test_a_label_has_room_in_slots_of_every_length() -> None:
+    size = MIN_SLOT_BYTES
+    while size <= 2**40:
+        held = capacity(size)
+        assert slot_length(held) >= held + parts_bytes(held) + LABEL_BYTES + TRAILER_BYTES
+        size = held + 1
+
+
+def test_a_label_is_of_one_matrix_and_its_digests() -> None:
+    labels = {label(name, parts) for name in ("op_1", "op_2") for parts in (bytes(16), bytes(15) + b"1")}
+    assert len(labels) == 4 and {len(each) for each in labels} == {LABEL_BYTES}
 
 
 def test_eight_lengths_to_an_octave_and_none_is_lost_on_powers_of_two() -> None:

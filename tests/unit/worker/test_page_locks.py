@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs.matrices.file_lock import LockedFile, open_file
-from jobs.matrices.slot_memory import SlotMemories, SlotMemory
+from jobs.matrices.slot_memory import DISK_MODE, SlotMemories, SlotMemory
 from worker.cuda.page_locks import PageLocks
 
 LENGTH = 1 << 20
@@ -77,6 +77,14 @@ def test_a_slot_in_use_stays_registered_beyond_the_bound(tmp_path: Path) -> None
     assert list(driver.registered) == [array.ctypes.data - 5]
     del array
     assert not driver.registered
+
+
+def test_a_slot_on_a_disk_is_not_registered(tmp_path: Path) -> None:
+    """A device would write to pages that the system is writing to the disk."""
+    driver, memories = Driver(), SlotMemories(LENGTH)
+    file = slot(tmp_path, "slot")
+    os.fchmod(file.fd, DISK_MODE)
+    assert not PageLocks(driver).lock(mapped(memories, file)) and not driver.registered
 
 
 def test_what_the_driver_refuses_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
