@@ -1,6 +1,6 @@
 """NVIDIA's libraries on several GPUs of one host, for docs/scaling.md.
 
-    python -m benchmarks.measure.tiles.library_gang --out benchmarks/results/h100x2_library_gang.json
+    python -m benchmarks.measure.tiles.library_gang --out benchmarks/results/h200x2_library_gang.json
 
 Resident: each GPU has its part of all matrices, and cuBLASMp gathers A and multiplies, compared with cuBLAS on one GPU;
 by this process's clock, all beginning together. From the host: as in a job, operands and product in page-locked memory,
