@@ -47,7 +47,7 @@ from worker.cuda.small_product import ProductBroughtBack
 from worker.cuda.sources import Program
 from worker.cuda.tiles.gpus import Gpu, gang, gpu_indices
 from worker.cuda.tiles.tiler import Tiler
-from worker.device.cancellable_lock import go_on
+from worker.device.cancellable_lock import never_cancelled
 from worker.device.operands import HostOperand
 from worker.device.runner import Epilogue, Product
 from worker.device.tiles import TiledProduct, TiledTask, Tiling
@@ -96,7 +96,7 @@ class CudaRunner(BenchRunner):
     def make_ready(self, choice: Choice, problem: Problem) -> None:
         super().make_ready(choice, problem)
         if isinstance(choice.kernel, LibraryKernel):
-            with device_faults(), stream_of_its_own(), self._device_lock.request(go_on) as device_lock:
+            with device_faults(), stream_of_its_own(), self._device_lock.request(never_cancelled) as device_lock:
                 try_ahead(self.compiler, self._cublas, choice.kernel.name, choice.config, problem, device_lock)
 
     def _traits(self) -> DeviceTraits:
@@ -115,16 +115,16 @@ class CudaRunner(BenchRunner):
         place: Place | None = None,
         *,
         epilogue: Epilogue | None = None,
-        wanted: Callable[[], None] = go_on,
-        wiped: bool = False,
+        check_cancelled: Callable[[], None] = never_cancelled,
+        zero_output: bool = False,
     ) -> Iterator[Product]:
-        with device_faults(), self._of_thread.stream, self._device_lock.request(wanted) as device_lock:
+        with device_faults(), self._of_thread.stream, self._device_lock.request(check_cancelled) as device_lock:
             if isinstance(choice.kernel, HostLibraryKernel):
-                also = epilogue, place, device_lock, wanted
+                also = epilogue, place, device_lock, check_cancelled
                 yield self.tiler.libraries.computed(problem, choice, (a, b), *also)
                 return
             try:
-                yield self._compute(problem, choice, (a, b), epilogue, place, device_lock, wiped=wiped)
+                yield self._compute(problem, choice, (a, b), epilogue, place, device_lock, zero_output=zero_output)
             finally:
                 self._of_thread.staging.synchronize()
 
@@ -133,7 +133,7 @@ class CudaRunner(BenchRunner):
 
     @contextmanager
     def tiled(self, task: TiledTask) -> Iterator[TiledProduct]:
-        with device_faults(), self._device_lock.request(task.wanted) as alone:
+        with device_faults(), self._device_lock.request(task.check_cancelled) as alone:
             alone.acquire()
             self._free_all()
             with self.tiler.tiled(task) as product:
@@ -158,9 +158,9 @@ class CudaRunner(BenchRunner):
         place: Place | None,
         device_lock: CoresRequest,
         *,
-        wiped: bool = False,
+        zero_output: bool = False,
     ) -> Product:
-        checked = None if wiped else CheckAsked(problem, choice.kernel.accuracy[problem.dtype])
+        checked = None if zero_output else CheckAsked(problem, choice.kernel.accuracy[problem.dtype])
         if epilogue is not None:
             operands = (*operands, *epilogue.operands)
         self._offered.next_product(operands)
@@ -171,7 +171,7 @@ class CudaRunner(BenchRunner):
         copying, types = staging.watch(), operand_types(problem)
         on_device = operands_on_device(self.cache, self._page_locks, types, operands, copying, staging)
         matrices = on_device[0], on_device[1], allocate(product_layout(problem))
-        if wiped:
+        if zero_output:
             matrices[2].memory.memset_async(0, matrices[2].layout.bytes)
         after = epilogue_on_device(self.compiler, problem, epilogue, matrices[2], on_device[2:])
         scales = scales_on_device(problem, operands, choice.kernel) if problem.scale_columns else None

@@ -250,7 +250,9 @@ class Child:
                 return self._benchmark(claimed, hold)
             check = partial(hold.check, claimed)
             try:
-                return retry_until(lambda: self._multiply(claimed, check), timeout_s=WORK_TIMEOUT_S, wanted=check)
+                return retry_until(
+                    lambda: self._multiply(claimed, check), timeout_s=WORK_TIMEOUT_S, check_cancelled=check
+                )
             except NoRoomForProduct:
                 pause(NO_ROOM_PAUSE_S, check)  # only the job itself is held now
                 raise

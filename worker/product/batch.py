@@ -95,7 +95,9 @@ def multiply_batch(
         of_b = [operand(each.b, job.b, store, opened) for each, job in zip(requests, jobs, strict=True)]
         a, b = HostOperand(_stacked(of_a)), HostOperand(_stacked(of_b))
         try:
-            with runner.compute(problem, choice, a, b, wanted=check_ownership, wiped=unchecked) as product:
+            with runner.compute(
+                problem, choice, a, b, check_cancelled=check_ownership, zero_output=unchecked
+            ) as product:
                 computed = now()
                 check_ownership()
                 verification = verify(request, problem, choice, product, rng)

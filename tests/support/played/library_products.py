@@ -42,7 +42,7 @@ def outcome(case: dict[str, Any]) -> str:
     a, b = numbers(of_a, problem.dtype), numbers(of_b, problem.dtype, 1)
     c = np.full((problem.batch, problem.m, problem.n), 77, STORAGE_DTYPES[problem.product_dtype])
 
-    def wanted() -> None:
+    def check_cancelled() -> None:
         if "cancelled" in case:
             library.is_released.set()
             raise WrongState
@@ -53,7 +53,7 @@ def outcome(case: dict[str, Any]) -> str:
     libraries, kernel = HostLibraries(range(ranks)), BY_NAME[case["kernel"]] if "kernel" in case else CUBLASMP
     choice = Choice(kernel, kernel.resolve_config(), "")
     for _ in range(2):  # a second product finds the GPUs connected
-        libraries.multiply(choice, problem, a, b, c, wanted, 1.0)
+        libraries.multiply(choice, problem, a, b, c, check_cancelled, 1.0)
     np.testing.assert_array_equal(c, multiply(problem, a, b).reshape(c.shape))
     return f"{library.ended} descriptors"
 

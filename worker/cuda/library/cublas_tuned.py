@@ -154,14 +154,14 @@ class TunedCublas(LtHandle):
             self._described(element, problem.batch, each.layout, size)
             for element, each, size in zip(elements, matrices, sizes, strict=True)
         )
-        wanted, found, count = ctypes.c_void_p(), (Found * PROPOSED)(), ctypes.c_int()
-        self.call("cublasLtMatmulPreferenceCreate", ctypes.byref(wanted))
-        self.set("MatmulPreference", wanted, WORKSPACE, ctypes.c_uint64(WORKSPACE_BYTES))
-        self.set("MatmulPreference", wanted, REDUCTIONS, ctypes.c_uint32(arithmetic.reductions))
+        preference, found, count = ctypes.c_void_p(), (Found * PROPOSED)(), ctypes.c_int()
+        self.call("cublasLtMatmulPreferenceCreate", ctypes.byref(preference))
+        self.set("MatmulPreference", preference, WORKSPACE, ctypes.c_uint64(WORKSPACE_BYTES))
+        self.set("MatmulPreference", preference, REDUCTIONS, ctypes.c_uint32(arithmetic.reductions))
         status = self.library.cublasLtMatmulAlgoGetHeuristic(
-            self.handle, product, b, a, c, c, wanted, PROPOSED, found, ctypes.byref(count)
+            self.handle, product, b, a, c, c, preference, PROPOSED, found, ctypes.byref(count)
         )
-        self.call("cublasLtMatmulPreferenceDestroy", wanted)
+        self.call("cublasLtMatmulPreferenceDestroy", preference)
         usable = [] if status else [each for each in found[: count.value] if each.state == 0]
         return [Way(arithmetic, product, (b, a, c), each) for each in usable]
 

@@ -124,7 +124,7 @@ class CudaTiledProduct(TiledProduct):
             try:
                 found = self._found.get(timeout=LOOK_EVERY_S)
             except Empty:
-                self._task.wanted()
+                self._task.check_cancelled()
                 self._check_life(time.monotonic() - heard_at)
                 continue
             heard_at = time.monotonic()
@@ -194,7 +194,7 @@ class CudaTiledProduct(TiledProduct):
     # ---- the end ----
     def finished(self, records: Mapping[int, TileRecord]) -> bytes:
         with device_faults(), cupy.cuda.Device(self._gpus[0].index), cupy.cuda.Stream(non_blocking=True):
-            self._lanes[0].finish(self._task.wanted)
+            self._lanes[0].finish(self._task.check_cancelled)
         self._compare_operands(records)
         of_tiles_s = sum(record.kernel_ms for record in records.values()) / 1e3
         kernels_s = of_tiles_s + self._library_s * len(self._gpus)

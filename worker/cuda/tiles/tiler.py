@@ -133,7 +133,7 @@ class Tiler:
 
     def _multiply_first(self, task: TiledTask, expected_s: float) -> float:
         a, b = task.a.elements, task.b.elements
-        return self.libraries.multiply(task.choice, task.problem, a, b, task.out, task.wanted, expected_s)
+        return self.libraries.multiply(task.choice, task.problem, a, b, task.out, task.check_cancelled, expected_s)
 
     def _locked_addend(self, epilogue: Epilogue | None) -> AbstractContextManager[None]:
         c = epilogue.c if epilogue is not None else None
