@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple
 
 from jobs.errors import OperandDamaged
@@ -30,7 +32,6 @@ from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout
 from worker.cuda.scaled.on_device import DequantisedForCheck, dequantised_for_check
-from worker.device.cancellable_lock import LockRequest
 from worker.device.operands import HostOperand
 from worker.device.runner import Product, verify_on_host
 
@@ -48,27 +49,38 @@ class Times:
         return Measured(h2d_ms=self._h2d_ms, kernel_ms=self._kernel_ms, d2h_ms=self.back.total_ms())
 
 
+@dataclass(frozen=True, slots=True)
+class ProductInputs:
+    """What one product is computed from, and what it needs of its device until it is delivered."""
+
+    problem: Problem
+    operands: Sequence[HostOperand]  # A, B and what is added
+    on_device: Sequence[DeviceMatrix]  # their copies
+    copying: StopWatch  # of these copies
+    copies: Copies[DeviceMatrix]  # to be kept once the product has passed its check
+    offered: OfferedProducts[DeviceMatrix]
+    staging: Staging
+    compiler: Compiler
+    cores: CoresRequest
+
+    @property
+    def elements(self) -> int:
+        """The number of elements of the product and of all operands."""
+        problem = self.problem
+        return problem.batch * problem.m * problem.n + sum(prod(each.shape) for each in self.operands)
+
+
 class CudaProduct(Product):
     """Common base: copies of operands, which are kept once the product has passed its check, and times."""
 
     _times: Times
 
-    def __init__(
-        self,
-        problem: Problem,
-        operands: Sequence[HostOperand],
-        copies: Copies[DeviceMatrix],
-        c: DeviceMatrix,
-        offered: OfferedProducts[DeviceMatrix],
-        device_lock: LockRequest,
-    ) -> None:
-        """`operands`: A, B and what is added. `c` is what is delivered."""
-        self.device_lock = device_lock
-        self._operands = operands
-        self._copies = copies
-        self._c = c
-        self._offered = offered
-        self._as_operand = operand_layout(c.layout.dtype, problem.product_shape)
+    def __init__(self, inputs: ProductInputs, delivered: DeviceMatrix) -> None:
+        self.device_lock = inputs.cores
+        self._operands, self._copies, self._offered = inputs.operands, inputs.copies, inputs.offered
+        self._copying, self._staging = inputs.copying, inputs.staging
+        self._delivered = delivered
+        self._as_operand = operand_layout(delivered.layout.dtype, inputs.problem.product_shape)
 
     def keep_operands(self) -> None:
         self._copies.keep()
@@ -78,8 +90,8 @@ class CudaProduct(Product):
 
     def offer(self, matrix_id: str) -> None:
         """Offers the product as a future operand, if its layout is that of an operand."""
-        if self._c.layout == self._as_operand:
-            self._offered.offer(matrix_id, self._c, self.digest)
+        if self._delivered.layout == self._as_operand:
+            self._offered.offer(matrix_id, self._delivered, self.digest)
 
     @property
     def measured(self) -> Measured:
@@ -102,22 +114,17 @@ class ProductOnDevice(CudaProduct):
 
     def __init__(
         self,
-        problem: Problem,
-        operands: Sequence[HostOperand],
-        copies: Copies[DeviceMatrix],
+        inputs: ProductInputs,
         matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
         after: EpilogueOnDevice | FusedOnDevice | None,
-        offered: OfferedProducts[DeviceMatrix],
-        staging: Staging,
-        compiler: Compiler,
         place: Place | None,
-        device_lock: CoresRequest,
     ) -> None:
         """`matrices` are A, B and A·B, or the sums of a kernel with an epilogue. `place`, whose memory is registered
         with CUDA, is where the product is to be stored."""
+        problem, operands, compiler = inputs.problem, inputs.operands, inputs.compiler
         delivered = matrices[2] if after is None else after.d
-        super().__init__(problem, operands, copies, delivered, offered, device_lock)
-        self._after, self._staging, self._compiler, self._place = after, staging, compiler, place
+        super().__init__(inputs, delivered)
+        self._after, self._compiler, self._place = after, compiler, place
         self._back = StopWatch()
         self._copy: CopyBack | None = None
         host_a: HostMatrix = _OperandOnHost(operands[0], problem.dtype, transposed=problem.transpose_a)
@@ -129,7 +136,7 @@ class ProductOnDevice(CudaProduct):
             on_device = self._real.on_device(problem, matrices[2])
             host_a, host_b = RealView(host_a), InBlocks(host_b, signs_of(problem))
         elif problem.group_sizes:
-            self._check_groups(problem, (host_a, host_b), matrices, device_lock)
+            self._check_groups(problem, (host_a, host_b), matrices, inputs.cores)
             return
         else:
             self._scaled = dequantised_for_check(compiler, problem, operands, matrices)
@@ -146,10 +153,11 @@ class ProductOnDevice(CudaProduct):
         if delivered is not matrices[2]:  # the check reads what no one is sent
             left = (*left[:2], False)
         digested += () if after is None else after.addends
-        self._digests = ProductDigests(compiler, digested, staging, left)
+        self._digests = ProductDigests(compiler, digested, inputs.staging, left)
         of_sums = after.check(on_device) if isinstance(after, FusedOnDevice) else None
-        also = self._digests, of_sums, None, device_lock
-        self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), *also)
+        self.matrices = self._check = DeviceProduct(
+            compiler, on_device, (host_a, host_b), self._digests, of_sums, cores=inputs.cores
+        )
 
     def _check_groups(
         self,
@@ -186,9 +194,9 @@ class ProductOnDevice(CudaProduct):
             self._copy = None if copy is None else copy.begin()
         return sketched
 
-    def computed(self, kernel_ms: float, copying: StopWatch) -> None:
+    def computed(self, kernel_ms: float) -> None:
         """Called when the product has been computed."""
-        self._times = Times(kernel_ms, copying, self._back)
+        self._times = Times(kernel_ms, self._copying, self._back)
         self._digests.begin_others()
 
     @property
@@ -205,7 +213,7 @@ class ProductOnDevice(CudaProduct):
         verify_on_host(part for each in self._operands for part in each.parts[1:])
 
     def chunks(self) -> Iterator[memoryview]:
-        return self._staging.download(self._c, self._times.back)
+        return self._staging.download(self._delivered, self._times.back)
 
     def store(self, writer: MatrixWriter) -> None:
         """The digests of what lies in the store are taken by the device, which reads it back; of a small one, here."""
@@ -219,7 +227,7 @@ class ProductOnDevice(CudaProduct):
         writer.fill(parts)
 
     def _copy_to(self, place: Place) -> CopyBack:
-        return CopyBack(self._compiler, self._c, place, self._back, self._staging)
+        return CopyBack(self._compiler, self._delivered, place, self._back, self._staging)
 
 
 class _OperandOnHost(HostMatrix):

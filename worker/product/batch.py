@@ -15,7 +15,7 @@ from jobs.ledger.submission import BESIDE
 from jobs.matrices.digest import digest_of
 from jobs.matrices.interface import MatrixStore
 from jobs.matrices.packed import pack
-from jobs.models import MatmulRequest, Outcome
+from jobs.models import MatmulRequest
 from kernels.model.numerics import Problem
 from worker.check.verify import max_direct_batch
 from worker.device.operands import HostOperand
@@ -113,12 +113,12 @@ def multiply_batch(
     if digest_of(data) != digest:  # the stored copy becomes a leftover
         raise VerificationFailed(CHANGED)
     tell_product(began, computed, checked, now(), measured)
-    made: dict[tuple[int, ...], Outcome] = {}  # what is recorded differs by the product's shape alone
-    for own in requests:
-        if own.delivered.shape not in made:
-            made[own.delivered.shape] = outcome_of(own, choice, runner, measured, verification, singles)
+    of_shape = {each.delivered.shape: each for each in requests}  # outcomes differ by the product's shape alone
+    outcomes = {
+        shape: outcome_of(own, choice, runner, measured, verification, singles) for shape, own in of_shape.items()
+    }
     return [
-        Multiplied(made[own.delivered.shape], there, is_claimed=there is not None)
+        Multiplied(outcomes[own.delivered.shape], there, is_claimed=there is not None)
         for own, there in zip(requests, packed, strict=True)
     ]
 
