@@ -26,10 +26,10 @@ from worker.cuda.complex.matrices import RealOperands
 from worker.cuda.epilogue.fused import FusedOnDevice
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.gpu.cores import CoresRequest
+from worker.cuda.gpu.page_locks import PageLocks
 from worker.cuda.grouped.check import GroupedOnDevice, grouped_on_device
 from worker.cuda.memory import TOGETHER_BYTES, DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
-from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout
 from worker.cuda.scaled.on_device import DequantisedForCheck, dequantised_for_check
 from worker.device.operands import HostOperand

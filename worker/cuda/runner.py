@@ -29,6 +29,7 @@ from worker.cuda.gpu.admission import admit, bytes_needed, operand_types
 from worker.cuda.gpu.cores import CoresRequest, DeviceCores
 from worker.cuda.gpu.faults import device_faults
 from worker.cuda.gpu.kernel_clock import ThreadClock
+from worker.cuda.gpu.page_locks import PageLocks
 from worker.cuda.gpu.streams import OfThread, stream_of_its_own
 from worker.cuda.gpu.telemetry import GpuTelemetry
 from worker.cuda.launch import PreparedKernels, kernel_bytes
@@ -37,7 +38,6 @@ from worker.cuda.library.scaled import Matrices
 from worker.cuda.memory import DeviceMatrix, allocate
 from worker.cuda.multiplier import Multiplier
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
-from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.product import CheckAsked, ProductInputs, ProductOnDevice, operands_on_device
 from worker.cuda.programs import programs_of_choice

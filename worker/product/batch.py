@@ -15,7 +15,7 @@ from jobs.ledger.submission import BESIDE
 from jobs.matrices.digest import digest_of
 from jobs.matrices.interface import MatrixStore
 from jobs.matrices.packed import pack
-from jobs.models import MatmulRequest
+from jobs.models import MatmulRequest, Outcome
 from kernels.model.numerics import Problem
 from worker.check.verify import max_direct_batch
 from worker.device.operands import HostOperand
@@ -113,10 +113,15 @@ def multiply_batch(
     if digest_of(data) != digest:  # the stored copy becomes a leftover
         raise VerificationFailed(CHANGED)
     tell_product(began, computed, checked, now(), measured)
-    of_shape = {each.delivered.shape: each for each in requests}  # outcomes differ by the product's shape alone
-    outcomes = {
-        shape: outcome_of(own, choice, runner, measured, verification, singles) for shape, own in of_shape.items()
-    }
+    return _multiplied(requests, packed, lambda own: outcome_of(own, choice, runner, measured, verification, singles))
+
+
+def _multiplied(
+    requests: Sequence[MatmulRequest], packed: Sequence[bytes | None], outcome: Callable[[MatmulRequest], Outcome]
+) -> Sequence[Multiplied]:
+    """Outcomes differ by the product's shape alone, so one is made for each shape."""
+    of_shape = {each.delivered.shape: each for each in requests}
+    outcomes = {shape: outcome(own) for shape, own in of_shape.items()}
     return [
         Multiplied(outcomes[own.delivered.shape], there, is_claimed=there is not None)
         for own, there in zip(requests, packed, strict=True)

@@ -146,9 +146,9 @@ def _runner(runtime: Any) -> Runner:
     from tests.support.played.driver import Compiler
     from worker.cuda import runner as cuda_runner
     from worker.cuda.gpu.cores import DeviceCores
+    from worker.cuda.gpu.page_locks import PageLocks
     from worker.cuda.gpu.streams import OfThread
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
-    from worker.cuda.page_locks import PageLocks
 
     cuda_runner.HOST_CHECK_ELEMENTS = 1 << 40  # the kernels of the device's own check are not played
 

@@ -238,9 +238,9 @@ class PlayedMultiplier:
 def main() -> None:
     runtime = install()
     from worker.cuda.check import read_back
+    from worker.cuda.gpu.page_locks import PageLocks
     from worker.cuda.gpu.streams import OfThread
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
-    from worker.cuda.page_locks import PageLocks
     from worker.cuda.runner import CudaRunner
 
     compiler = Compiler()

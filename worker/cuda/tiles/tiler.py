@@ -26,8 +26,8 @@ from kernels.tiles.rates import measured_flops
 from worker.cuda.complex.arrangement import arranged_bytes
 from worker.cuda.from_host.libraries import HostLibraries
 from worker.cuda.gpu.admission import SPARE_BYTES
+from worker.cuda.gpu.page_locks import DEFAULT, PageLocks
 from worker.cuda.launch import kernel_bytes
-from worker.cuda.page_locks import DEFAULT, PageLocks
 from worker.cuda.pitch import IN_GROUPS, operand_layout, product_layout
 from worker.cuda.tiles.by_library import LibraryTiler
 from worker.cuda.tiles.gpus import Gpu, free_all
