@@ -24,7 +24,7 @@ from jobs.timing import Timing
 from jobs.tracing.request_trace import log_fields
 
 EVENTS_TTL_S = 3600  # how long a job's events outlive its end; as in lua/common.lua
-EVENTS_KEPT = 1000  # most events kept for a job; as in lua/common.lua
+EVENTS_KEPT = 1000  # of a job, at most; as in lua/common.lua
 SCAN_LIMIT = 1000  # jobs that a filtered listing looks at for one page
 LOST_LIMIT = 500  # lost messages reported at a time
 

@@ -168,8 +168,8 @@ class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisGivesBack, 
     def redrive(
         self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
-        most = limit_arguments(limits, self._quota_of(owner or ""))
-        about = (owner or "", *most, *self._binding(owner or "", key), unmet_error())
+        limiting = limit_arguments(limits, self._quota_of(owner or ""))
+        about = (owner or "", *limiting, *self._binding(owner or "", key), unmet_error())
         return redriven(self._run_on("redrive", job_id, *about, *self._messages))
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:

@@ -20,8 +20,8 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from tests.support.workers.workers import WorkerBench
 from worker.cpu.runner import CpuRunner
-from worker.process import job_computer
 from worker.process import ends as ends_module
+from worker.process import job_computer
 from worker.process.child import Child
 
 A = np.arange(12, dtype=np.float32).reshape(3, 4)
