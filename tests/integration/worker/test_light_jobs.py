@@ -13,7 +13,7 @@ import redis
 from structlog.testing import capture_logs
 
 from jobs.errors import DeviceFault
-from jobs.ledger.chains import Taken
+from jobs.ledger.acceptance import Acceptance
 from jobs.ledger.interface import Success
 from jobs.ledger.redis import RedisLedger
 from jobs.models import MatmulRequest, product_id
@@ -78,12 +78,12 @@ class Steps:
         self._send = ledger.send_successes
         monkeypatch.setattr(ledger, "send_successes", self._sent)
 
-    def _sent(self, done: Sequence[Success]) -> Callable[[], Sequence[Taken]]:
+    def _sent(self, done: Sequence[Success]) -> Callable[[], Sequence[Acceptance]]:
         self.counts.append(len(done))
         self.waits += 1
         answer = self._send(done)
 
-        def answered() -> Sequence[Taken]:
+        def answered() -> Sequence[Acceptance]:
             self.before_answer()
             taken = answer()
             self.waits -= 1

@@ -110,7 +110,7 @@ def test_another_worker_takes_what_was_found_without_measuring(worker: Callable[
     assert before.gpu.behaviour.benches == later.gpu.behaviour.benches == 0
 
 
-def test_what_another_worker_has_begun_is_taken_up_when_it_is_done(worker: Callable[..., Worker]) -> None:
+def test_what_another_worker_has_begun_is_accepted_up_when_it_is_done(worker: Callable[..., Worker]) -> None:
     one, other = worker(), worker()
     assert other.shared.begin(NAME)
     one.taken()
@@ -218,7 +218,7 @@ def test_shapes_are_listed_and_measured_when_someone_asks(worker: Callable[..., 
     assert (one.taken(), one.shared.wanted(9)) == ("fp32_emulated", [])
 
 
-def test_what_is_listed_and_leaves_no_doubt_is_taken_off(worker: Callable[..., Worker]) -> None:
+def test_what_is_listed_and_leaves_no_doubt_is_accepted_off(worker: Callable[..., Worker]) -> None:
     one = worker()
     one.shared.want(["float32 fp32 148x1950x2443x1", "what an older version wrote"])
     one.work()
