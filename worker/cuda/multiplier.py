@@ -16,8 +16,8 @@ from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.gpu.kernel_clock import Meanwhile, ThreadClock
 from worker.cuda.launch import PreparedKernels
 from worker.cuda.library.cublas import Cublas
-from worker.cuda.library.scaled import Matrices, multiplication
-from worker.cuda.memory import clear_padding
+from worker.cuda.library.scaled import multiplication
+from worker.cuda.memory import Matrices, clear_padding
 from worker.cuda.scaled.on_device import ScalesOnDevice
 
 

@@ -34,15 +34,16 @@ from worker.cuda.gpu.streams import OfThread, stream_of_its_own
 from worker.cuda.gpu.telemetry import GpuTelemetry
 from worker.cuda.launch import PreparedKernels, kernel_bytes
 from worker.cuda.library.cublas import Cublas
-from worker.cuda.library.scaled import Matrices
-from worker.cuda.memory import DeviceMatrix, allocate
+from worker.cuda.memory import DeviceMatrix, Matrices, allocate
 from worker.cuda.multiplier import Multiplier
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.pitch import operand_layout, product_layout
-from worker.cuda.product import CheckAsked, ProductInputs, ProductOnDevice, operands_on_device
+from worker.cuda.products.base import ProductInputs
+from worker.cuda.products.on_device import CheckRequest, ProductOnDevice
+from worker.cuda.products.operands import operands_on_device
+from worker.cuda.products.small import SmallProduct
 from worker.cuda.programs import programs_of_choice
 from worker.cuda.scaled.on_device import scales_on_device
-from worker.cuda.small_product import ProductBroughtBack
 from worker.cuda.sources import Program
 from worker.cuda.tiles.gpus import Gpu, gang, gpu_indices
 from worker.cuda.tiles.tiler import Tiler
@@ -160,14 +161,14 @@ class CudaRunner(BenchRunner):
         *,
         zero_output: bool = False,
     ) -> Product:
-        checked = None if zero_output else CheckAsked(problem, choice.kernel.accuracy[problem.dtype])
+        check = None if zero_output else CheckRequest(problem, choice.kernel.accuracy[problem.dtype])
         if epilogue is not None:
             operands = (*operands, *epilogue.operands)
         self._offered.next_product(operands)
         self._admit(problem, choice, operands, epilogue)
         fusable = self._fusing.find(problem, choice, operands, epilogue)
         if fusable is not None:
-            fused = self._compute_fused(fusable, operands[2:], place, cores, checked)
+            fused = self._compute_fused(fusable, operands[2:], place, cores, check)
             fused.made_by = fusable.as_chosen(choice)
             return fused
         inputs = self._upload(problem, operand_types(problem), operands, cores)
@@ -177,7 +178,7 @@ class CudaRunner(BenchRunner):
         after = epilogue_on_device(self.compiler, problem, epilogue, p, inputs.on_device[2:])
         scales = scales_on_device(problem, operands, choice.kernel) if problem.scale_columns else None
         matrices = inputs.on_device[0], inputs.on_device[1], p
-        product, before, meanwhile = self._delivery(inputs, matrices, after, place, checked)
+        product, before, meanwhile = self._delivery(inputs, matrices, after, place, check)
         before()
         kernel_ms = self._multiplier.kernel_ms(
             problem, choice, matrices, epilogue=after, scales=scales, before=before, meanwhile=meanwhile
@@ -191,16 +192,16 @@ class CudaRunner(BenchRunner):
         matrices: Matrices,
         after: EpilogueOnDevice | None,
         place: Place | None,
-        checked: CheckAsked | None,
-    ) -> tuple[ProductOnDevice | ProductBroughtBack, Callable[[], None], Callable[[], Any]]:
+        check: CheckRequest | None,
+    ) -> tuple[ProductOnDevice | SmallProduct, Callable[[], None], Callable[[], Any]]:
         """How the product comes back, and what is called before each launch of its kernel and while it runs."""
         cores = inputs.cores
         if inputs.elements <= HOST_CHECK_ELEMENTS:
-            small = ProductBroughtBack(inputs, matrices[2], after)
+            small = SmallProduct(inputs, matrices[2], after)
             return small, cores.acquire, small.follow
         product = ProductOnDevice(inputs, matrices, after, self._registered(place))
         inputs.copying.wait()  # others may have the cores until the operands are there
-        return product, cores.acquire_in_order, partial(product.follow, checked)
+        return product, cores.acquire_in_order, partial(product.follow, check)
 
     def _compute_fused(
         self,
@@ -208,7 +209,7 @@ class CudaRunner(BenchRunner):
         addends: tuple[HostOperand, ...],
         place: Place | None,
         cores: CoresRequest,
-        checked: CheckAsked | None,
+        check: CheckRequest | None,
     ) -> ProductOnDevice:
         """A product whose kernel does its epilogue."""
         problem, operands = fusable.problem, (*fusable.operands, *addends)
@@ -216,14 +217,14 @@ class CudaRunner(BenchRunner):
         d = allocate(operand_layout(fusable.fused.output, problem.product_shape))
         scales = scales_on_device(problem, operands, fusable.kernel)
         fused = self._fusing.on_device(fusable, inputs.on_device, d, scales)
-        if checked is None:
+        if check is None:
             for written in (d, fused.sums):
                 written.memory.memset_async(0, written.layout.bytes)
         product = ProductOnDevice(inputs, (fused.a, fused.b, fused.sums), fused, self._registered(place))
         inputs.copying.wait()
         product.computed(
             self._multiplier.timed_ms(
-                fused.launch, before=cores.acquire_in_order, meanwhile=partial(product.follow, checked)
+                fused.launch, before=cores.acquire_in_order, meanwhile=partial(product.follow, check)
             )
         )
         return product

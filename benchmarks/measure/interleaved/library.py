@@ -23,7 +23,8 @@ from kernels.model.numerics import DTypeName, Problem
 
 if TYPE_CHECKING:
     from worker.cuda.bench.operands import OperandSet
-    from worker.cuda.library.cublas_tuned import Matrices, Way
+    from worker.cuda.library.cublas_tuned import Way
+    from worker.cuda.memory import Matrices
     from worker.cuda.runner import CudaRunner
 
 SIZES = (1024, 2047, 2048, 2049, 3000, 4096, 4097, 5120, 8192, 8193)

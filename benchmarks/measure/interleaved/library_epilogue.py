@@ -13,7 +13,8 @@ from benchmarks.measure.interleaved.timing import Put
 from kernels.model.activations import ActivationName
 from kernels.model.numerics import Problem
 from kernels.model.padding import MAX_PAD
-from worker.cuda.library.cublas_tuned import Matrices, TunedCublas
+from worker.cuda.library.cublas_tuned import TunedCublas
+from worker.cuda.memory import Matrices
 
 if TYPE_CHECKING:
     from worker.cuda.compile import Compiler

@@ -23,7 +23,7 @@ from worker.device.runner import gathered
 if TYPE_CHECKING:
     from worker.cuda.check.matrix import MatrixOnDevice
     from worker.cuda.check.sketch import Asked
-    from worker.cuda.product import ProductOnDevice
+    from worker.cuda.products.on_device import ProductOnDevice
     from worker.cuda.runner import CudaRunner
 
 IN_BLOCKS = Problem(700, 768, 1024, "float32")  # rows of whole blocks: digested as they are projected

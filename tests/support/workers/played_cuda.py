@@ -219,7 +219,7 @@ class PlayedMultiplier:
         self._compiler = compiler
 
     def kernel_ms(self, problem: Problem, _: Choice, matrices: Any, **given: Any) -> float:
-        from worker.cuda.small_product import ProductBroughtBack
+        from worker.cuda.products.small import SmallProduct
 
         if self.way.is_by_library:
             return by_library(self._compiler, problem, matrices, calls)
@@ -227,7 +227,7 @@ class PlayedMultiplier:
             multiply_complex(self._compiler, problem, matrices, calls)
             return 1.0
         meanwhile = given["meanwhile"]
-        is_small = isinstance(getattr(meanwhile, "__self__", None), ProductBroughtBack)
+        is_small = isinstance(getattr(meanwhile, "__self__", None), SmallProduct)
         for left in reversed(range(self.way.launches)):
             launched(problem, matrices, given["epilogue"], is_last=not left)
             if is_small:

@@ -12,11 +12,11 @@ from jobs.matrices.digest import digest_of
 from kernels.model.numerics import Problem
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.memory import DeviceMatrix
-from worker.cuda.product import CudaProduct, ProductInputs, Times
+from worker.cuda.products.base import CudaProduct, ProductInputs, Times
 from worker.device.runner import operands_as_checked, verify_on_host, wrong_on_host
 
 
-class ProductBroughtBack(CudaProduct):
+class SmallProduct(CudaProduct):
     """A product whose copy to this process is launched behind its kernel, so that both are waited for once. It is
     created before the device multiplies; `follow` is called during the multiplication, and `computed` afterwards."""
 
