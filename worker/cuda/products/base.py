@@ -28,7 +28,7 @@ class Times:
         return Measured(h2d_ms=self._h2d_ms, kernel_ms=self._kernel_ms, d2h_ms=self.back.total_ms())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProductInputs:
     """What one product is computed from, and what it needs of its device until it is delivered."""
 
