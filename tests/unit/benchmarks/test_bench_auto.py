@@ -134,7 +134,7 @@ def test_the_section_says_what_was_reached_and_the_worst_choices(tmp_path: Path)
     path.write_text(json.dumps({"seed": 7, "auto": record["auto"]}))
     assert list(auto_choices(tmp_path)) == [], "a run that was cut off"
     assert bounds.count("missed") == 3
-    assert taken.startswith("Acceptance: `vectorized` 2.")
+    assert taken.startswith("Taken: `vectorized` 2.")
     assert worst.count("`vectorized`") == 2
 
 
@@ -147,7 +147,7 @@ def test_the_section_has_what_was_served_beside_what_tables_alone_say(tmp_path: 
     _, _, how, bounds, taken, _ = auto_choices(tmp_path)
     assert "each of 2 shapes. At 2 of them" in how
     assert "| as served | " in bounds and bounds.count("missed") >= 3
-    assert taken.startswith("Acceptance: `pipelined` 2.")
+    assert taken.startswith("Taken: `pipelined` 2.")
 
 
 def test_auto_is_held_against_the_faster_of_both_lines_of_the_library(tmp_path: Path) -> None:
