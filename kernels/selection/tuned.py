@@ -139,8 +139,8 @@ class TunedTable:
         return not self.sources
 
     @cached_property
-    def paces(self) -> dict[tuple[DTypeName, str, str | None], Any]:
-        """Paces that `paces/pace.py` has computed, by element type, kernel and library."""
+    def cost_models(self) -> dict[tuple[DTypeName, str, str | None], Any]:
+        """The models that `cost_model/model.py` has fitted, by element type, kernel and library."""
         return {}
 
     @cached_property
