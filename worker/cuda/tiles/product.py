@@ -161,8 +161,8 @@ class CudaTiledProduct(TiledProduct):
         shared = None
         if self._exchange is not None:
             enable_peers(index, [each.index for each in self._gpus])
-            shared = Shared(self._exchange, device, index, self._wanted)
-        lane = Lane(self._gpus[device], self._task, tiles, self._operands, self._wanted, shared)
+            shared = Shared(self._exchange, device, index, self._check_cancelled)
+        lane = Lane(self._gpus[device], self._task, tiles, self._operands, self._check_cancelled, shared)
         try:
             lane.run(self._rereads, self._places, self._is_done, self._found.put)
             if device:
@@ -177,7 +177,7 @@ class CudaTiledProduct(TiledProduct):
                 h2d_ms=max(self._times.h2d_ms, lane.h2d_ms), kernel_ms=0.0, d2h_ms=max(self._times.d2h_ms, back_ms)
             )
 
-    def _wanted(self) -> None:
+    def _check_cancelled(self) -> None:
         if self._stop.is_set():
             raise Stopped
 
