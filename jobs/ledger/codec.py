@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from jobs.errors import InvalidRequest, JobFailed
 from jobs.ledger.chains import sources_of, with_products
+from jobs.ledger.fields import NO_PROGRESS, Request, error_of, outcome_of, progress_of, request_to_run, request_to_show
 from jobs.ledger.messages import JobMessage
-from jobs.ledger.parts import NO_PROGRESS, Request, error_of, outcome_of, progress_of, request_to_run, request_to_show
 from jobs.models import BenchmarkOutcome, Job, JobError, JobRecord, MatmulRequest, Measured, NewJob, Outcome, Progress
 from jobs.redis.clock import instant_of, microseconds
 from jobs.requests.operands import OPERANDS
