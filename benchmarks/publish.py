@@ -23,9 +23,9 @@ from jobs.benchmarks.cases import expand
 from jobs.benchmarks.presets import PRESETS
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
-from kernels.packed import has_text, write_text
 from kernels.published import DIRECTORY, PUBLISHED
 from kernels.published_records import PublishedRecord
+from kernels.text_files import has_text, write_text
 
 RESULTS = Path(__file__).resolve().parent / "results"
 PADDED_TOO = (

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.model.numerics import Problem
-from kernels.packed import GZIP, read_text, write_text
+from kernels.text_files import GZIP, read_text, write_text
 
 SUFFIX = ".jsonl"
 EXACT = frozenset({"kernel_ms", "gflops"})  # other figures are computed from these

@@ -27,10 +27,10 @@ from jobs.benchmarks.cases import LIBRARY_OF_ACCURACY
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceClass
 from kernels.model.numerics import DTYPE_NAMES, AccuracyName, DTypeName, Problem, gflops
-from kernels.packed import has_text, write_text
 from kernels.selection.fallbacks import fallback_of
 from kernels.selection.ranking import compared, error_ratio
 from kernels.selection.tuned import DIRECTORY, SUFFIX, Entry, Source, Trial, TunedTable, file_name
+from kernels.text_files import has_text, write_text
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from kernels.families import FAMILIES
 from kernels.model.architectures import H200
 from kernels.model.numerics import DTypeName
-from kernels.packed import read_text
 from kernels.strict_json import parse
+from kernels.text_files import read_text
 
 DIRECTORY = Path(__file__).parent / "assembly"
 ARCHITECTURE = H200

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from kernels.lazily import LazyMapping
-from kernels.packed import read_text
+from kernels.lazy_data import LazyMapping
 from kernels.published_records import Publication
 from kernels.strict_json import DataError, parse
+from kernels.text_files import read_text
 
 DIRECTORY = Path(__file__).parent / "published"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from kernels.model.entry.config import TileConfig
 from kernels.model.numerics import DTypeName
-from kernels.packed import read_text
 from kernels.strict_json import DataError, parse
+from kernels.text_files import read_text
 
 DIRECTORY = Path(__file__).parent / "resources"
 SUFFIX = ".json.gz"

@@ -54,8 +54,8 @@ def measured(runner: Runner, n: int, dtype: DTypeName, rng: np.random.Generator)
     checks: list[float] = []
     ends_at = time.monotonic() + ENOUGH_S
     while len(checks) < SAMPLES and (len(checks) < MIN_SAMPLES or time.monotonic() < ends_at):
-        # With `wiped` no check is launched behind the product, so this one is measured by itself.
-        with runner.compute(problem, choice, a, b, wiped=True) as product:
+        # With `zero_output` no check is launched behind the product, so this one is measured by itself.
+        with runner.compute(problem, choice, a, b, zero_output=True) as product:
             begun = time.perf_counter()
             passed = check(problem, accuracy, product.matrices, rng).passed
             checks.append((time.perf_counter() - begun) * 1e3)

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from secrets import randbelow
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure.auto_sample import MIN_SIZE, Shape, draw
-from benchmarks.measure.interleaved.timing import Put, median_ms, sampler_of
+from benchmarks.measure.interleaved.timing import Launch, median_ms, sampler_of
 from benchmarks.recorded import record_rows
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
@@ -37,7 +36,7 @@ RIVALS = ("cublas", "hopper_fp32")
 PACKAGES = ("cupy-cuda13x", "numpy")
 
 
-class Multiplier:
+class GpuKernels:
     """Kernels on the first GPU, by the choice that names one."""
 
     def __init__(self) -> None:
@@ -54,7 +53,7 @@ class Multiplier:
         """Compiles all kernels that they need."""
         self.runner.compile_ahead((self.choice(name, each), each) for each in problems for name in (kernel, *RIVALS))
 
-    def put(self, choice: Choice, problem: Problem) -> Put:
+    def launch(self, choice: Choice, problem: Problem) -> Launch:
         from worker.cuda.launch import prepare
 
         kernel, config = choice.kernel, choice.config
@@ -64,13 +63,13 @@ class Multiplier:
         return lambda at: prepared.launch(at.a, at.b, at.c)
 
 
-def operands(multiplier: Multiplier, problem: Problem, seed: int, sigma: int) -> OperandSet:
+def operands(kernels: GpuKernels, problem: Problem, seed: int, sigma: int) -> OperandSet:
     """Normal numbers z, or ±exp(σ·z) with signs at random."""
     import cupy
 
     from worker.cuda.bench.operands import random_set, view
 
-    made = random_set(multiplier.runner.compiler, problem, DataSpec(seed=seed))
+    made = random_set(kernels.runner.compiler, problem, DataSpec(seed=seed))
     signs = cupy.random.default_rng(seed)
     for matrix in (made.a, made.b) if sigma else ():
         elements = view(matrix)
@@ -79,16 +78,16 @@ def operands(multiplier: Multiplier, problem: Problem, seed: int, sigma: int) ->
     return made
 
 
-def measured(multiplier: Multiplier, kernel: str, shapes: Sequence[Shape], seed: int) -> Iterator[Mapping[str, Any]]:
+def measured(kernels: GpuKernels, kernel: str, shapes: Sequence[Shape], seed: int) -> Iterator[Mapping[str, Any]]:
     """A row for each shape and kind of operands: times in milliseconds, by kernel."""
     for number, (m, n, k) in enumerate(shapes):
         problem = Problem(m, n, k, "float32")
-        auto = multiplier.choice(kernel, problem)
-        put = partial(multiplier.put, problem=problem)
-        puts = [put(auto), *(put(multiplier.choice(name, problem)) for name in RIVALS)]
+        auto = kernels.choice(kernel, problem)
+        choices = [auto, *(kernels.choice(name, problem) for name in RIVALS)]
+        launches = [kernels.launch(choice, problem) for choice in choices]
         for sigma in SIGMAS:
-            at = operands(multiplier, problem, seed + number, sigma)
-            times = median_ms(multiplier.sampler, puts, at, SAMPLES)
+            at = operands(kernels, problem, seed + number, sigma)
+            times = median_ms(kernels.sampler, launches, at, SAMPLES)
             by_name = dict(zip(("auto", *RIVALS), (round(ms, 6) for ms in times), strict=True))
             yield {"m": m, "n": n, "k": k, "sigma": sigma, "kernel": auto.kernel.name, "ms": by_name}
 
@@ -102,11 +101,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=randbelow(2**31))
     parser.add_argument("--sizes", type=int, nargs="*", default=(), help="square products of these, before the others")
     asked = parser.parse_args()
-    multiplier = Multiplier()
+    kernels = GpuKernels()
     shapes = (*((n, n, n) for n in asked.sizes), *draw(asked.shapes, asked.seed, LARGEST, asked.least))
-    multiplier.compile(asked.kernel, [Problem(*shape, "float32") for shape in shapes])
-    about = {"environment": dated_environment(*PACKAGES), "device": multiplier.runner.device.name, "seed": asked.seed}
-    record_rows(asked.out, about, measured(multiplier, asked.kernel, shapes, asked.seed))
+    kernels.compile(asked.kernel, [Problem(*shape, "float32") for shape in shapes])
+    about = {"environment": dated_environment(*PACKAGES), "device": kernels.runner.device.name, "seed": asked.seed}
+    record_rows(asked.out, about, measured(kernels, asked.kernel, shapes, asked.seed))
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ import httpx2
 
 from matmul_client.async_connections import AsyncConnections, headers_of
 from matmul_client.async_handles import AsyncBenchmark, AsyncJob, AsyncMatrix, AsyncProduct
-from matmul_client.core import catalogue, products
+from matmul_client.core import benchmarks, jobs, matrices, products
 from matmul_client.core.elements import Array
 from matmul_client.core.errors import MatmulError, NotFound
 from matmul_client.core.events import Event, EventFeed
+from matmul_client.core.exchange import get_json, get_records
 from matmul_client.core.http import (
     CLEAN_UP_S,
     DEFAULT_RETRIES,
@@ -25,9 +26,21 @@ from matmul_client.core.http import (
     EVENTS_ENDED,
     Service,
 )
-from matmul_client.core.operands import Chained
+from matmul_client.core.operands import ChainedProduct
 from matmul_client.core.options import Options
-from matmul_client.core.wire import Acquaintance, AtOnce, Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request, Step
+from matmul_client.core.wire import (
+    Call,
+    Compute,
+    Concurrent,
+    Contact,
+    Flow,
+    NoReply,
+    Outcome,
+    Pause,
+    Reply,
+    Request,
+    Step,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -50,7 +63,7 @@ class AsyncClient:
     ) -> None:
         self._service = Service(url, api_key)
         self._timeout_s, self._max_retries = timeout, max_retries
-        self._acquaintance = Acquaintance()
+        self._contact = Contact()
         self._connections = AsyncConnections(self._service, ssl_context)
 
     @property
@@ -74,25 +87,25 @@ class AsyncClient:
     async def upload(self, a: Any, *, timeout: float | None = None) -> AsyncMatrix:
         """Stores a matrix for use in many products. A matrix that the service already has is not sent again."""
         call = self._call(timeout)
-        stored = await self._run(call, products.upload(call, a))
+        stored = await self._run(call, matrices.upload(call, a))
         return AsyncMatrix(self, stored.id, stored.dtype, stored.shape)
 
     async def matrix(self, matrix_id: str) -> AsyncMatrix:
         """A stored matrix, by its id. Raises NotFound."""
         call = self._call(None)
-        info = await self._run(call, products.get_json(call, f"/v1/matrices/{matrix_id}"))
+        info = await self._run(call, get_json(call, f"/v1/matrices/{matrix_id}"))
         return AsyncMatrix(self, info["id"], info["dtype"], tuple(info["shape"]))
 
     async def job(self, job_id: str) -> AsyncJob:
         """A job that was submitted earlier, by any client; an AsyncBenchmark if it is a benchmark."""
         call = self._call(None)
-        record = await self._run(call, products.get_json(call, f"/v1/jobs/{quote(job_id, safe='')}"))
+        record = await self._run(call, get_json(call, f"/v1/jobs/{quote(job_id, safe='')}"))
         return AsyncBenchmark(self, record) if record["kind"] == "benchmark" else AsyncJob(self, record)
 
     async def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:
         """Yields job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
         call = self._call(None)
-        return await self._run(call, catalogue.jobs(call, limit, where))
+        return await self._run(call, jobs.list_jobs(call, limit, where))
 
     async def benchmark(
         self, preset: str | None = None, *, timeout: float | None = None, **fields: Any
@@ -101,7 +114,7 @@ class AsyncClient:
         to the measurement.
         """
         call = self._call(timeout)
-        return AsyncBenchmark(self, await self._run(call, catalogue.start_benchmark(call, preset, fields)))
+        return AsyncBenchmark(self, await self._run(call, benchmarks.start(call, preset, fields)))
 
     async def open_benchmark(self, job_id: str) -> AsyncBenchmark:
         """A benchmark that was started earlier, by any client. Raises NotFound."""
@@ -113,25 +126,25 @@ class AsyncClient:
     async def compare(self, before: str, after: str) -> Record:
         """Compares two benchmarks case by case, given the ids of their jobs."""
         call = self._call(None)
-        return await self._run(call, catalogue.compare(call, before, after))
+        return await self._run(call, benchmarks.compare(call, before, after))
 
     async def kernels(self) -> list[Record]:
         call = self._call(None)
-        return await self._run(call, catalogue.listed(call, "kernels"))
+        return await self._run(call, get_records(call, "kernels"))
 
     async def kernel(self, name: str) -> Record:
         """One kernel, with its tile parameters and requirements."""
         call = self._call(None)
-        found: Record = await self._run(call, products.get_json(call, f"/v1/kernels/{quote(name)}"))
+        found: Record = await self._run(call, get_json(call, f"/v1/kernels/{quote(name)}"))
         return found
 
     async def devices(self) -> list[Record]:
         call = self._call(None)
-        return await self._run(call, catalogue.listed(call, "devices"))
+        return await self._run(call, get_records(call, "devices"))
 
     async def presets(self) -> list[Record]:
         call = self._call(None)
-        return await self._run(call, catalogue.listed(call, "benchmarks", "presets"))
+        return await self._run(call, get_records(call, "benchmarks", "presets"))
 
     async def aclose(self) -> None:
         await self._connections.aclose()
@@ -143,10 +156,10 @@ class AsyncClient:
         await self.aclose()
 
     def _call(self, timeout: float | None) -> Call:
-        return Call(self._timeout_s if timeout is None else timeout, self._max_retries, self._acquaintance)
+        return Call(self._timeout_s if timeout is None else timeout, self._max_retries, self._contact)
 
     def _product(self, left: Any, right: Any) -> AsyncProduct:
-        return AsyncProduct(self, Chained(left, right))
+        return AsyncProduct(self, ChainedProduct(left, right))
 
     async def _run(self, call: Call, flow: Flow[T]) -> T:
         """Runs a flow to its end. If that fails or is cancelled, what the call had started is cancelled too."""
@@ -164,7 +177,7 @@ class AsyncClient:
 
     async def _abandon(self, ended: Call) -> None:
         """Cancels what a failed call had started. It cannot be cancelled in turn; its deadline is short."""
-        call = Call(CLEAN_UP_S, self._max_retries, self._acquaintance)
+        call = Call(CLEAN_UP_S, self._max_retries, self._contact)
         with anyio.CancelScope(shield=True), contextlib.suppress(MatmulError):  # the first error is the one to tell
             await self._run(call, products.abandon(call, ended))
 
@@ -176,11 +189,11 @@ class AsyncClient:
                 await anyio.sleep(step.seconds)
             case Compute():
                 await anyio.to_thread.run_sync(step.work)
-            case AtOnce():
-                await self._run_at_once(call, step)
+            case Concurrent():
+                await self._run_concurrently(call, step)
         return None
 
-    async def _run_at_once(self, call: Call, step: AtOnce) -> None:
+    async def _run_concurrently(self, call: Call, step: Concurrent) -> None:
         errors: list[MatmulError] = []
 
         async def run(flow: Flow[None]) -> None:
@@ -195,7 +208,7 @@ class AsyncClient:
         if errors:
             raise errors[0]
 
-    async def _perform(self, call: Call, request: Request) -> Reply | Cut:
+    async def _perform(self, call: Call, request: Request) -> Reply | NoReply:
         return await self._connections.exchange(request, call.deadline)
 
     async def _events(self, job_id: str) -> AsyncIterator[Event]:
@@ -203,9 +216,9 @@ class AsyncClient:
         feed = EventFeed(job_id, self._max_retries)
         while not feed.ended:
             async with self._connections.opened(feed.request(), inf) as opened:
-                outcome: Reply | Cut = Cut(EVENTS_ENDED, may_have_arrived=True)
+                outcome: Reply | NoReply = NoReply(EVENTS_ENDED, may_have_arrived=True)
                 try:
-                    if isinstance(opened, Cut):
+                    if isinstance(opened, NoReply):
                         outcome = opened
                     elif opened.status_code == 200:
                         async for piece in opened.aiter_raw():

@@ -18,7 +18,7 @@ import httpx2
 
 from matmul_client.core.elements import BodyReader
 from matmul_client.core.http import CONNECT_S, LATE, LONGEST_S, PIECE_BYTES, STALL_S, Service, broken, unreachable
-from matmul_client.core.wire import Buffer, Cut, Reply, Request
+from matmul_client.core.wire import Buffer, NoReply, Reply, Request
 
 # Errors of a connection that was never made.
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
@@ -36,11 +36,11 @@ class AsyncConnections:
     async def aclose(self) -> None:
         await self._transport.aclose()
 
-    async def exchange(self, request: Request, deadline: float) -> Reply | Cut:
+    async def exchange(self, request: Request, deadline: float) -> Reply | NoReply:
         """The whole reply, or the reason why there is none."""
         with anyio.move_on_after(deadline - time.monotonic()):
             async with self.opened(request, deadline) as response:
-                if isinstance(response, Cut):
+                if isinstance(response, NoReply):
                     return response
                 headers = headers_of(response)
                 reader = BodyReader(headers)
@@ -50,10 +50,10 @@ class AsyncConnections:
                 except httpx2.TransportError as error:
                     return broken(self._service.url, error)
                 return Reply(response.status_code, headers, reader.body())
-        return Cut(LATE, may_have_arrived=True)
+        return NoReply(LATE, may_have_arrived=True)
 
     @asynccontextmanager
-    async def opened(self, request: Request, deadline: float) -> AsyncIterator[httpx2.Response | Cut]:
+    async def opened(self, request: Request, deadline: float) -> AsyncIterator[httpx2.Response | NoReply]:
         """A reply whose body has not been read yet."""
         timeouts = Timeouts(deadline)
         asked = httpx2.Request(

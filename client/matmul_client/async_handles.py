@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from matmul_client.core import catalogue, products
+from matmul_client.core import benchmarks, jobs, matrices, products
 from matmul_client.core.bodies import Reference
 from matmul_client.core.elements import Array
 from matmul_client.core.events import Event
-from matmul_client.core.operands import Chained, Operand
+from matmul_client.core.exchange import get_json
+from matmul_client.core.operands import ChainedProduct, Operand
 from matmul_client.core.results import BenchmarkResult, Plot, Point, point_of, record_html
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ Record = dict[str, Any]
 class _Handle(Operand):
     """An operand of a client's."""
 
-    def __init__(self, client: AsyncClient, source: Reference | Chained) -> None:
+    def __init__(self, client: AsyncClient, source: Reference | ChainedProduct) -> None:
         super().__init__(source)
         self._client = client
 
@@ -42,12 +43,12 @@ class AsyncMatrix(_Handle):
     async def numpy(self, *, timeout: float | None = None) -> Array:
         """Fetches it."""
         call = self._client._call(timeout)
-        return products.resolve_view(await self._client._run(call, products.download(call, self.id)), self)
+        return matrices.resolve_view(await self._client._run(call, matrices.download(call, self.id)), self)
 
     async def delete(self) -> None:
         """Deletes the matrix; jobs that need it keep it until they end."""
         call = self._client._call(None)
-        await self._client._run(call, products.delete(call, f"/v1/matrices/{self.id}"))
+        await self._client._run(call, matrices.delete(call, self.id))
 
     def __repr__(self) -> str:
         return f"<Matrix {self.id[:12]}… {self.dtype} {'×'.join(map(str, self.shape))}>"
@@ -56,12 +57,12 @@ class AsyncMatrix(_Handle):
 class AsyncProduct(_Handle):
     """A product written with `@`. It is computed on the service, once, when its result is requested."""
 
-    _source: Chained
+    _source: ChainedProduct
 
     async def result(self, *, timeout: float | None = None) -> Array:
         """Computes and fetches the product. Raises JobFailed and the other errors of `matmul`."""
         call = self._client._call(timeout)
-        return products.resolve_view(await self._client._run(call, products.multiply_chain(call, self._source)), self)
+        return matrices.resolve_view(await self._client._run(call, products.multiply_chain(call, self._source)), self)
 
     async def submit(self, *, timeout: float | None = None) -> AsyncJob:
         """Has it computed, and does not wait."""
@@ -91,7 +92,7 @@ class AsyncJob(_Handle):
 
     async def _heard(self, timeout: float | None, *, wait: bool) -> Record:
         call = self._client._call(timeout)
-        flow = products.wait(call, self.id) if wait else products.get_json(call, f"/v1/jobs/{self.id}")
+        flow = jobs.wait(call, self.id) if wait else get_json(call, f"/v1/jobs/{self.id}")
         self.record = await self._client._run(call, flow)
         return self.record
 
@@ -100,12 +101,12 @@ class AsyncJob(_Handle):
         job continues.
         """
         call = self._client._call(timeout)
-        return products.resolve_view(await self._client._run(call, products.fetch(call, self.id)), self)
+        return matrices.resolve_view(await self._client._run(call, products.fetch(call, self.id)), self)
 
     async def cancel(self, *, timeout: float | None = None) -> Record:
         """Cancels the job and returns its record. Raises Conflict if it had already ended."""
         call = self._client._call(timeout)
-        self.record = await self._client._run(call, products.cancel(call, self.id))
+        self.record = await self._client._run(call, jobs.cancel(call, self.id))
         return self.record
 
     def events(self) -> AsyncIterator[Event]:
@@ -130,12 +131,12 @@ class AsyncBenchmark(AsyncJob):
     async def result(self, *, timeout: float | None = None) -> BenchmarkResult:  # type: ignore[override]  # no matrix
         """Waits for the whole result and returns it. Raises JobFailed, JobCancelled, DeadlineExceeded."""
         call = self._client._call(timeout)
-        return await self._client._run(call, catalogue.benchmark_result(call, self.id))
+        return await self._client._run(call, benchmarks.result(call, self.id))
 
     async def so_far(self) -> BenchmarkResult:
         """The measurements so far."""
         call = self._client._call(None)
-        return await self._client._run(call, catalogue.results(call, self.id))
+        return await self._client._run(call, benchmarks.results(call, self.id))
 
     async def plot(self, name: str = "gflops") -> Plot:
         """One of the service's plots. The error for an unknown name lists the valid ones."""
@@ -151,4 +152,4 @@ class AsyncBenchmark(AsyncJob):
 
     async def _shown(self, what: str, form: str) -> bytes:
         call = self._client._call(None)
-        return await self._client._run(call, catalogue.shown(call, self.id, what, form))
+        return await self._client._run(call, benchmarks.rendered(call, self.id, what, form))

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from matmul_client.connections import Connections
-from matmul_client.core import catalogue, products
+from matmul_client.core import benchmarks, jobs, matrices, products
 from matmul_client.core.elements import Array
 from matmul_client.core.errors import MatmulError, NotFound
 from matmul_client.core.events import Event, EventFeed
+from matmul_client.core.exchange import get_json, get_records
 from matmul_client.core.http import (
     CLEAN_UP_S,
     DEFAULT_RETRIES,
@@ -24,9 +25,21 @@ from matmul_client.core.http import (
     EVENTS_ENDED,
     Service,
 )
-from matmul_client.core.operands import Chained
+from matmul_client.core.operands import ChainedProduct
 from matmul_client.core.options import Options
-from matmul_client.core.wire import Acquaintance, AtOnce, Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request, Step
+from matmul_client.core.wire import (
+    Call,
+    Compute,
+    Concurrent,
+    Contact,
+    Flow,
+    NoReply,
+    Outcome,
+    Pause,
+    Reply,
+    Request,
+    Step,
+)
 from matmul_client.handles import Benchmark, Job, Matrix, Product
 
 if TYPE_CHECKING:
@@ -56,7 +69,7 @@ class Client:
     ) -> None:
         self._service = Service(url, api_key)
         self._timeout_s, self._max_retries = timeout, max_retries
-        self._acquaintance = Acquaintance()
+        self._contact = Contact()
         self._connections = Connections(self._service, ssl_context)
 
     @property
@@ -81,32 +94,32 @@ class Client:
     def upload(self, a: Any, *, timeout: float | None = None) -> Matrix:
         """Stores a matrix for use in many products. A matrix that the service already has is not sent again."""
         call = self._call(timeout)
-        stored = self._run(call, products.upload(call, a))
+        stored = self._run(call, matrices.upload(call, a))
         return Matrix(self, stored.id, stored.dtype, stored.shape)
 
     def matrix(self, matrix_id: str) -> Matrix:
         """A stored matrix, by its id. Raises NotFound."""
         call = self._call(None)
-        info = self._run(call, products.get_json(call, f"/v1/matrices/{matrix_id}"))
+        info = self._run(call, get_json(call, f"/v1/matrices/{matrix_id}"))
         return Matrix(self, info["id"], info["dtype"], tuple(info["shape"]))
 
     def job(self, job_id: str) -> Job:
         """A job that was submitted earlier, by any client; a Benchmark if it is a benchmark."""
         call = self._call(None)
-        record = self._run(call, products.get_json(call, f"/v1/jobs/{quote(job_id, safe='')}"))
+        record = self._run(call, get_json(call, f"/v1/jobs/{quote(job_id, safe='')}"))
         return Benchmark(self, record) if record["kind"] == "benchmark" else Job(self, record)
 
     def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:
         """Yields job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
         call = self._call(None)
-        return self._run(call, catalogue.jobs(call, limit, where))
+        return self._run(call, jobs.list_jobs(call, limit, where))
 
     def benchmark(self, preset: str | None = None, *, timeout: float | None = None, **fields: Any) -> Benchmark:
         """Starts a benchmark from a preset's name, the fields of a spec, or both. `timeout` applies to the request, not
         to the measurement.
         """
         call = self._call(timeout)
-        return Benchmark(self, self._run(call, catalogue.start_benchmark(call, preset, fields)))
+        return Benchmark(self, self._run(call, benchmarks.start(call, preset, fields)))
 
     def open_benchmark(self, job_id: str) -> Benchmark:
         """A benchmark that was started earlier, by any client. Raises NotFound."""
@@ -118,25 +131,25 @@ class Client:
     def compare(self, before: str, after: str) -> Record:
         """Compares two benchmarks case by case, given the ids of their jobs."""
         call = self._call(None)
-        return self._run(call, catalogue.compare(call, before, after))
+        return self._run(call, benchmarks.compare(call, before, after))
 
     def kernels(self) -> list[Record]:
         call = self._call(None)
-        return self._run(call, catalogue.listed(call, "kernels"))
+        return self._run(call, get_records(call, "kernels"))
 
     def kernel(self, name: str) -> Record:
         """One kernel, with its tile parameters and requirements."""
         call = self._call(None)
-        found: Record = self._run(call, products.get_json(call, f"/v1/kernels/{quote(name)}"))
+        found: Record = self._run(call, get_json(call, f"/v1/kernels/{quote(name)}"))
         return found
 
     def devices(self) -> list[Record]:
         call = self._call(None)
-        return self._run(call, catalogue.listed(call, "devices"))
+        return self._run(call, get_records(call, "devices"))
 
     def presets(self) -> list[Record]:
         call = self._call(None)
-        return self._run(call, catalogue.listed(call, "benchmarks", "presets"))
+        return self._run(call, get_records(call, "benchmarks", "presets"))
 
     def close(self) -> None:
         self._connections.close()
@@ -148,10 +161,10 @@ class Client:
         self.close()
 
     def _call(self, timeout: float | None) -> Call:
-        return Call(self._timeout_s if timeout is None else timeout, self._max_retries, self._acquaintance)
+        return Call(self._timeout_s if timeout is None else timeout, self._max_retries, self._contact)
 
     def _product(self, left: Any, right: Any) -> Product:
-        return Product(self, Chained(left, right))
+        return Product(self, ChainedProduct(left, right))
 
     def _run(self, call: Call, flow: Flow[T]) -> T:
         """Does what the flow asks for, to its end. What the call has started is cancelled where it ends badly."""
@@ -168,7 +181,7 @@ class Client:
             raise
 
     def _abandon(self, ended: Call) -> None:
-        call = Call(CLEAN_UP_S, self._max_retries, self._acquaintance)
+        call = Call(CLEAN_UP_S, self._max_retries, self._contact)
         with contextlib.suppress(MatmulError):  # the first error is the one to tell
             self._run(call, products.abandon(call, ended))
 
@@ -180,11 +193,11 @@ class Client:
                 time.sleep(step.seconds)
             case Compute():
                 step.work()
-            case AtOnce():
-                self._run_at_once(call, step)
+            case Concurrent():
+                self._run_concurrently(call, step)
         return None
 
-    def _run_at_once(self, call: Call, step: AtOnce) -> None:
+    def _run_concurrently(self, call: Call, step: Concurrent) -> None:
         errors: list[MatmulError] = []
 
         def run(flow: Flow[None]) -> None:
@@ -201,7 +214,7 @@ class Client:
         if errors:
             raise errors[0]
 
-    def _perform(self, call: Call, request: Request) -> Reply | Cut:
+    def _perform(self, call: Call, request: Request) -> Reply | NoReply:
         return self._connections.exchange(request, call.deadline)
 
     def _events(self, job_id: str) -> Iterator[Event]:
@@ -209,9 +222,9 @@ class Client:
         feed = EventFeed(job_id, self._max_retries)
         while not feed.ended:
             with self._connections.opened(feed.request(), inf) as opened:
-                outcome: Reply | Cut = Cut(EVENTS_ENDED, may_have_arrived=True)
+                outcome: Reply | NoReply = NoReply(EVENTS_ENDED, may_have_arrived=True)
                 try:
-                    if isinstance(opened, Cut):
+                    if isinstance(opened, NoReply):
                         outcome = opened
                     elif opened.response.status == 200:
                         for piece in opened.pieces(inf):

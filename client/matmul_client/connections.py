@@ -15,7 +15,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 
 from matmul_client.core.elements import memory
 from matmul_client.core.http import CONNECT_S, LATE, LONGEST_S, PIECE_BYTES, STALL_S, Service, broken, unreachable
-from matmul_client.core.wire import Buffer, Cut, Reply, Request
+from matmul_client.core.wire import Buffer, NoReply, Reply, Request
 
 IDLE_S = 4.0  # the service closes a connection that idles longer
 LARGE_BYTES = 64 << 10
@@ -33,10 +33,10 @@ class Connections:
         while kept := self._idle_one():
             kept[0].close()
 
-    def exchange(self, request: Request, deadline: float) -> Reply | Cut:
+    def exchange(self, request: Request, deadline: float) -> Reply | NoReply:
         """The whole reply, or the reason why there is none."""
         with self.opened(request, deadline) as response:
-            if isinstance(response, Cut):
+            if isinstance(response, NoReply):
                 return response
             try:
                 body = _body(response, deadline)
@@ -45,7 +45,7 @@ class Connections:
             return Reply(response.response.status, response.headers(), body)
 
     @contextmanager
-    def opened(self, request: Request, deadline: float) -> Iterator[Opened | Cut]:
+    def opened(self, request: Request, deadline: float) -> Iterator[Opened | NoReply]:
         """A reply whose body has not been read yet. The connection is kept if it was read to its end."""
         try:
             connection = self._take(deadline)

@@ -46,7 +46,7 @@ class MeasuredShapes:
             self._run("want_shapes", self._model, MAX_WANTED, KEPT_S, *names)
 
     @translated()
-    def wanted(self, count: int) -> Sequence[str]:
+    def to_measure(self, count: int) -> Sequence[str]:
         """At most `count` shapes to be measured, the most recently requested first."""
         found: Any = self._client.zrevrange(self._key("wanted"), 0, count - 1)
         return [name.decode() for name in found]

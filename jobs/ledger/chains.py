@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntFlag
 
 from jobs.errors import OperandFailed
 from jobs.models import JobError, MatmulRequest, product_id
@@ -11,20 +10,6 @@ from jobs.states import JobState
 
 # How a job ended without a product, as words in a sentence; the same as in lua/common_chains.lua.
 ENDS = {JobState.FAILED: "failed", JobState.CANCELLED: "was cancelled"}
-
-
-class Taken(IntFlag):
-    """The result of reporting a success: flags."""
-
-    NO = 0  # the attempt no longer owns the job
-    YES = 1
-    AWAITED = 2  # recorded, and other jobs waited for its product
-    SHARED = 4  # added to one of these: other jobs need operands that were stored for it, so they stay
-    NO_ROOM = 8  # instead of these: the store has no room for its product, and the job is still running
-
-    @property
-    def is_taken(self) -> bool:
-        return self not in (Taken.NO, Taken.NO_ROOM)
 
 
 def operand_failed(job_id: str, end: str, *, field: str | None = None) -> OperandFailed:

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from jobs.errors import InvalidRequest, JobFailed
 from jobs.ledger.chains import sources_of, with_products
-from jobs.ledger.interface import JobMessage
-from jobs.ledger.parts import NO_PROGRESS, Request, error_of, outcome_of, progress_of, request_to_run, request_to_show
+from jobs.ledger.fields import NO_PROGRESS, Request, error_of, outcome_of, progress_of, request_to_run, request_to_show
+from jobs.ledger.messages import JobMessage
 from jobs.models import BenchmarkOutcome, Job, JobError, JobRecord, MatmulRequest, Measured, NewJob, Outcome, Progress
 from jobs.redis.clock import instant_of, microseconds
 from jobs.requests.operands import OPERANDS
@@ -24,7 +24,7 @@ from jobs.timing import Timing
 from jobs.tracing.request_trace import log_fields
 
 EVENTS_TTL_S = 3600  # how long a job's events outlive its end; as in lua/common.lua
-EVENTS_KEPT = 1000  # most events kept for a job; as in lua/common.lua
+EVENTS_KEPT = 1000  # of a job, at most; as in lua/common.lua
 SCAN_LIMIT = 1000  # jobs that a filtered listing looks at for one page
 LOST_LIMIT = 500  # lost messages reported at a time
 

@@ -49,6 +49,6 @@ class EndedChildren:
         errors = (lost.model_dump_json(), lost.type, late.model_dump_json(), late.type)
         taken: Any = self._run("child_ended", worker, max_attempts, *errors, *messages, *self._messages)
         return [
-            TakenBack(job_id.decode(), int(attempt), JobState(state.decode()), told[0].decode(), lost_attempt(told))
-            for job_id, attempt, state, *told in taken
+            TakenBack(job_id.decode(), int(attempt), JobState(state.decode()), last[0].decode(), lost_attempt(last))
+            for job_id, attempt, state, *last in taken
         ]

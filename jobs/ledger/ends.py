@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.ledger.codec import JobRow
-from jobs.ledger.parts import error_of, outcome_of
+from jobs.ledger.fields import error_of, outcome_of
 from jobs.models import Job
 from jobs.requests.operands import OPERANDS
 from jobs.states import JobState

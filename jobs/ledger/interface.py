@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from jobs.ledger.chains import Taken
-from jobs.ledger.fairness import FairQueues
-from jobs.ledger.giving_back import GivesBack
+from jobs.ledger.acceptance import Acceptance
+from jobs.ledger.durability import Durability
 from jobs.ledger.limits import ALONE, NO_LIMITS, Beside, Limits
+from jobs.ledger.messages import JobMessage
+from jobs.ledger.queues import FairQueues
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import ANONYMOUS, BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.states import JobState
@@ -25,20 +26,6 @@ HARD_LIMIT_MARGIN_S = 10.0
 # Messages that workers may have fetched and not claimed yet, while a later one's job starts.
 MAY_SWAP = 128
 AnyOutcome = Outcome | BenchmarkOutcome
-
-
-@dataclass(frozen=True, slots=True)
-class JobMessage:
-    """The Celery message of a queued job. `number` rises within a queue with each message sent; 0 or less: the message
-    is not sent.
-    """
-
-    job_id: str
-    attempt: int
-    queue: str
-    number: int
-    timeout_s: float
-    trace: str = field(default="", compare=False)  # the job's trace, set if the message was lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +100,7 @@ class IdempotencyKey:
 CancelOutcome = Literal["cancelled", "already_cancelled"]
 
 
-class Ledger(FairQueues, GivesBack):
+class Ledger(FairQueues, Durability):
     """Every method raises StoreUnavailable if the store does not answer, and StoreFull if it has no memory left."""
 
     # ---- the service's side ----
@@ -240,22 +227,31 @@ class Ledger(FairQueues, GivesBack):
         """
 
     @abstractmethod
-    def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[Acceptance]:
         """running → succeeded, independently for each job. In the record, the product replaces the operands. Claims on
-        operands that were stored for a single job are dropped; the caller removes their elements from the store, except
-        with Taken.SHARED. Taken.NO if the attempt no longer owns the job: its product must be discarded. Taken.NO_ROOM
-        if the store has no room for a product that is claimed in this step; nothing has then changed. Calling it again
-        for an attempt that succeeded returns YES, since the first answer may have been lost.
+        operands that were stored for a single job are dropped, and the caller removes their elements from the store.
+
+        Answers for each job: ACCEPTED, with SHARED if its operands must stay; REFUSED if the attempt no longer owns the
+        job, whose product must then be discarded; NO_ROOM if the store has no room for a product that is claimed in
+        this step, and nothing has changed. Calling it again for an attempt that succeeded returns ACCEPTED, since the
+        first answer may have been lost.
         """
 
     def succeed(self, job_id: str, attempt: int, outcome: AnyOutcome, product: bytes | None = None) -> bool:
         """The same for one job."""
-        return self.succeed_all([Success(job_id, attempt, outcome, product)])[0].is_taken
+        return self.succeed_all([Success(job_id, attempt, outcome, product)])[0].is_accepted
 
     @abstractmethod
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         """running → failed; or → queued with attempt + 1 and a new message, if fewer than `max_attempts` runs were made
         since the submission or redrive. None if the attempt no longer owns the job.
+        """
+
+    @abstractmethod
+    def give_back(self, job_id: str, attempt: int, error: JobError, *, timeout_s: float) -> JobState | None:
+        """running → queued, at the end of the queue, with attempt + 1 but without counting a run; or → failed with
+        `error`, once `timeout_s` have passed since the job was first given back after its submission or redrive.
+        Returns the new state; None if the attempt no longer owns the job.
         """
 
     # ---- the sweeper's side ----

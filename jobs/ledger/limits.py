@@ -70,16 +70,16 @@ def quota_exceeded(reply: Sequence[bytes | int]) -> QuotaExceeded:
     retry.
     """
     match reply[1:]:
-        case [b"jobs", most, _]:
-            return QuotaExceeded(f"This API key has {_number(most)} jobs in flight, as many as it may; {_WHEN}.")
-        case [b"bytes", most, _]:
+        case [b"jobs", limit, _]:
+            return QuotaExceeded(f"This API key has {_number(limit)} jobs in flight, as many as it may; {_WHEN}.")
+        case [b"bytes", limit, _]:
             return QuotaExceeded(
                 f"With this job's operands and product the key's jobs in flight would hold more than the "
-                f"{_number(most)} bytes that they may; {_WHEN}, or make it smaller."
+                f"{_number(limit)} bytes that they may; {_WHEN}, or make it smaller."
             )
-        case [b"flops", most, wait_s]:
+        case [b"flops", limit, wait_s]:
             refused = QuotaExceeded(
-                f"This API key has asked for the {_number(most)} operations that it may in a minute; try again in "
+                f"This API key has asked for the {_number(limit)} operations that it may in a minute; try again in "
                 f"{int(wait_s)} s."
             )
             refused.retry_after_s = int(wait_s)

@@ -17,23 +17,21 @@ from jobs.ledger.chains import unmet_error
 from jobs.ledger.claims.by_message import JOB_ID, RedisClaims
 from jobs.ledger.claims.refusals import Refusals
 from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, cursor_after, cursor_seq, event_place, job_error
-from jobs.ledger.fairness import RedisFairQueues
-from jobs.ledger.giving_back import RedisGivesBack
+from jobs.ledger.durability import RedisDurability
 from jobs.ledger.interface import (
     HARD_LIMIT_MARGIN_S,
     MAY_SWAP,
     CancelOutcome,
     IdempotencyKey,
     JobFilter,
-    JobMessage,
     JobPage,
     Ledger,
     QueueDepth,
     Requeued,
 )
 from jobs.ledger.limits import NO_LIMITS, Limits, QuotaOf, limit_arguments, no_quota
-from jobs.ledger.messages import MessageFormat
-from jobs.ledger.moves import Moves
+from jobs.ledger.messages import JobMessage, MessageFormat
+from jobs.ledger.queues import Moves, RedisFairQueues
 from jobs.ledger.replies import RecordedJob, counts_of, event_of, job_of, recorded, redriven, refuse
 from jobs.ledger.submission import key_digest, submission
 from jobs.ledger.successes import RedisSuccesses
@@ -53,7 +51,7 @@ from jobs.states import JobState
 LUA_DIR = Path(__file__).parent / "lua"
 
 
-class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisGivesBack, Ledger):
+class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisDurability, Ledger):
     """Safe to share between threads. `clock` is for tests (`RedisScripts`)."""
 
     def __init__(
@@ -168,8 +166,8 @@ class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisGivesBack, 
     def redrive(
         self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
-        most = limit_arguments(limits, self._quota_of(owner or ""))
-        about = (owner or "", *most, *self._binding(owner or "", key), unmet_error())
+        limiting = limit_arguments(limits, self._quota_of(owner or ""))
+        about = (owner or "", *limiting, *self._binding(owner or "", key), unmet_error())
         return redriven(self._run_on("redrive", job_id, *about, *self._messages))
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
@@ -239,6 +237,11 @@ class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisGivesBack, 
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         about = error.model_dump_json(), error.type, max_attempts
         return requeued(self._run_on("fail", job_id, attempt, *about, *self._messages))
+
+    def give_back(self, job_id: str, attempt: int, error: JobError, *, timeout_s: float) -> JobState | None:
+        about = error.model_dump_json(), error.type, microseconds(timeout_s)
+        outcome: str = self._run_on("give_back", job_id, attempt, *about, *self._messages)[0].decode()
+        return None if outcome == "stale" else JobState(outcome)
 
     # ---- the sweeper's side ----
     def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:

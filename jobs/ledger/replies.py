@@ -10,8 +10,8 @@ from typing import Any, Literal, NoReturn
 from jobs.errors import IdempotencyKeyReused, JobNotFound, OperandMissing, QueueFull, WrongState
 from jobs.ledger.chains import operand_failed
 from jobs.ledger.codec import JobRow, new_row, row_from_hash
-from jobs.ledger.interface import JobMessage
 from jobs.ledger.limits import quota_exceeded
+from jobs.ledger.messages import JobMessage
 from jobs.matrices.index import Bounds, no_room
 from jobs.models import Job, JobEvent, NewJob
 from jobs.states import JobState

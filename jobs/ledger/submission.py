@@ -27,7 +27,7 @@ def submission(
     job: NewJob, limits: Limits, quota: Quota, binding: tuple[str, str, int], bounds: Bounds, max_ended: Limits
 ) -> tuple[str | bytes | int, ...]:
     """The script's arguments, except for the message. `binding`: the digest of the Idempotency-Key ('' for none),
-    the request's fingerprint, and for how many ms they stay bound. A job as most are has fewer."""
+    the request's fingerprint, and for how many ms they stay bound. A usual job (lua/common.lua) has fewer."""
     # Fields with default values are left out. So a new field appears only in requests that use it, and workers of the
     # previous version can run all others.
     request = job.request.model_dump_json(exclude_defaults=True)

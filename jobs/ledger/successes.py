@@ -10,7 +10,7 @@ from typing import Any
 import redis
 
 from jobs.errors import JobNotFound
-from jobs.ledger.chains import Taken
+from jobs.ledger.acceptance import Acceptance
 from jobs.ledger.claims.by_message import JOB_ID
 from jobs.ledger.interface import Success
 from jobs.ledger.submission import claim_on_product, measured_of
@@ -21,12 +21,12 @@ from jobs.redis.scripts import RedisScripts
 
 
 class SuccessesAhead(ABC):
-    """A ledger that can be told of successes before its answer to this is waited for."""
+    """A ledger to which successes can be sent without waiting for its answer."""
 
     @abstractmethod
-    def send_successes(self, done: Sequence[Success]) -> Callable[[], Sequence[Taken]]:
-        """Begins `Ledger.succeed_all`. What this returns waits for the answer, and raises as that does; then it may be
-        called again. If no answer comes, the whole step is repeated: it is of no harm a second time.
+    def send_successes(self, done: Sequence[Success]) -> Callable[[], Sequence[Acceptance]]:
+        """Begins `Ledger.succeed_all`. Returns a function that waits for the answer, and raises as that does; then it
+        may be called again. If no answer comes, the whole step is repeated, which does no harm.
         """
 
 
@@ -36,21 +36,21 @@ class RedisSuccesses(SuccessesAhead):
     _connections: Connections
     _bounds: Bounds
 
-    def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
-        return [Taken(taken) for taken in self._run("succeed", *self._about(done))]
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[Acceptance]:
+        return [Acceptance(each) for each in self._run("succeed", *self._about(done))]
 
-    def send_successes(self, done: Sequence[Success]) -> Callable[[], Sequence[Taken]]:
+    def send_successes(self, done: Sequence[Success]) -> Callable[[], Sequence[Acceptance]]:
         sent: list[Callable[[], Any]] = []
         with suppress(redis.RedisError):
             sent.append(self._connections.send(*self.scripts.command("succeed", *self._about(done))))
 
-        def taken() -> Sequence[Taken]:
+        def answer() -> Sequence[Acceptance]:
             if sent:
                 with suppress(redis.RedisError):  # Redis is away, or does not know the script
-                    return [Taken(each) for each in sent.pop()()]
+                    return [Acceptance(each) for each in sent.pop()()]
             return self.succeed_all(done)
 
-        return taken
+        return answer
 
     def _about(self, done: Sequence[Success]) -> Sequence[str | bytes | int]:
         flat: list[str | bytes | int] = [self._bounds.all_bytes]

@@ -9,7 +9,8 @@ from typing import Any
 
 import structlog
 
-from jobs.ledger.interface import JobMessage, Requeued
+from jobs.ledger.interface import Requeued
+from jobs.ledger.messages import JobMessage
 from jobs.ledger.replies import job_of
 from jobs.models import Job
 from jobs.states import JobState

@@ -35,17 +35,17 @@ def make_matrix_store(
     """
     client = client or connect(settings)
     bounds = bounds_of(settings)
-    prefix, most = settings.key_prefix, settings.max_matrix_bytes
+    prefix, max_bytes = settings.key_prefix, settings.max_matrix_bytes
     if settings.store == "redis":
         index = MatrixIndex(client, prefix, bounds, chunk_bytes=CHUNK_BYTES)
-        return RedisMatrixStore(client, prefix, index, max_matrix_bytes=most)
+        return RedisMatrixStore(client, prefix, index, max_matrix_bytes=max_bytes)
     index = MatrixIndex(client, prefix, bounds)
     if settings.store == "s3":
         return ObjectMatrixStore(
             Bucket(settings),
             settings.store_dir,
             index,
-            max_matrix_bytes=most,
+            max_matrix_bytes=max_bytes,
             copies_bytes=settings.store_copies_bytes,
             free_bytes=settings.store_free_bytes,
             keeps_maps=keeps_maps,
@@ -53,7 +53,7 @@ def make_matrix_store(
     return FileMatrixStore(
         settings.store_dir,
         index,
-        max_matrix_bytes=most,
+        max_matrix_bytes=max_bytes,
         free_bytes=settings.store_free_bytes,
         keeps_maps=keeps_maps,
         syncs=settings.durability == "disk",

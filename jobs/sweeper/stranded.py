@@ -9,7 +9,7 @@ import structlog
 from pydantic import ValidationError
 
 from jobs.fleet.workers import WorkerInfo
-from jobs.ledger.moves import Moves, Waiting
+from jobs.ledger.queues import Moves, QueuedJob
 from jobs.models import MatmulRequest
 from jobs.queue import QUEUES
 from jobs.stored import read_known
@@ -66,7 +66,7 @@ class StrandedJobs:
         return len(moved)
 
 
-def _queue_for(job: Waiting, live: Sequence[WorkerInfo]) -> str | None:
+def _queue_for(job: QueuedJob, live: Sequence[WorkerInfo]) -> str | None:
     """The queue of a live worker that may compute the job; None if there is none, or the job names a kernel."""
     try:
         request = read_known(MatmulRequest, job.request)

@@ -15,7 +15,8 @@ import structlog
 
 from jobs.errors import MatmulError, StoreUnavailable
 from jobs.fleet.registry import WorkerRegistry
-from jobs.ledger.interface import JobMessage, Ledger
+from jobs.ledger.interface import Ledger
+from jobs.ledger.messages import JobMessage
 from jobs.models import new_id
 from jobs.queue import waiting_messages
 from jobs.redis.scripts import LOCK_SCRIPTS, SERVER_CLOCK, RedisScripts

@@ -1,8 +1,8 @@
 """Forecasts the speed of kernels for a product that was not measured, from nearby shapes that were.
 
 Of each kernel, the library's among them, the time is forecast. What its work should take (tiles, waves, passes over
-memory) is arithmetic (`paces/pace.py`). Measured times differ from that by something that is alike at shapes near each
-other. It is interpolated by kriging (Krige 1951, Matheron 1963): weights that are best where values at two shapes are
+memory) is arithmetic (`cost_model/model.py`). Measured times differ from that by something that is alike at nearby
+shapes. It is interpolated by kriging (Krige 1951, Matheron 1963): weights that are best where values at two shapes are
 the more alike the nearer they are (`distance.py`), so that shapes close together count as one and trends go on. How
 much they vary is estimated from the same values (as in Sacks and others, "Design and Analysis of Computer Experiments",
 1989), so a forecast has a standard deviation, and a kernel of ours counts by the lower end of its speed over the
@@ -28,10 +28,10 @@ from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel, LibraryKernel
 from kernels.model.numerics import Problem
 from kernels.model.triangle import whole
+from kernels.selection.cost_model.configs import ConfigItems, items, suited
+from kernels.selection.cost_model.model import cost_model_of, log_us_of
 from kernels.selection.distance import Place, place_of
 from kernels.selection.nearby import Nearby
-from kernels.selection.paces.configs import ConfigItems, items, suited
-from kernels.selection.paces.pace import log_us_of, pace_of
 from kernels.selection.triangles import triangle_gain
 from kernels.selection.tuned import Entry, Floats, RankedRow, Shape, TableRow, Trial, Tried, TunedTable, Way, way_of
 
@@ -107,8 +107,8 @@ class _Time:
     log_us: float  # logarithm of microseconds
     points: int
     variance: float  # of that; 0 where it was measured
-    goes_like: Kernel  # whose pace it has: its own, or the library's
-    errors: Mapping[Place, float] = field(default_factory=dict)  # of that pace, where it was measured nearby
+    goes_like: Kernel  # whose cost model it has: its own, or the library's
+    errors: Mapping[Place, float] = field(default_factory=dict)  # of that model, where the kernel was measured nearby
 
 
 def forecasts(near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> tuple[Forecast, ...]:
@@ -145,9 +145,9 @@ def _speeds(
     known = max(libraries, key=len)[0].kernel if libraries else None
     times = []
     for points in together.values():
-        # A kernel without a pace of its own that was left out of most measurements nearby says too little of itself.
+        # A kernel without a cost model of its own that was left out of most measurements nearby is not forecast.
         kernel = points[0].kernel
-        if len(points) >= min_points or pace_of(table, problem.dtype, kernel, known).kernel is kernel:
+        if len(points) >= min_points or cost_model_of(table, problem.dtype, kernel, known).kernel is kernel:
             times.append(_time(points, known, table, problem, here))
     library = _library_of(times)
     for one in times:
@@ -156,8 +156,8 @@ def _speeds(
 
 
 def _variance_of_speed(one: _Time, library: _Time, here: Place) -> float:
-    """The variance of the logarithm of the speed relative to the library. If a kernel has the library's pace,
-    uncertainty about that pace cancels."""
+    """The variance of the logarithm of the speed relative to the library. If a kernel has the library's cost
+    model, uncertainty about that model cancels."""
     shared = [place for place in one.errors if place in library.errors]
     if one.goes_like is not library.goes_like or not shared:
         return one.variance + library.variance
@@ -245,13 +245,13 @@ def _time(points: list[SpeedPoint], library: Kernel | None, table: TunedTable, p
     nearest = points[0]
     if nearest.place == here:
         return _Time(nearest, log_us_of(nearest.row, nearest.entry), 1, 0.0, nearest.kernel)
-    pace = pace_of(table, problem.dtype, nearest.kernel, library)
-    beside = [pace.errors[each.at] for each in points]
+    model = cost_model_of(table, problem.dtype, nearest.kernel, library)
+    beside = [model.errors[each.at] for each in points]
     places = tuple(each.place for each in points)
     error, variance = _interpolated(places, beside, here)
-    log_us, of_pace = pace.log_us(nearest.config, whole(problem))
+    log_us, of_model = model.log_us(nearest.config, whole(problem))
     errors = dict(zip(places, beside, strict=True))
-    return _Time(nearest, log_us + error, len(points), variance + of_pace, pace.kernel, errors)
+    return _Time(nearest, log_us + error, len(points), variance + of_model, model.kernel, errors)
 
 
 def _interpolated(

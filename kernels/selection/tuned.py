@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from kernels.catalog import BY_NAME
-from kernels.lazily import LazySequence
+from kernels.lazy_data import LazySequence
 from kernels.model.kernel import CudaKernel, DeviceClass, DeviceTraits, LibraryKernel
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
-from kernels.packed import read_text
 from kernels.selection.distance import place_at
 from kernels.strict_json import DataError, load, read_as
+from kernels.text_files import read_text
 
 DIRECTORY = Path(__file__).parent.parent / "tuned"
 SUFFIX = ".json.gz"
@@ -139,8 +139,8 @@ class TunedTable:
         return not self.sources
 
     @cached_property
-    def paces(self) -> dict[tuple[DTypeName, str, str | None], Any]:
-        """Paces that `paces/pace.py` has computed, by element type, kernel and library."""
+    def cost_models(self) -> dict[tuple[DTypeName, str, str | None], Any]:
+        """The models that `cost_model/model.py` has fitted, by element type, kernel and library."""
         return {}
 
     @cached_property

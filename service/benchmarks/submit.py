@@ -16,9 +16,9 @@ from jobs.benchmarks.size import COUNTLESS, max_cases
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import BenchmarkTooLarge, MatmulError, NoWorkerForKernel, NoWorkers, StoreFull
 from jobs.fleet.workers import DeviceInfo, WorkerInfo
+from jobs.ledger.fields import note_estimate
 from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.limits import NewBenchmark
-from jobs.ledger.parts import note_estimate
 from jobs.settings import Settings
 from kernels.model.kernel import DeviceClass
 from service.benchmarks.body import BenchmarkInput, read_benchmark

@@ -66,11 +66,11 @@ def session_runner(gpu_settings: Settings) -> CudaRunner:
 def runner(session_runner: CudaRunner, monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaRunner]:
     """The GPU; what it allocates is full of poison, so an element that no kernel writes is seen."""
     from tests.gpu.poisoned import allocate_poisoned
-    from worker.cuda import product
     from worker.cuda import runner as cuda_runner
     from worker.cuda.epilogue import fused, on_device
+    from worker.cuda.products import operands
 
-    for module in (cuda_runner, fused, on_device, product):
+    for module in (cuda_runner, fused, on_device, operands):
         monkeypatch.setattr(module, "allocate", allocate_poisoned)
     yield session_runner
     session_runner.cache.clear()

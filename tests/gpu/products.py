@@ -23,7 +23,7 @@ from worker.device.operands import HostOperand
 from worker.device.runner import gathered
 
 if TYPE_CHECKING:
-    from worker.cuda.product import CheckAsked, ProductOnDevice
+    from worker.cuda.products.on_device import CheckRequest, ProductOnDevice
     from worker.cuda.runner import CudaRunner
 
 
@@ -70,13 +70,13 @@ def multiply(
 
 def before_check(monkeypatch: pytest.MonkeyPatch, damage: Callable[[ProductOnDevice], None]) -> None:
     """Calls `damage` between a product's kernel and what follows it on the stream."""
-    from worker.cuda.product import ProductOnDevice
+    from worker.cuda.products.on_device import ProductOnDevice
 
     follow = ProductOnDevice.follow
 
-    def followed(self: ProductOnDevice, asked: CheckAsked | None) -> Any:
+    def followed(self: ProductOnDevice, check: CheckRequest | None) -> Any:
         damage(self)
-        return follow(self, asked)
+        return follow(self, check)
 
     monkeypatch.setattr(ProductOnDevice, "follow", followed)
 

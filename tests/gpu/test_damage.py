@@ -58,8 +58,8 @@ def test_a_bit_that_flips_in_an_upload_is_found(
     runner: CudaRunner, which: int, position: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The product is that of the damaged operand, so the check alone would pass."""
-    from worker.cuda import product as of_product
     from worker.cuda.memory import DeviceMatrix, upload
+    from worker.cuda.products import operands as of_operands
 
     uploads = iter(range(2))
 
@@ -68,7 +68,7 @@ def test_a_bit_that_flips_in_an_upload_is_found(
         if next(uploads) == which:
             flip_on_device(matrix, position)
 
-    monkeypatch.setattr(of_product, "upload", damaged_upload)
+    monkeypatch.setattr(of_operands, "upload", damaged_upload)
     a, b = operands(LARGE, rng)
     with runner.compute(LARGE, choice(runner, "naive", LARGE), *sent(a, b)) as product:
         assert check(LARGE, "fp32", product.matrices, rng).passed

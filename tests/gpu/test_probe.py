@@ -57,7 +57,7 @@ def kept_bytes() -> int:
     ],
     ids=str,
 )
-def test_what_is_taken_was_measured_there(runner: CudaRunner, problem: Problem, accuracy: AccuracyName) -> None:
+def test_what_is_accepted_was_measured_there(runner: CudaRunner, problem: Problem, accuracy: AccuracyName) -> None:
     likely = contenders(problem, accuracy, runner.device.traits)
     if len(likely) < 2 or (probe := probe_for(problem, accuracy, runner.device)) is None:
         pytest.skip("no table of this device leaves a doubt at that shape")

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis.stateful import RuleBasedStateMachine
 
 from jobs.errors import MatmulError
-from jobs.ledger.interface import JobFilter, JobMessage
+from jobs.ledger.interface import JobFilter
+from jobs.ledger.messages import JobMessage
 from jobs.models import Job
 from jobs.states import JobState
 from tests.machine.played import Played, has_effect

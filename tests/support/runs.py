@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.recorded import read
-from kernels.packed import write_text
+from kernels.text_files import write_text
 from worker.cpu.environment import dated_environment
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,8 +23,8 @@ import orjson
 from kernels.assembly import ARCHITECTURE, DIRECTORY, SHOWN, Assembly, counted, path_of, read
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
-from kernels.packed import write_text
 from kernels.selection.defaults import default_config, main_dtype
+from kernels.text_files import write_text
 from tools.kernels.resources import KERNELS
 from tools.nvrtc import compile_program, compiler
 from worker.cuda.sources import Program, kernel_program

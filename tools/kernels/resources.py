@@ -23,9 +23,9 @@ from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
-from kernels.packed import read_text, write_text
 from kernels.resources import COLUMNS, DIRECTORY, ConfigRecord, KernelRecords, path_of, read
 from kernels.selection.defaults import default_configs, main_dtype
+from kernels.text_files import read_text, write_text
 from tools.nvrtc import Compiled, architectures, compile_all, compiler
 from worker.cuda.sources import Program, kernel_program
 

@@ -116,7 +116,7 @@ class BenchmarkRun:
             owned = retry_until(
                 lambda: self.ledger.keep_findings(job_id, attempt, kept, progress, news),
                 timeout_s=KEEP_TIMEOUT_S,
-                wanted=self.check,
+                check_cancelled=self.check,
             )
         except StoreFull as error:
             raise JobFailed(NO_ROOM) from error

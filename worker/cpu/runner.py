@@ -36,7 +36,7 @@ from worker.cpu.kernels import CPU_KERNELS
 from worker.cpu.scaled import multiply_scaled
 from worker.cpu.tiles import CPU_SPEEDS, CpuTiledProduct, tile_bytes
 from worker.device.bench import Bench
-from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
+from worker.device.cancellable_lock import CancellableLock, LockRequest, never_cancelled
 from worker.device.host_lock import LongWait
 from worker.device.operands import HostOperand
 from worker.device.runner import DoesNotFit, Epilogue, Product, operands_as_checked, verify_on_host, wrong_on_host
@@ -86,12 +86,12 @@ class CpuRunner(TilingRunner):
         place: Place | None = None,
         *,
         epilogue: Epilogue | None = None,
-        wanted: Callable[[], None] = go_on,
-        wiped: bool = False,
+        check_cancelled: Callable[[], None] = never_cancelled,
+        zero_output: bool = False,
     ) -> Iterator[Product]:
         multiply = _multiplication(problem, choice, a, b)
         out = None if place is None else place.elements
-        with self._device_lock.request(wanted) as device_lock:
+        with self._device_lock.request(check_cancelled) as device_lock:
             device_lock.acquire()
             if need := _room_needed(problem, epilogue, place):
                 check_free_memory(need, "The product needs")
@@ -114,7 +114,7 @@ class CpuRunner(TilingRunner):
 
     @contextmanager
     def tiled(self, task: TiledTask) -> Iterator[TiledProduct]:
-        with self._device_lock.request(task.wanted) as device_lock:
+        with self._device_lock.request(task.check_cancelled) as device_lock:
             device_lock.acquire()
             self._use_threads(self._threads)
             yield CpuTiledProduct(task)

@@ -48,7 +48,7 @@ class CpuTiledProduct(TiledProduct):
     def tiles(self, done: Collection[int]) -> Iterator[CheckedTile]:
         for tile in self._task.plan.tiles():
             if tile.number not in done:
-                self._task.wanted()
+                self._task.check_cancelled()
                 yield self._compute(tile)
 
     def _compute(self, tile: Tile) -> CheckedTile:

@@ -18,7 +18,7 @@ from kernels.model.launch_plan import LaunchPlan, Workspace
 from kernels.model.numerics import Problem
 from worker.cuda.calls import WORD_BYTES, Arguments, Call, Step
 from worker.cuda.grouped.table import table_on_device
-from worker.cuda.memory import DeviceMatrix, counters_of, reserve
+from worker.cuda.memory import DeviceMatrix, Matrices, counters_of, reserve
 from worker.cuda.pitch import Layout, operand_layout, product_layout, stored_shapes
 from worker.cuda.tensor_maps import ALIGNMENT_BYTES, MAP_BYTES, TensorMap, aligned_layout, copy_rows, gated_copy
 from worker.cuda.transpose import FROM, TO, transposed_layout, transposition
@@ -32,7 +32,6 @@ INT32_BYTES = 4
 EPILOGUE_BYTES = (*[WORD_BYTES] * 6, *[INT32_BYTES] * 2)
 SCALES_BYTES = 32  # of what a kernel is told of block scales
 
-Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]  # A, B and C
 Layouts = tuple[Layout, Layout, Layout]
 
 

@@ -19,7 +19,7 @@ from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands, as_real, is_finite
 from worker.cuda.launch import PreparedKernels
 from worker.cuda.library.cublas import Cublas
-from worker.cuda.memory import DeviceMatrix
+from worker.cuda.memory import DeviceMatrix, Matrices
 
 
 class ComplexProducts:
@@ -35,9 +35,7 @@ class ComplexProducts:
         is_complex = DTYPES[product.layout.dtype].is_complex
         return is_complex and isinstance(kernel, LibraryKernel) and not is_finite(self._compiler, product)
 
-    def launcher(
-        self, asked: Choice, problem: Problem, matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]
-    ) -> Callable[[], None]:
+    def launcher(self, asked: Choice, problem: Problem, matrices: Matrices) -> Callable[[], None]:
         """A function that puts the product on the current stream. Trials of a first use are already done. Raises
         KernelUnavailable, DeviceFault, cupy's OutOfMemoryError."""
         a, b, c = matrices

@@ -41,6 +41,9 @@ class DeviceMatrix:
         return int(self.memory.ptr)
 
 
+Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]  # A, B and C of a product
+
+
 class StopWatch:
     """Adds up spans of device time between events on the current stream."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from math import prod
 from typing import Any
 
 import cupy
@@ -14,10 +13,9 @@ from jobs.fleet.workers import Telemetry
 from jobs.matrices.interface import Place
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
-from kernels.model.kernel import CudaKernel, DeviceTraits, LibraryKernel
-from kernels.model.kinds.composed import ComposedKernel
+from kernels.model.kernel import DeviceTraits, LibraryKernel
 from kernels.model.kinds.host_library import HostLibraryKernel
-from kernels.model.numerics import Problem
+from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.candidates import Choice
 from worker.cuda.bench.bench_runner import BenchRunner
 from worker.cuda.bench.trial import try_ahead
@@ -30,24 +28,26 @@ from worker.cuda.from_host.gang_info import gang_info
 from worker.cuda.gpu.admission import admit, bytes_needed, operand_types
 from worker.cuda.gpu.cores import CoresRequest, DeviceCores
 from worker.cuda.gpu.faults import device_faults
-from worker.cuda.gpu.kernel_clock import Meanwhile, ThreadClock
+from worker.cuda.gpu.kernel_clock import ThreadClock
+from worker.cuda.gpu.page_locks import PageLocks
 from worker.cuda.gpu.streams import OfThread, stream_of_its_own
 from worker.cuda.gpu.telemetry import GpuTelemetry
 from worker.cuda.launch import PreparedKernels, kernel_bytes
 from worker.cuda.library.cublas import Cublas
-from worker.cuda.library.scaled import multiplication
-from worker.cuda.memory import DeviceMatrix, allocate, clear_padding
+from worker.cuda.memory import DeviceMatrix, Matrices, allocate
+from worker.cuda.multiplier import Multiplier
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
-from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
-from worker.cuda.product import CheckAsked, ProductOnDevice, operands_on_device
+from worker.cuda.products.base import ProductInputs
+from worker.cuda.products.on_device import CheckRequest, ProductOnDevice
+from worker.cuda.products.operands import operands_on_device
+from worker.cuda.products.small import SmallProduct
 from worker.cuda.programs import programs_of_choice
-from worker.cuda.scaled.on_device import ScalesOnDevice, scales_on_device
-from worker.cuda.small_product import ProductBroughtBack
+from worker.cuda.scaled.on_device import scales_on_device
 from worker.cuda.sources import Program
 from worker.cuda.tiles.gpus import Gpu, gang, gpu_indices
 from worker.cuda.tiles.tiler import Tiler
-from worker.device.cancellable_lock import go_on
+from worker.device.cancellable_lock import never_cancelled
 from worker.device.operands import HostOperand
 from worker.device.runner import Epilogue, Product
 from worker.device.tiles import TiledProduct, TiledTask, Tiling
@@ -66,16 +66,18 @@ class CudaRunner(BenchRunner):
         with device_faults():
             self.device = gang_info(gpu_indices(settings.device))
             self.compiler = Compiler(settings.kernel_cache_dir, settings.compiled_kernels_dir)
-            self._prepared, self._cublas = PreparedKernels(self.compiler), Cublas(self.compiler)
-            self._composed = ComplexProducts(self.compiler, self._prepared, self._cublas, self._traits)
-            self._fusing = FusedKernels(self.compiler, self._prepared, self._traits)
-            self._clocks, self._telemetry = ThreadClock(self.compiler), GpuTelemetry(self.device.uuid)
+            prepared, self._cublas = PreparedKernels(self.compiler), Cublas(self.compiler)
+            composed = ComplexProducts(self.compiler, prepared, self._cublas, self._traits)
+            clocks = ThreadClock(self.compiler)
+            self._multiplier = Multiplier(self.compiler, prepared, self._cublas, composed, clocks)
+            self._fusing = FusedKernels(self.compiler, prepared, self._traits)
+            self._telemetry = GpuTelemetry(self.device.uuid)
             self._device_lock, self._of_thread = DeviceCores(), OfThread()
             self._page_locks = PageLocks(cupy.cuda.runtime)
             self.max_bytes_under_way = (device_bytes := cupy.cuda.runtime.memGetInfo()[1]) // 8
             self.cache: OperandCache[DeviceMatrix] = OperandCache(int(settings.device_cache_share * device_bytes))
             self._offered = OfferedProducts(self.cache)
-            first = Gpu(0, self.compiler, self._prepared, self._cublas, self._composed)
+            first = Gpu(0, self.compiler, prepared, self._cublas, composed)
             gpus = gang(settings, first, self._traits)
             self.tiler = Tiler(settings, lambda: self.device, gpus, self._page_locks)
 
@@ -96,7 +98,7 @@ class CudaRunner(BenchRunner):
     def make_ready(self, choice: Choice, problem: Problem) -> None:
         super().make_ready(choice, problem)
         if isinstance(choice.kernel, LibraryKernel):
-            with device_faults(), stream_of_its_own(), self._device_lock.request(go_on) as device_lock:
+            with device_faults(), stream_of_its_own(), self._device_lock.request(never_cancelled) as device_lock:
                 try_ahead(self.compiler, self._cublas, choice.kernel.name, choice.config, problem, device_lock)
 
     def _traits(self) -> DeviceTraits:
@@ -115,16 +117,15 @@ class CudaRunner(BenchRunner):
         place: Place | None = None,
         *,
         epilogue: Epilogue | None = None,
-        wanted: Callable[[], None] = go_on,
-        wiped: bool = False,
+        check_cancelled: Callable[[], None] = never_cancelled,
+        zero_output: bool = False,
     ) -> Iterator[Product]:
-        with device_faults(), self._of_thread.stream, self._device_lock.request(wanted) as device_lock:
+        with device_faults(), self._of_thread.stream, self._device_lock.request(check_cancelled) as cores:
             if isinstance(choice.kernel, HostLibraryKernel):
-                also = epilogue, place, device_lock, wanted
-                yield self.tiler.libraries.computed(problem, choice, (a, b), *also)
+                yield self.tiler.libraries.computed(problem, choice, (a, b), epilogue, place, cores, check_cancelled)
                 return
             try:
-                yield self._compute(problem, choice, (a, b), epilogue, place, device_lock, wiped=wiped)
+                yield self._compute(problem, choice, (a, b), epilogue, place, cores, zero_output=zero_output)
             finally:
                 self._of_thread.staging.synchronize()
 
@@ -133,7 +134,7 @@ class CudaRunner(BenchRunner):
 
     @contextmanager
     def tiled(self, task: TiledTask) -> Iterator[TiledProduct]:
-        with device_faults(), self._device_lock.request(task.wanted) as alone:
+        with device_faults(), self._device_lock.request(task.check_cancelled) as alone:
             alone.acquire()
             self._free_all()
             with self.tiler.tiled(task) as product:
@@ -156,113 +157,93 @@ class CudaRunner(BenchRunner):
         operands: tuple[HostOperand, ...],
         epilogue: Epilogue | None,
         place: Place | None,
-        device_lock: CoresRequest,
+        cores: CoresRequest,
         *,
-        wiped: bool = False,
+        zero_output: bool = False,
     ) -> Product:
-        checked = None if wiped else CheckAsked(problem, choice.kernel.accuracy[problem.dtype])
+        check = None if zero_output else CheckRequest(problem, choice.kernel.accuracy[problem.dtype])
         if epilogue is not None:
             operands = (*operands, *epilogue.operands)
         self._offered.next_product(operands)
         self._admit(problem, choice, operands, epilogue)
-        if (asked := self._fusing.find(problem, choice, operands, epilogue)) is not None:
-            return self._fused(asked, choice, operands[2:], place, device_lock, checked)
-        staging = self._of_thread.staging
-        copying, types = staging.watch(), operand_types(problem)
-        on_device = operands_on_device(self.cache, self._page_locks, types, operands, copying, staging)
-        matrices = on_device[0], on_device[1], allocate(product_layout(problem))
-        if wiped:
-            matrices[2].memory.memset_async(0, matrices[2].layout.bytes)
-        after = epilogue_on_device(self.compiler, problem, epilogue, matrices[2], on_device[2:])
+        fusable = self._fusing.find(problem, choice, operands, epilogue)
+        if fusable is not None:
+            fused = self._compute_fused(fusable, operands[2:], place, cores, check)
+            fused.made_by = fusable.as_chosen(choice)
+            return fused
+        inputs = self._upload(problem, operand_types(problem), operands, cores)
+        p = allocate(product_layout(problem))
+        if zero_output:
+            p.memory.memset_async(0, p.layout.bytes)
+        after = epilogue_on_device(self.compiler, problem, epilogue, p, inputs.on_device[2:])
         scales = scales_on_device(problem, operands, choice.kernel) if problem.scale_columns else None
-        copies = Copies(self.cache, operands, on_device)
-        elements = problem.batch * problem.m * problem.n + sum(prod(each.shape) for each in operands)
-        if elements <= HOST_CHECK_ELEMENTS:
-            more = self._offered, staging, device_lock
-            small = ProductBroughtBack(problem, operands, copies, matrices[2], after, *more)
-            device_lock.acquire()
-            kernel_ms = self._multiplied_ms(problem, choice, matrices, after, device_lock.acquire, small.follow, scales)
-            small.computed(kernel_ms, copying)
-            return small
-        to = place if place is not None and self._page_locks.lock(place.memory) else None
-        also = self._offered, staging, self.compiler, to, device_lock
-        product = ProductOnDevice(problem, operands, copies, matrices, after, *also)
-        copying.wait()  # others may have the cores until the operands are there
-        device_lock.acquire_in_order()
-        before, meanwhile = device_lock.acquire_in_order, partial(product.follow, checked)
-        kernel_ms = self._multiplied_ms(problem, choice, matrices, after, before, meanwhile, scales)
-        product.computed(kernel_ms, copying)
+        matrices = inputs.on_device[0], inputs.on_device[1], p
+        product, before, meanwhile = self._delivery(inputs, matrices, after, place, check)
+        before()
+        kernel_ms = self._multiplier.kernel_ms(
+            problem, choice, matrices, epilogue=after, scales=scales, before=before, meanwhile=meanwhile
+        )
+        product.computed(kernel_ms)
         return product
 
-    def _fused(
+    def _delivery(
         self,
-        asked: Fusable,
-        choice: Choice,
+        inputs: ProductInputs,
+        matrices: Matrices,
+        after: EpilogueOnDevice | None,
+        place: Place | None,
+        check: CheckRequest | None,
+    ) -> tuple[ProductOnDevice | SmallProduct, Callable[[], None], Callable[[], Any]]:
+        """How the product comes back, and what is called before each launch of its kernel and while it runs."""
+        cores = inputs.cores
+        if inputs.elements <= HOST_CHECK_ELEMENTS:
+            small = SmallProduct(inputs, matrices[2], after)
+            return small, cores.acquire, small.follow
+        product = ProductOnDevice(inputs, matrices, after, self._registered(place))
+        inputs.copying.wait()  # others may have the cores until the operands are there
+        return product, cores.acquire_in_order, partial(product.follow, check)
+
+    def _compute_fused(
+        self,
+        fusable: Fusable,
         addends: tuple[HostOperand, ...],
         place: Place | None,
-        device_lock: CoresRequest,
-        checked: CheckAsked | None,
-    ) -> Product:
+        cores: CoresRequest,
+        check: CheckRequest | None,
+    ) -> ProductOnDevice:
         """A product whose kernel does its epilogue."""
-        staging, problem, operands = self._of_thread.staging, asked.problem, (*asked.operands, *addends)
-        copying, types = staging.watch(), asked.operand_types
-        on_device = operands_on_device(self.cache, self._page_locks, types, operands, copying, staging)
-        d = allocate(operand_layout(asked.fused.output, problem.product_shape))
-        scales = scales_on_device(problem, operands, asked.kernel)
-        fused = self._fusing.on_device(asked, on_device, d, scales)
-        for written in (d, fused.sums) if checked is None else ():
-            written.memory.memset_async(0, written.layout.bytes)
-        to = place if place is not None and self._page_locks.lock(place.memory) else None
-        also = self._offered, staging, self.compiler, to, device_lock
-        copies = Copies(self.cache, operands, on_device)
-        product = ProductOnDevice(problem, operands, copies, (fused.a, fused.b, fused.sums), fused, *also)
-        product.made_by = asked.as_chosen(choice)
-        copying.wait()
-        before, meanwhile = device_lock.acquire_in_order, partial(product.follow, checked)
-        kernel_ms = self._clocks.clock.kernel_ms(fused.launch, is_loaded=True, meanwhile=meanwhile, before=before)
-        product.computed(kernel_ms, copying)
+        problem, operands = fusable.problem, (*fusable.operands, *addends)
+        inputs = self._upload(problem, fusable.operand_types, operands, cores)
+        d = allocate(operand_layout(fusable.fused.output, problem.product_shape))
+        scales = scales_on_device(problem, operands, fusable.kernel)
+        fused = self._fusing.on_device(fusable, inputs.on_device, d, scales)
+        if check is None:
+            for written in (d, fused.sums):
+                written.memory.memset_async(0, written.layout.bytes)
+        product = ProductOnDevice(inputs, (fused.a, fused.b, fused.sums), fused, self._registered(place))
+        inputs.copying.wait()
+        product.computed(
+            self._multiplier.timed_ms(
+                fused.launch, before=cores.acquire_in_order, meanwhile=partial(product.follow, check)
+            )
+        )
         return product
 
-    def _multiplied_ms(
-        self,
-        problem: Problem,
-        choice: Choice,
-        matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
-        epilogue: EpilogueOnDevice | None,
-        before: Callable[[], None],
-        meanwhile: Meanwhile | None = None,
-        scales: ScalesOnDevice | None = None,
-    ) -> float:
-        """How long the device took. The product is done when this returns. `before` and `meanwhile` are as in
-        `KernelClock.kernel_ms`."""
-        kernel, is_loaded = choice.kernel, True
-        if isinstance(kernel, ComposedKernel):
-            multiply = self._composed.launcher(choice, problem, matrices)
-        elif isinstance(kernel, CudaKernel):
-            argument = None if scales is None else scales.argument
-            multiply = partial(self._prepared.get(kernel, choice.config, problem).launch, *matrices, scales=argument)
-        elif scales is not None:
-            multiply = multiplication(self.compiler, self._cublas, kernel, problem, scales, matrices)
-        else:
-            self._cublas.tune(kernel.name, choice.config, problem, matrices)
-            is_loaded = self._cublas.has_multiplied(kernel.name, problem)
-            multiply = partial(self._cublas.multiply, kernel.name, problem, *matrices, choice.config)
+    def _upload(
+        self, problem: Problem, types: Sequence[DTypeName], operands: Sequence[HostOperand], cores: CoresRequest
+    ) -> ProductInputs:
+        """Starts the copies of operands to the device. `types`: their element types there."""
+        staging = self._of_thread.staging
+        copying = staging.watch()
+        on_device = operands_on_device(self.cache, self._page_locks, types, operands, copying, staging)
+        copies = Copies(self.cache, operands, on_device)
+        return ProductInputs(
+            problem, operands, on_device, copying, copies, self._offered, staging, self.compiler, cores
+        )
 
-        def launch() -> None:
-            multiply()
-            if epilogue is not None:
-                epilogue.launch()
-
-        def followed() -> Any:
-            if not isinstance(kernel, CudaKernel):
-                clear_padding(matrices[2])  # the padding is uninitialised, and the product may be an operand later
-            return None if meanwhile is None else meanwhile()
-
-        kernel_ms = self._clocks.clock.kernel_ms(launch, is_loaded=is_loaded, meanwhile=followed, before=before)
-        if self._composed.is_spoilt(kernel, matrices[2]):
-            multiply = self._composed.launcher(choice, problem, matrices)
-            kernel_ms += self._clocks.clock.kernel_ms(launch, is_loaded=False, meanwhile=followed, before=before)
-        return kernel_ms
+    def _registered(self, place: Place | None) -> Place | None:
+        """The place, if CUDA can write to its memory."""
+        return place if place is not None and self._page_locks.lock(place.memory) else None
 
     def _admit(
         self, problem: Problem, choice: Choice, operands: Sequence[HostOperand], epilogue: Epilogue | None

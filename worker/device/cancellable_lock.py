@@ -12,29 +12,29 @@ from typing import Self
 
 from worker.device.host_lock import LongWait
 
-LOOK_EVERY_S = 0.05  # interval of checking whether the waiter is still wanted
+LOOK_EVERY_S = 0.05  # interval at which a waiter asks whether it is cancelled
 
 
-def go_on() -> None:
-    """The check of a waiter that cannot be cancelled."""
+def never_cancelled() -> None:
+    """The `check_cancelled` of work that nobody cancels."""
 
 
 class LockRequest:
     """One thread's claim to the lock; leaving the context releases it. `acquire` and `release` may be called
     repeatedly."""
 
-    def __init__(self, lock: RLock, wanted: Callable[[], None]) -> None:
-        self._lock, self._wanted = lock, wanted
+    def __init__(self, lock: RLock, check_cancelled: Callable[[], None]) -> None:
+        self._lock, self._check_cancelled = lock, check_cancelled
         self._is_ours = False
 
     def acquire(self) -> None:
-        """Waits for others. Raises what `wanted` does, which is called meanwhile."""
+        """Waits until the lock is free. Calls `check_cancelled` meanwhile, and raises what that raises."""
         self._is_ours = self._is_ours or self._lock.acquire(blocking=False)
         while not self._is_ours:
             with LongWait():
                 self._is_ours = self._lock.acquire(timeout=LOOK_EVERY_S)
             if not self._is_ours:
-                self._wanted()
+                self._check_cancelled()
 
     def release(self) -> None:
         """Lets the next waiter have the lock."""
@@ -55,6 +55,6 @@ class CancellableLock:
     def __init__(self) -> None:
         self.lock = RLock()  # the thread that holds it may compute another product at the same time
 
-    def request(self, wanted: Callable[[], None] = go_on) -> LockRequest:
-        """A request that has not acquired the lock yet. `wanted` raises once the caller no longer needs it."""
-        return LockRequest(self.lock, wanted)
+    def request(self, check_cancelled: Callable[[], None] = never_cancelled) -> LockRequest:
+        """A request that has not acquired the lock yet. `check_cancelled` raises once the caller no longer wants it."""
+        return LockRequest(self.lock, check_cancelled)

@@ -22,11 +22,11 @@ def retry_until(
     action: Callable[[], Result],
     *,
     timeout_s: float,
-    wanted: Callable[[], None] | None = None,
+    check_cancelled: Callable[[], None] | None = None,
     longest_pause_s: float = LONGEST_PAUSE_S,
 ) -> Result:
-    """Repeats `action` until Redis serves it. Raises its StoreUnavailable or StoreFull after `timeout_s`, and what
-    `wanted` does, which is called meanwhile."""
+    """Repeats `action` until Redis serves it. Calls `check_cancelled` between the attempts and raises what that raises;
+    after `timeout_s` raises the StoreUnavailable or StoreFull of the last attempt."""
     deadline = time.monotonic() + timeout_s
     pause_s = FIRST_PAUSE_S
     while True:
@@ -36,16 +36,16 @@ def retry_until(
             if time.monotonic() + pause_s > deadline:
                 raise
             log.warning("the job store does not serve; trying again", reason=error.type, pause_s=pause_s)
-        pause(pause_s, wanted)
+        pause(pause_s, check_cancelled)
         pause_s = min(2 * pause_s, longest_pause_s)
 
 
-def pause(seconds: float, wanted: Callable[[], None] | None = None) -> None:
-    """Raises what `wanted` does, which is called every LOOK_EVERY_S."""
-    if wanted is None:
+def pause(seconds: float, check_cancelled: Callable[[], None] | None = None) -> None:
+    """Sleeps. Calls `check_cancelled` every LOOK_EVERY_S and raises what that raises."""
+    if check_cancelled is None:
         time.sleep(seconds)
         return
     deadline = time.monotonic() + seconds
     while (left_s := deadline - time.monotonic()) > 0:
-        wanted()
+        check_cancelled()
         time.sleep(min(left_s, LOOK_EVERY_S))

@@ -32,7 +32,7 @@ from worker.check.grouped import GroupedProduct
 from worker.check.host_matrix import HostMatrix
 from worker.check.views.as_real import real_matrices
 from worker.device.bench import Bench
-from worker.device.cancellable_lock import LockRequest, go_on
+from worker.device.cancellable_lock import LockRequest, never_cancelled
 from worker.device.operands import HostOperand
 from worker.device.scaled import ScaledOperand
 
@@ -185,12 +185,15 @@ class Runner(ABC):
         place: Place | None = None,
         *,
         epilogue: Epilogue | None = None,
-        wanted: Callable[[], None] = go_on,
-        wiped: bool = False,
+        check_cancelled: Callable[[], None] = never_cancelled,
+        zero_output: bool = False,
     ) -> AbstractContextManager[Product]:
-        """Computes the product, which is valid as long as the context lasts. `place` is where it is to be stored; the
-        device may compute it there. `wanted` is called while the product waits for others; what it raises ends the
-        wait. `wiped`: memory that a kernel of ours leaves unwritten is zero, for a product that no check follows.
+        """Computes the product, which is valid as long as the context lasts.
+
+        `place`: where the product is to be stored; the device may compute it there.
+        `check_cancelled`: called while the product waits for others; what it raises ends the wait.
+        `zero_output`: for a product that no check follows. Its memory is zeroed first, so that elements that a kernel
+        leaves unwritten are zero, and no check is launched behind it.
 
         Raises OutOfDeviceMemory (its subclass DoesNotFit before anything is moved), KernelUnavailable, DeviceFault.
         """

@@ -15,7 +15,7 @@ from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice
 from kernels.tiles.estimate import Estimate
 from kernels.tiles.plan import Side, Tile, TilePlan
-from worker.device.cancellable_lock import go_on
+from worker.device.cancellable_lock import never_cancelled
 from worker.device.operands import HostOperand
 from worker.device.runner import Epilogue, Runner
 
@@ -70,7 +70,7 @@ class TiledTask:
     seed: int
     checked: bool = True
     epilogue: Epilogue | None = None
-    wanted: Callable[[], None] = go_on
+    check_cancelled: Callable[[], None] = never_cancelled
 
 
 class TiledProduct(ABC):
@@ -79,7 +79,7 @@ class TiledProduct(ABC):
     @abstractmethod
     def tiles(self, done: Collection[int]) -> Iterator[CheckedTile]:
         """Computes all tiles but those in `done` and yields each once it is in the product's memory, in no particular
-        order. Raises DeviceFault, OutOfDeviceMemory, KernelUnavailable, and what `wanted` does."""
+        order. Raises DeviceFault, OutOfDeviceMemory, KernelUnavailable, and what `check_cancelled` raises."""
 
     @abstractmethod
     def finished(self, records: Mapping[int, TileRecord]) -> bytes:

@@ -1,28 +1,20 @@
-"""The child process that computes: it has the device and connections to the ledger and the store, and runs products and
-benchmarks. Celery forks it from its parent, and forks another when it ends. CUDA is used only here, never in the
-parent.
+"""The child process of a worker: it has the device and connections to the ledger and the store, and takes jobs from
+messages to their ends. Celery forks it from its parent, and forks another when it ends. CUDA is used only here, never
+in the parent.
+
+A message's job is claimed (`claim_batch`), begun in this thread or in one of its own (`job_threads`), computed
+(`job_computer`), and its end recorded (`ends`), while its lease is renewed (`lease`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
-from functools import partial
-from types import TracebackType
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 
-from jobs.errors import (
-    DeviceFault,
-    JobFailed,
-    MatmulError,
-    NoRoomForProduct,
-    StaleAttempt,
-    StoreUnavailable,
-    TimeLimitExceeded,
-)
 from jobs.fleet.measured import MeasuredShapes
 from jobs.fleet.places import ServicePlace
 from jobs.fleet.registry import WorkerRegistry
@@ -30,33 +22,32 @@ from jobs.ledger.claims.by_message import ClaimTerms, NextClaims
 from jobs.ledger.interface import Claimed, Ledger
 from jobs.ledger.limits import Beside
 from jobs.matrices.interface import MatrixStore
-from jobs.models import BenchmarkOutcome, MatmulRequest
+from jobs.models import MatmulRequest
 from jobs.redis.client import connect
 from jobs.settings import Settings
 from jobs.tracing.spans import Tracing
 from kernels.selection.ahead import warm_up
-from worker.benchmark.job import benchmark
 from worker.device.host_lock import HostLock
 from worker.device.measured_model import measured_model
 from worker.device.retry import pause, retry_until
 from worker.device.runner import Runner
 from worker.process.device_loans import DeviceLoans
-from worker.process.ends import NO_ROOM_PAUSE_S, WORK_TIMEOUT_S, End, JobEnds
+from worker.process.ends import WORK_TIMEOUT_S, JobEnds
 from worker.process.heartbeat import Heartbeat
-from worker.process.job_threads import JobThreads, Room
-from worker.process.lease import EXIT_NOT_READY, Hold, LeaseKeeper
-from worker.process.light_jobs import MAX_LIGHT, one_after_another
+from worker.process.job_computer import JobComputer
+from worker.process.job_threads import JobThreads
+from worker.process.lease import EXIT_NOT_READY, LeaseKeeper
 from worker.process.readiness import NotReady, prove
 from worker.process.spare_time import SpareTime
-from worker.product.batch import is_light, is_one_launch, launches, multiply_batch
+from worker.product.batch import is_light, is_one_launch, launches
 from worker.product.fresh_random import fresh_rng
-from worker.product.multiply import Multiplied, multiply
 from worker.product.spent_operands import SpentOperands
 from worker.queues.next_messages import NextMessages
 from worker.tracing.launches import Launches, named
-from worker.tracing.phases import now, one_job
+from worker.tracing.phases import now
 
 CLAIM_TIMEOUT_S = 5.0  # the sweeper sends an abandoned message again
+MAX_LIGHT = 16  # light jobs of a claim
 ELSEWHERE_PAUSE_S = 0.2  # before this worker takes another message, which may be the same job's again
 SMALL_BYTES = 1 << 20  # of operands
 
@@ -74,12 +65,12 @@ class Child:
         store: MatrixStore,
         tracing: Tracing | None = None,
     ) -> None:
-        self._settings, self._runner, self._ledger, self._store = settings, runner, ledger, store
+        self._settings, self._runner, self._ledger = settings, runner, ledger
         self._loans = DeviceLoans()
         self._under_way: set[tuple[str, int]] = set()  # jobs and attempts; changed in one step of the interpreter
         self._jobs_under_way = settings.jobs_under_way or runner.jobs_under_way
         self._light_extent = runner.light_extent if tracing is None else 0  # each has spans of its own
-        self._threads, self._room = JobThreads(self._jobs_under_way), Room(runner.max_bytes_under_way)
+        self._threads = JobThreads(self._jobs_under_way)
         claims = ledger if isinstance(ledger, NextClaims) and tracing is None else None  # spans tell claims apart
         self.next_messages = NextMessages(settings, claims, self._terms)
         self.launches, self.spent = Launches(tracing, ledger), SpentOperands(ledger, store)
@@ -98,6 +89,8 @@ class Child:
             settings,
             give_up=lambda problem: self._lease.end_child(EXIT_NOT_READY, problem),
         )
+        worker_id, auto = self.heartbeat.worker_id, self.spare_time.choices
+        self._computer = JobComputer(settings, runner, ledger, store, self._registry, auto, worker_id=worker_id)
         self._ends = JobEnds(settings, ledger, store, runner, self.heartbeat, self._lease, self.launches, self.spent)
 
     def prove_ready(self) -> None:
@@ -185,10 +178,10 @@ class Child:
         self.heartbeat.begin(claimed[0].job.id)
         try:
             if not is_one_launch(claimed):
-                one_after_another(claimed, self._lease, self._one_by_one, self._ends.in_steps)
+                self._computer.light_jobs(claimed, self._lease, self._ends.in_steps)
                 return
             with self._lease.hold(claimed) as hold:
-                ends = self._together(claimed, hold) if len(claimed) > 1 else self._one_by_one(claimed, hold)
+                ends = self._computer.one_launch(claimed, hold)
             self._ends.record(ends)
         finally:
             self.heartbeat.end(claimed[0].job.id)
@@ -200,101 +193,3 @@ class Child:
 
     def _claim(self, job_id: str, attempt: int) -> Sequence[Claimed]:
         return self._ledger.claim_batch(job_id, attempt, **self._terms()._asdict())
-
-    def _together(self, claimed: Sequence[Claimed], hold: Hold) -> Sequence[tuple[Claimed, End]]:
-        """Computes jobs in one launch. If one product is wrong, each job is then computed by itself, so only that one
-        fails.
-        """
-        try:
-            with _ErrorsNamed(claimed):
-                done = multiply_batch(
-                    claimed,
-                    self._store,
-                    self._runner,
-                    auto=self.spare_time.choices,
-                    rng=fresh_rng(),
-                    product_ttl_s=self._settings.product_ttl_s,
-                    check_ownership=hold.check,
-                )
-            return list(zip(claimed, done, strict=True))
-        except (DeviceFault, TimeLimitExceeded) as failure:
-            return [(each, failure) for each in claimed]
-        except NoRoomForProduct as failure:
-            pause(NO_ROOM_PAUSE_S)
-            return [(each, failure) for each in claimed]
-        except (JobFailed, StaleAttempt, StoreUnavailable) as reason:
-            log.info("jobs of one launch are computed one by one", jobs=len(claimed), reason=str(reason))
-            return self._one_by_one(claimed, hold)
-
-    def _one_by_one(self, claimed: Sequence[Claimed], hold: Hold) -> list[tuple[Claimed, End]]:
-        """Computes jobs one by one. Cancelled ones are skipped. After a device fault no more are tried."""
-        ends: list[tuple[Claimed, End]] = []
-        fault: DeviceFault | None = None
-        for each in claimed:
-            try:
-                ends.append((each, fault or self._outcome(each, hold)))
-            except StaleAttempt:
-                log.info("a job was called off", job=each.job.id, attempt=each.attempt)
-            except JobFailed as failure:
-                ends.append((each, failure))
-                fault = failure if isinstance(failure, DeviceFault) else None
-        return ends
-
-    def _outcome(self, claimed: Claimed, hold: Hold) -> Multiplied | BenchmarkOutcome:
-        """The outcome of a job. Raises JobFailed and its subclasses for every error of this job, except those of
-        Redis.
-        """
-        one_job(claimed.job.id)
-        with _ErrorsNamed([claimed]):
-            if claimed.job.record.kind == "benchmark":
-                return self._benchmark(claimed, hold)
-            check = partial(hold.check, claimed)
-            try:
-                return retry_until(lambda: self._multiply(claimed, check), timeout_s=WORK_TIMEOUT_S, wanted=check)
-            except NoRoomForProduct:
-                pause(NO_ROOM_PAUSE_S, check)  # only the job itself is held now
-                raise
-
-    def _multiply(self, claimed: Claimed, check_ownership: Callable[[], None]) -> Multiplied:
-        request = claimed.job.record.request
-        assert isinstance(request, MatmulRequest), "benchmarks go another way"
-        with self._room.taken(request.matrix_bytes, check_ownership):
-            try:
-                return multiply(
-                    claimed,
-                    self._store,
-                    self._runner,
-                    auto=self.spare_time.choices,
-                    rng=fresh_rng(),
-                    product_ttl_s=self._settings.product_ttl_s,
-                    check_ownership=check_ownership,
-                    ledger=self._ledger,
-                )
-            except StoreUnavailable as error:
-                if error.resource != "redis":  # small jobs need none, so they are not to wait for this one
-                    raise NoRoomForProduct(error.detail) from error
-                raise
-
-    def _benchmark(self, claimed: Claimed, hold: Hold) -> BenchmarkOutcome:
-        worker, device = self.heartbeat.worker_id, self._runner.device
-        outcome = benchmark(claimed, self._ledger, self._runner, worker=worker, check=lambda: hold.check(claimed))
-        if self._runner.device is not device:  # its roofs were measured
-            retry_until(lambda: self._registry.keep_roofs(self._runner.device), timeout_s=WORK_TIMEOUT_S)
-        return outcome
-
-
-class _ErrorsNamed:
-    """Translates unexpected errors into JobFailed."""
-
-    def __init__(self, claimed: Sequence[Claimed]) -> None:
-        self._claimed = claimed
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if isinstance(error, SoftTimeLimitExceeded):
-            raise TimeLimitExceeded from None
-        if isinstance(error, Exception) and not isinstance(error, MatmulError):
-            log.exception("a job broke off", jobs=[each.job.id for each in self._claimed], exc_info=error)
-            raise JobFailed("The worker met an error it does not know; its log says more.") from error

@@ -11,7 +11,7 @@ from typing import TypeVar
 import structlog
 
 from jobs.errors import DeviceFault, JobFailed, MatrixNotFound, NoRoomForProduct, StoreFull, StoreUnavailable
-from jobs.ledger.chains import Taken
+from jobs.ledger.acceptance import Acceptance
 from jobs.ledger.interface import Claimed, Ledger, Success
 from jobs.ledger.successes import SuccessesAhead
 from jobs.matrices.interface import MatrixStore
@@ -90,27 +90,27 @@ class JobEnds:
     def settle(self, step: Step) -> int:
         """Waits for the ledger's answer and cleans up. Returns how many successes it accepted. Raises StoreUnavailable,
         StoreFull."""
-        taken = self._with_retries(step.answer)
+        answers = self._with_retries(step.answer)
         self._spent.remove(step.spent)
-        for (claimed, end), success, became in zip(step.ends, step.done, taken, strict=True):
+        for (claimed, end), success, answer in zip(step.ends, step.done, answers, strict=True):
             if isinstance(end, Multiplied):
                 self._heartbeat.count_product(is_verified=end.outcome.verification.passed is True)
-            if became.is_taken:
+            if answer.is_accepted:
                 self._launches.ended(claimed, success.outcome)
-            self._clear_up(claimed, success, taken=became)
-        became_of = [(claimed, became) for (claimed, _), became in zip(step.ends, taken, strict=True)]
+            self._clear_up(claimed, success, answer)
+        answered = [(claimed, answer) for (claimed, _), answer in zip(step.ends, answers, strict=True)]
         # Where others need operands that were stored for a job, the sweep removes them, once no other job does.
-        self._spent.ended([job for job, became in became_of if became.is_taken and Taken.SHARED not in became])
-        self._give_back([job for job, became in became_of if became is Taken.NO_ROOM])
-        return sum(each.is_taken for each in taken)
+        self._spent.ended([job for job, answer in answered if answer.is_accepted and Acceptance.SHARED not in answer])
+        self._give_back([job for job, answer in answered if answer is Acceptance.NO_ROOM])
+        return sum(each.is_accepted for each in answers)
 
-    def _clear_up(self, claimed: Claimed, success: Success, *, taken: Taken) -> None:
+    def _clear_up(self, claimed: Claimed, success: Success, answer: Acceptance) -> None:
         """Removes the product if the job was cancelled or has another attempt by now. A product that other jobs wait
         for is kept on the device."""
         if success.product is None:
             product = product_id(claimed.job.id, claimed.attempt)
-            self._runner.product_ended(product, awaited=taken.is_taken and Taken.AWAITED in taken)
-        if not taken.is_taken and claimed.job.record.kind == "matmul" and success.product is None:
+            self._runner.product_ended(product, awaited=answer.is_accepted and Acceptance.AWAITED in answer)
+        if not answer.is_accepted and claimed.job.record.kind == "matmul" and success.product is None:
             self._remove_product(claimed, success)
 
     def _give_back(self, claimed: Sequence[Claimed]) -> None:
@@ -176,12 +176,12 @@ class JobEnds:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Successes that were sent to the ledger. `answer` waits for what became of each. `spent`: operands of jobs whose
+    """Successes that were sent to the ledger. `answer` waits for the ledger's answers. `spent`: operands of jobs whose
     success the ledger was told of before."""
 
     ends: Sequence[tuple[Claimed, Done]]
     done: Sequence[Success]
-    answer: Callable[[], Sequence[Taken]]
+    answer: Callable[[], Sequence[Acceptance]]
     spent: Sequence[Spent]
 
 
@@ -192,7 +192,7 @@ class Steps:
         self._ends, self._launches = ends, launches
         self._behind: Step | None = None
         self._settled: list[tuple[Claimed, Done]] = []
-        self._taken = 0
+        self._accepted = 0
 
     def record(self, ends: Ends) -> None:
         """Successes first: a failure may end the process."""
@@ -210,7 +210,7 @@ class Steps:
         if not self._settled:
             return
         claimed, first = self._settled[0]
-        about = {"jobs": len(self._settled), "job": claimed.job.id, "taken": self._taken}
+        about = {"jobs": len(self._settled), "job": claimed.job.id, "taken": self._accepted}
         if isinstance(first, Multiplied):
             kernel_ms = round(first.outcome.measured.kernel_ms, 3)
             log.info("multiplied", **about, kernel=first.outcome.kernel, kernel_ms=kernel_ms)
@@ -221,7 +221,7 @@ class Steps:
         if (step := self._behind) is None:
             return
         self._behind = None
-        self._taken += self._ends.settle(step)
+        self._accepted += self._ends.settle(step)
         self._settled += step.ends
 
 

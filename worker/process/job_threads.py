@@ -84,18 +84,18 @@ class Room:
         self._changed = Condition(self._lock)
         self._taken: list[int] = []
 
-    def taken(self, size: int, wanted: Callable[[], None]) -> AbstractContextManager[None]:
-        """Waits for `size` bytes, which the job holds as long as the context lasts. Calls `wanted` while it waits, and
-        raises what that raises."""
-        return _Taken(self, size, wanted)
+    def taken(self, size: int, check_cancelled: Callable[[], None]) -> AbstractContextManager[None]:
+        """Waits for `size` bytes, which the job holds as long as the context lasts. Calls `check_cancelled` meanwhile,
+        and raises what that raises."""
+        return _Taken(self, size, check_cancelled)
 
-    def take(self, size: int, wanted: Callable[[], None]) -> None:
+    def take(self, size: int, check_cancelled: Callable[[], None]) -> None:
         """Like `taken`, until `give_back` is called."""
-        with self._line.request(wanted) as place:
+        with self._line.request(check_cancelled) as place:
             place.acquire()
             with self._lock:
                 while not self._waited_for(size):
-                    wanted()
+                    check_cancelled()
                 self._taken.append(size)
 
     def give_back(self, size: int) -> None:
@@ -117,11 +117,11 @@ class Room:
 class _Taken(AbstractContextManager[None]):
     """A generator's context would take longer than to look whether there is room."""
 
-    def __init__(self, room: Room, size: int, wanted: Callable[[], None]) -> None:
-        self._room, self._size, self._wanted = room, size, wanted
+    def __init__(self, room: Room, size: int, check_cancelled: Callable[[], None]) -> None:
+        self._room, self._size, self._check_cancelled = room, size, check_cancelled
 
     def __enter__(self) -> None:
-        self._room.take(self._size, self._wanted)
+        self._room.take(self._size, self._check_cancelled)
 
     def __exit__(self, *_: object) -> None:
         self._room.give_back(self._size)

@@ -145,7 +145,7 @@ class SpareTime:
         self._adopt(dict(self._open))
         if self._mode == "asked" and not self._shared.is_asked():
             return False
-        for name in self._shared.wanted(1):
+        for name in self._shared.to_measure(1):
             self._look_at = 0.0
             asked = shape_named(name)
             probe = probe_for(asked.problem, asked.accuracy, self._runner.device) if asked is not None else None

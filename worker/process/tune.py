@@ -55,7 +55,7 @@ def tune(settings: Settings, *, stuck_s: float = STUCK_S) -> int:
 def _wait(shared: list[MeasuredShapes], stuck_s: float) -> int:
     left, changed_at = -1, time.monotonic()
     while True:
-        found = sum(len(one.wanted(MAX_WANTED)) for one in shared)
+        found = sum(len(one.to_measure(MAX_WANTED)) for one in shared)
         if found != left:
             print(f"{found} shapes to measure", flush=True)
             left, changed_at = found, time.monotonic()

@@ -95,7 +95,9 @@ def multiply_batch(
         of_b = [operand(each.b, job.b, store, opened) for each, job in zip(requests, jobs, strict=True)]
         a, b = HostOperand(_stacked(of_a)), HostOperand(_stacked(of_b))
         try:
-            with runner.compute(problem, choice, a, b, wanted=check_ownership, wiped=unchecked) as product:
+            with runner.compute(
+                problem, choice, a, b, check_cancelled=check_ownership, zero_output=unchecked
+            ) as product:
                 computed = now()
                 check_ownership()
                 verification = verify(request, problem, choice, product, rng)
@@ -111,12 +113,17 @@ def multiply_batch(
     if digest_of(data) != digest:  # the stored copy becomes a leftover
         raise VerificationFailed(CHANGED)
     tell_product(began, computed, checked, now(), measured)
-    made: dict[tuple[int, ...], Outcome] = {}  # what is recorded differs by the product's shape alone
-    for own in requests:
-        if own.delivered.shape not in made:
-            made[own.delivered.shape] = outcome_of(own, choice, runner, measured, verification, singles)
+    return _multiplied(requests, packed, lambda own: outcome_of(own, choice, runner, measured, verification, singles))
+
+
+def _multiplied(
+    requests: Sequence[MatmulRequest], packed: Sequence[bytes | None], outcome: Callable[[MatmulRequest], Outcome]
+) -> Sequence[Multiplied]:
+    """Outcomes differ by the product's shape alone, so one is made for each shape."""
+    of_shape = {each.delivered.shape: each for each in requests}
+    outcomes = {shape: outcome(own) for shape, own in of_shape.items()}
     return [
-        Multiplied(made[own.delivered.shape], there, is_claimed=there is not None)
+        Multiplied(outcomes[own.delivered.shape], there, is_claimed=there is not None)
         for own, there in zip(requests, packed, strict=True)
     ]
 

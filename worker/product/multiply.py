@@ -144,8 +144,8 @@ def _multiply_whole(task: _Task, choice: Choice) -> Multiplied:
                 b,
                 place,
                 epilogue=epilogue,
-                wanted=task.check_ownership,
-                wiped=request.verify == "off",
+                check_cancelled=task.check_ownership,
+                zero_output=request.verify == "off",
             ) as product:
                 computed = now()
                 task.check_ownership()
@@ -183,7 +183,9 @@ def _recompute(task: _Task, choice: Choice) -> Again:
     problem, compute = task.request.problem, task.runner.compute
     with ExitStack() as opened:
         a, b, epilogue = open_operands(task.claimed, task.request, task.store, opened)
-        with compute(problem, choice, a, b, epilogue=epilogue, wanted=task.check_ownership, wiped=True) as product:
+        with compute(
+            problem, choice, a, b, epilogue=epilogue, check_cancelled=task.check_ownership, zero_output=True
+        ) as product:
             verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, task.rng)
             return Again(bool(verification.passed), product.digest)
 

@@ -42,7 +42,7 @@ class SpentOperands:
 
     def __init__(self, ledger: Ledger, store: MatrixStore) -> None:
         self._ledger, self._store = ledger, store
-        self._may_wait = ledger.later_steps_tell and store.FINDS_LEFTOVERS
+        self._may_wait = ledger.later_steps_confirm and store.FINDS_LEFTOVERS
         self._waiting: list[Spent] = []
         self._lock = Lock()
 

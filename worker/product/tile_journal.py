@@ -40,7 +40,7 @@ class TileJournal:
     def __init__(self, claimed: Claimed, ledger: Ledger, check_ownership: Callable[[], None]) -> None:
         self._claimed, self._ledger, self._check_ownership = claimed, ledger, check_ownership
         self._kept = retry_until(
-            lambda: ledger.findings(claimed.job.id), timeout_s=KEEP_TIMEOUT_S, wanted=check_ownership
+            lambda: ledger.findings(claimed.job.id), timeout_s=KEEP_TIMEOUT_S, check_cancelled=check_ownership
         )
         self.header = _header(self._kept.get(HEADER))
         self.records: dict[int, TileRecord] = {}
@@ -89,7 +89,7 @@ class TileJournal:
             owned = retry_until(
                 lambda: self._ledger.keep_findings(job.id, attempt, kept, progress, {"tiles": done}),
                 timeout_s=KEEP_TIMEOUT_S,
-                wanted=self._check_ownership,
+                check_cancelled=self._check_ownership,
             )
         except StoreFull as error:
             raise JobFailed(NO_ROOM) from error

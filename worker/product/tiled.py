@@ -135,7 +135,7 @@ def _compute(
         seed=seed,
         checked=job.request.verify != "off",
         epilogue=operands.epilogue,
-        wanted=job.check_ownership,
+        check_cancelled=job.check_ownership,
     )
     with job.runner.tiled(task) as product:
         for checked in product.tiles(frozenset(journal.records)):

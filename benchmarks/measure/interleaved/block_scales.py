@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.measure.interleaved.timing import Put, cuda_kernel, record, rounded, sampler_of, times_ms
+from benchmarks.measure.interleaved.launches import compile_all, job_config
+from benchmarks.measure.interleaved.timing import Launch, cuda_kernel, record, rounded, sampler_of, times_ms
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
-from kernels.model.entry.config import NO_CONFIG
 from kernels.model.fused import FusedEpilogue
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.scales import SCALE_WIDTHS, block_of, scale_shape
-from kernels.selection.candidates import Choice
 from worker.device.operands import HostOperand
 from worker.device.scaled import ScaledOperand
 
@@ -75,7 +74,7 @@ def drawn(runner: CudaRunner, shape: tuple[int, int, int]) -> OperandSet:
     return OperandSet(a, b, allocate(product_layout(Problem(m, n, k, DTYPE))))
 
 
-def ours(runner: CudaRunner, problem: Problem) -> dict[str, Put]:
+def ours(runner: CudaRunner, problem: Problem) -> dict[str, Launch]:
     """`hopper_fp8` in the config that a job gets: with its own output type, and with bfloat16."""
     from worker.cuda.epilogue.fusable import Fusable
     from worker.cuda.epilogue.fused import FusedOnDevice
@@ -85,7 +84,7 @@ def ours(runner: CudaRunner, problem: Problem) -> dict[str, Put]:
     from worker.cuda.scaled.on_device import scales_on_device
 
     kernel, prepared = cuda_kernel(OURS), PreparedKernels(runner.compiler)
-    config, pair = kernel.resolve_config(NO_CONFIG, problem, runner.device.traits), operands(problem)
+    config, pair = job_config(runner, kernel, problem), operands(problem)
     narrow = FusedEpilogue(NARROW)
     scales = scales_on_device(problem, pair, kernel) if problem.scale_columns else None
     plain, fused = prepared.get(kernel, config, problem), prepared.get(kernel, config, problem, narrow)
@@ -99,7 +98,7 @@ def ours(runner: CudaRunner, problem: Problem) -> dict[str, Put]:
     }
 
 
-def library(cublas: Cublas, problem: Problem, at: OperandSet) -> dict[str, Put]:
+def library(cublas: Cublas, problem: Problem, at: OperandSet) -> dict[str, Launch]:
     """The fastest of cublasLt's proposals: float32, and bfloat16, which no job gets from it."""
     from worker.cuda.memory import allocate
     from worker.cuda.pitch import operand_layout
@@ -107,7 +106,7 @@ def library(cublas: Cublas, problem: Problem, at: OperandSet) -> dict[str, Put]:
 
     scales = scales_on_device(problem, operands(problem), BY_NAME[LIBRARY])
     assert scales is not None, "it has some"
-    d, found = allocate(operand_layout(NARROW, problem.product_shape)), dict[str, Put]()
+    d, found = allocate(operand_layout(NARROW, problem.product_shape)), dict[str, Launch]()
     for name, product in ((LIBRARY, at.c), (f"{LIBRARY} {NARROW}", d)):
         launch = cublas.blocks.multiplication(problem, scales, (at.a, at.b, product))
         found[name] = partial(lambda launch, _at: launch(), launch)
@@ -124,24 +123,24 @@ def measured(runner: CudaRunner, shapes: Sequence[tuple[int, int, int]]) -> Iter
         without = ours(runner, problem_of(shape, 0))
         for width in SCALE_WIDTHS:
             problem = problem_of(shape, width)
-            ways = {**ours(runner, problem), **library(cublas, problem, at), "without scales": without[OURS]}
-            times = times_ms(sampler, ways, at, SAMPLES)
+            launches = {**ours(runner, problem), **library(cublas, problem, at), "without scales": without[OURS]}
+            times = times_ms(sampler, launches, at, SAMPLES)
             ms = rounded(times)
             yield {"m": problem.m, "n": problem.n, "k": problem.k, "scale_columns": width, "ms": ms}
 
 
-def compile_all(runner: CudaRunner, shapes: Sequence[tuple[int, int, int]]) -> None:
-    """Compiles everything, on all cores."""
+def compile_with_outputs(runner: CudaRunner, shapes: Sequence[tuple[int, int, int]]) -> None:
+    """Compiles the kernel for all shapes and both output types."""
     from worker.cuda.sources import kernel_program
 
-    kernel, wanted = cuda_kernel(OURS), []
+    kernel, cases = cuda_kernel(OURS), []
     for shape in shapes:
         for width in (0, *SCALE_WIDTHS):
             problem = problem_of(shape, width)
-            config = kernel.resolve_config(NO_CONFIG, problem, runner.device.traits)
-            wanted.append((Choice(kernel, config, ""), problem))
+            config = job_config(runner, kernel, problem)
+            cases.append((kernel, config, problem))
             runner.compiler.binary(kernel_program(kernel, config, problem, fused=FusedEpilogue(NARROW)))
-    runner.compile_ahead(wanted)
+    compile_all(runner, cases)
 
 
 def main() -> None:
@@ -152,7 +151,7 @@ def main() -> None:
     parser.add_argument("--shapes", type=int, default=len(SHAPES), help="how many of them, the first ones")
     asked = parser.parse_args()
     runner, shapes = CudaRunner(Settings(device="gpu:0")), SHAPES[: asked.shapes]
-    compile_all(runner, shapes)
+    compile_with_outputs(runner, shapes)
     record(asked.out, runner.device.name, measured(runner, shapes))
 
 

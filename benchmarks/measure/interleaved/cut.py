@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.measure.interleaved.timing import Put, cuda_kernel, rounded, run, sampler_of, times_ms
-from benchmarks.measure.interleaved.ways import library_ways, own_way
+from benchmarks.measure.interleaved.launches import compile_all, job_config, kernel_launch, library_launches
+from benchmarks.measure.interleaved.timing import Launch, cuda_kernel, rounded, run, sampler_of, times_ms
 from jobs.benchmarks.spec import DataSpec
 from kernels.entries.hopper.waves import never_cut
-from kernels.model.entry.config import NO_CONFIG
+from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
-from kernels.selection.candidates import Choice
 
 if TYPE_CHECKING:
     from worker.cuda.library.cublas import Cublas
@@ -42,15 +41,15 @@ SHAPES = (
 SAMPLES = 15
 
 
-def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str) -> dict[str, Put]:
-    """Ways to compute the product, by their names in a row."""
+def launches_of(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str) -> dict[str, Launch]:
+    """Launches that compute the product, by their names in a row."""
 
-    def ours(kernel: CudaKernel) -> Put:
-        return own_way(runner, kernel, kernel.resolve_config(NO_CONFIG, problem, runner.device.traits), problem)
+    def ours(kernel: CudaKernel) -> Launch:
+        return kernel_launch(runner, kernel, job_config(runner, kernel, problem), problem)
 
     kernel = cuda_kernel(name)
     own = {CUT: ours(kernel), WHOLE: ours(never_cut(kernel))}
-    return own | library_ways(cublas, problem, LIBRARIES)
+    return own | library_launches(cublas, problem, LIBRARIES)
 
 
 def measured(runner: CudaRunner) -> Iterator[Mapping[str, Any]]:
@@ -58,26 +57,23 @@ def measured(runner: CudaRunner) -> Iterator[Mapping[str, Any]]:
     from worker.cuda.bench.operands import random_set
     from worker.cuda.library.cublas import Cublas
 
-    compile_all(runner)
+    compile_all(runner, cases(runner))
     sampler, cublas = sampler_of(runner), Cublas(runner.compiler)
     for m, n, k in SHAPES:
         for name, dtype in KERNELS.items():
             problem = Problem(m, n, k, dtype)
-            ways = puts(runner, cublas, problem, name)
+            launches = launches_of(runner, cublas, problem, name)
             at = random_set(runner.compiler, problem, DataSpec())
-            ms = rounded(times_ms(sampler, ways, at, SAMPLES))
+            ms = rounded(times_ms(sampler, launches, at, SAMPLES))
             yield {"kernel": name, "m": m, "n": n, "k": k, "samples": SAMPLES, "ms": ms}
 
 
-def compile_all(runner: CudaRunner) -> None:
-    """On all cores."""
-    wanted = []
+def cases(runner: CudaRunner) -> Iterator[tuple[CudaKernel, TileConfig, Problem]]:
+    """All that is compiled."""
     for name, dtype in KERNELS.items():
         for problem in (Problem(m, n, k, dtype) for m, n, k in SHAPES):
             for kernel in (cuda_kernel(name), never_cut(cuda_kernel(name))):
-                config = kernel.resolve_config(NO_CONFIG, problem, runner.device.traits)
-                wanted.append((Choice(kernel, config, ""), problem))
-    runner.compile_ahead(wanted)
+                yield kernel, job_config(runner, kernel, problem), problem
 
 
 if __name__ == "__main__":

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.measure.interleaved.timing import Put, cuda_kernel, rounded, run, sampler_of, times_ms
-from benchmarks.measure.interleaved.ways import library_ways, own_way
+from benchmarks.measure.interleaved.launches import compile_all, job_config, kernel_launch, library_launches
+from benchmarks.measure.interleaved.timing import Launch, cuda_kernel, rounded, run, sampler_of, times_ms
 from jobs.benchmarks.spec import DataSpec
 from kernels.entries.hopper.waves import COUNTER
-from kernels.model.entry.config import NO_CONFIG
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
-from kernels.selection.candidates import Choice
 
 if TYPE_CHECKING:
     from worker.cuda.library.cublas import Cublas
@@ -55,13 +55,15 @@ MEASURED = (
 )
 
 
-def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, libraries: Sequence[str]) -> dict[str, Put]:
-    """Ways to compute the product, by their names in a row."""
-    config = cuda_kernel(name).resolve_config(NO_CONFIG, problem, runner.device.traits)
+def launches_of(
+    runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, libraries: Sequence[str]
+) -> dict[str, Launch]:
+    """Launches that compute the product, by their names in a row."""
+    config = job_config(runner, cuda_kernel(name), problem)
     in_step = replace(cuda_kernel(name), workspace=lambda *_: COUNTER)
     apart = replace(in_step, workspace=None)
-    own = {way: own_way(runner, kernel, config, problem) for way, kernel in ((IN_STEP, in_step), (APART, apart))}
-    return own | library_ways(cublas, problem, libraries)
+    own = {way: kernel_launch(runner, kernel, config, problem) for way, kernel in ((IN_STEP, in_step), (APART, apart))}
+    return own | library_launches(cublas, problem, libraries)
 
 
 def measured(runner: CudaRunner) -> Iterator[Mapping[str, Any]]:
@@ -69,26 +71,26 @@ def measured(runner: CudaRunner) -> Iterator[Mapping[str, Any]]:
     from worker.cuda.bench.operands import random_set
     from worker.cuda.library.cublas import Cublas
 
-    compile_all(runner)
+    compile_all(runner, cases(runner))
     sampler, cublas = sampler_of(runner), Cublas(runner.compiler)
     for each in MEASURED:
         for problem in each.problems:
             is_long = problem.flops > LONG_FLOPS
-            ways = puts(runner, cublas, problem, each.kernel, each.libraries[:1] if is_long else each.libraries)
+            launches = launches_of(
+                runner, cublas, problem, each.kernel, each.libraries[:1] if is_long else each.libraries
+            )
             at = random_set(runner.compiler, problem, DataSpec())
             samples = FEWER_SAMPLES if is_long else SAMPLES
-            ms = rounded(times_ms(sampler, ways, at, samples))
+            ms = rounded(times_ms(sampler, launches, at, samples))
             yield {"kernel": each.kernel, "m": problem.m, "n": problem.n, "k": problem.k, "samples": samples, "ms": ms}
 
 
-def compile_all(runner: CudaRunner) -> None:
-    """Compiles on all cores: each kernel for its longest product, which is kept in step, and for one that is not."""
-    wanted = []
+def cases(runner: CudaRunner) -> Iterator[tuple[CudaKernel, TileConfig, Problem]]:
+    """All that is compiled: each kernel for its longest product, which is kept in step, and for one that is not."""
     for each in MEASURED:
         kernel, longest = cuda_kernel(each.kernel), next(each.problems)
-        choice = Choice(kernel, kernel.resolve_config(NO_CONFIG, longest, runner.device.traits), "")
-        wanted += [(choice, longest), (choice, replace(longest, k=1))]
-    runner.compile_ahead(wanted)
+        config = job_config(runner, kernel, longest)
+        yield from ((kernel, config, longest), (kernel, config, replace(longest, k=1)))
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.measure.interleaved.launches import compile_all, job_config
 from benchmarks.measure.interleaved.library_epilogue import WITH_BIAS, Following
-from benchmarks.measure.interleaved.timing import Put, cuda_kernel, rounded, run_by_size, sampler_of, times_ms
+from benchmarks.measure.interleaved.timing import Launch, cuda_kernel, rounded, run_by_size, sampler_of, times_ms
 from jobs.benchmarks.spec import DataSpec
 from kernels.model.activations import ACTIVATION_NAMES, ActivationName
 from kernels.model.entry.config import NO_CONFIG
@@ -94,21 +95,21 @@ def fused(
     return found
 
 
-def puts(
+def launches_of(
     runner: CudaRunner, cublas: Cublas, problem: Problem, names: tuple[str, str], given: Addends
-) -> Callable[[bool, bool, ActivationName | None], dict[str, Put]]:
-    """Ways to compute the product with its epilogue, by their names in a row. `names`: of kernel and library."""
+) -> Callable[[bool, bool, ActivationName | None], dict[str, Launch]]:
+    """Launches that compute the product with its epilogue, by their names in a row. `names`: of kernel and library."""
     from worker.cuda.epilogue.fused import FusedOnDevice
     from worker.cuda.epilogue.on_device import EpilogueOnDevice
     from worker.cuda.launch import PreparedKernels
     from worker.cuda.memory import allocate
 
     kernel, prepared = cuda_kernel(names[0]), PreparedKernels(runner.compiler)
-    plain = prepared.get(kernel, kernel.resolve_config(NO_CONFIG, problem, runner.device.traits), problem)
+    plain = prepared.get(kernel, job_config(runner, kernel, problem), problem)
 
     compiler, z = runner.compiler, allocate(given.d.layout)
 
-    def of(has_c: bool, has_bias: bool, activation: ActivationName | None) -> dict[str, Put]:
+    def of(has_c: bool, has_bias: bool, activation: ActivationName | None) -> dict[str, Launch]:
         asked = fused(kernel, runner, problem, activation, has_c=has_c, has_bias=has_bias)
         one = prepared.get(asked.kernel, asked.config, problem, asked.fused)
         c, bias = given.c if has_c else None, given.bias if has_bias else None
@@ -133,38 +134,36 @@ def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, 
     """A row for each type, size and epilogue: times in milliseconds."""
     from worker.cuda.library.cublas import Cublas
 
-    compile_all(runner, sizes)
+    compile_with_epilogues(runner, sizes)
     sampler, cublas = sampler_of(runner), Cublas(runner.compiler)
     for name, dtype, library in KERNELS:
         for n in sizes:
             problem = Problem(n, n, n, dtype)
             at, given = drawn(runner, problem)
             cublas.tune(library, NO_CONFIG, problem, (at.a, at.b, at.c))
-            of = puts(runner, cublas, problem, (name, library), given)
+            of = launches_of(runner, cublas, problem, (name, library), given)
             for has_c, has_bias, activation in ADDED:
-                ways = of(has_c, has_bias, activation)
+                launches = of(has_c, has_bias, activation)
                 if not has_c and activation in WITH_BIAS:
                     following = Following(runner.compiler, WITH_BIAS[activation], given.bias)
-                    ways["library_epilogue"] = following.fastest(library, problem, (at.a, at.b, given.d))
-                times = times_ms(sampler, ways, at, SAMPLES)
+                    launches["library_epilogue"] = following.fastest(library, problem, (at.a, at.b, given.d))
+                times = times_ms(sampler, launches, at, SAMPLES)
                 ms = rounded(times)
                 yield {"kernel": name, "n": n, "c": has_c, "bias": has_bias, "activation": activation, "ms": ms}
 
 
-def compile_all(runner: CudaRunner, sizes: Sequence[int]) -> None:
-    """Compiles everything, on all cores."""
-    wanted, epilogues = [], set()
+def compile_with_epilogues(runner: CudaRunner, sizes: Sequence[int]) -> None:
+    """Compiles all kernels and epilogues, on all cores."""
+    cases, epilogues = [], set()
     for name, dtype, _ in KERNELS:
         kernel = cuda_kernel(name)
         for n in sizes:
             problem = Problem(n, n, n, dtype)
-            wanted.append(
-                (Choice(kernel, kernel.resolve_config(NO_CONFIG, problem, runner.device.traits), ""), problem)
-            )
+            cases.append((kernel, job_config(runner, kernel, problem), problem))
             for has_c, has_bias, activation in ADDED:
                 asked = fused(kernel, runner, problem, activation, has_c=has_c, has_bias=has_bias)
                 epilogues |= {next(iter(asked.programs)), epilogue_program(dtype, activation, has_bias=has_bias)}
-    runner.compile_ahead(wanted)
+    compile_all(runner, cases)
     with ThreadPoolExecutor(usable_cores()) as pool:
         list(pool.map(runner.compiler.binary, epilogues))
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.measure.interleaved.timing import Put, record, rounded, sampler_of, times_ms
-from benchmarks.measure.interleaved.ways import library_ways, own_way
+from benchmarks.measure.interleaved.launches import kernel_launch, library_launches
+from benchmarks.measure.interleaved.timing import Launch, record, rounded, sampler_of, times_ms
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
@@ -98,7 +98,7 @@ def _runs(name: str, runner: CudaRunner) -> bool:
     return BY_NAME[name].unsupported_because(runner.device.traits) is None
 
 
-def published(problem: Problem, at: OperandSet) -> Put:
+def published(problem: Problem, at: OperandSet) -> Launch:
     """cuBLAS's own grouped product."""
     import cupy
 
@@ -109,15 +109,17 @@ def published(problem: Problem, at: OperandSet) -> Put:
     return lambda _: call.put(cupy.cuda.get_current_stream().ptr)
 
 
-def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, at: OperandSet, *, one_call: bool) -> dict[str, Put]:
-    """Ways to compute the product, by their names in a row; the one that a job gets comes first."""
+def launches_of(
+    runner: CudaRunner, cublas: Cublas, problem: Problem, at: OperandSet, *, one_call: bool
+) -> dict[str, Launch]:
+    """Launches that compute the product, by their names in a row; the one that a job gets comes first."""
 
-    def ours(choice: Choice) -> Put:
+    def ours(choice: Choice) -> Launch:
         assert isinstance(choice.kernel, CudaKernel)
-        return own_way(runner, choice.kernel, choice.config, problem)
+        return kernel_launch(runner, choice.kernel, choice.config, problem)
 
     found = {_named(choice): ours(choice) for choice in configs(runner, problem)}
-    found |= library_ways(cublas, problem, [LIBRARY])
+    found |= library_launches(cublas, problem, [LIBRARY])
     return {**found, PUBLISHED: published(problem, at)} if one_call else found
 
 
@@ -135,8 +137,8 @@ def measured(runner: CudaRunner, shapes: Sequence[Shape], max_groups: int) -> It
     for shape in shapes:
         problem = shape.problem
         at = random_set(runner.compiler, problem, DataSpec())
-        ways = puts(runner, cublas, problem, at, one_call=shape.groups <= max_groups)
-        times = times_ms(sampler, ways, at, SAMPLES)
+        launches = launches_of(runner, cublas, problem, at, one_call=shape.groups <= max_groups)
+        times = times_ms(sampler, launches, at, SAMPLES)
         first = next(iter(times.values()))
         library = min(times[name] for name in (LIBRARY, PUBLISHED) if name in times)
         about = {"dtype": shape.dtype, "groups": shape.groups, "rows": problem.m, "n": shape.n, "k": shape.k}

@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.kernel_targets import TargetShape
-from benchmarks.measure.interleaved.timing import Put, median_ms, record, sampler_of
+from benchmarks.measure.interleaved.timing import Launch, median_ms, record, sampler_of
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.model.numerics import DTypeName, Problem
 
 if TYPE_CHECKING:
     from worker.cuda.bench.operands import OperandSet
-    from worker.cuda.library.cublas_tuned import Matrices, Way
+    from worker.cuda.library.cublas_tuned import Way
+    from worker.cuda.memory import Matrices
     from worker.cuda.runner import CudaRunner
 
 SIZES = (1024, 2047, 2048, 2049, 3000, 4096, 4097, 5120, 8192, 8193)
@@ -57,8 +58,8 @@ class Library:
 
         at = random_set(self.compiler, problem, DataSpec())
         proposed = self._tuned.ways(f"{kernel}_tuned", UNPADDED, problem, (at.a, at.b, at.c))
-        ways: list[Put] = [partial(self._by_way, way) for way in proposed]
-        default: Put = partial(self._by_default, kernel, problem)
+        ways: list[Launch] = [partial(self._by_way, way) for way in proposed]
+        default: Launch = partial(self._by_default, kernel, problem)
         tried = [median_ms(self._sampler, [way], at, TRIALS)[0] for way in ways]
         best = tried.index(min(tried))
         default_ms, tuned_ms = median_ms(self._sampler, [default, ways[best]], at, SAMPLES)

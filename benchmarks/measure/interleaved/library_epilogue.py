@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.measure.interleaved.timing import Put
+from benchmarks.measure.interleaved.timing import Launch
 from kernels.model.activations import ActivationName
 from kernels.model.numerics import Problem
 from kernels.model.padding import MAX_PAD
-from worker.cuda.library.cublas_tuned import Matrices, TunedCublas
+from worker.cuda.library.cublas_tuned import TunedCublas
+from worker.cuda.memory import Matrices
 
 if TYPE_CHECKING:
     from worker.cuda.compile import Compiler
@@ -37,7 +38,7 @@ class Following(TunedCublas):
             self.set("MatmulDesc", product, EPILOGUE, ctypes.c_uint32(self._epilogue))
             self.set("MatmulDesc", product, BIAS_POINTER, ctypes.c_uint64(self._bias.address))
 
-    def fastest(self, kernel: str, problem: Problem, matrices: Matrices) -> Put:
+    def fastest(self, kernel: str, problem: Problem, matrices: Matrices) -> Launch:
         """The fastest of its proposals. Raises KernelUnavailable if there are none."""
         ways = [partial(self.launch, way, matrices) for way in self.ways(kernel, MAX_PAD, problem, matrices)]
         way = ways[self._trial.fastest(ways)]

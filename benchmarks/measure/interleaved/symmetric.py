@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.measure.interleaved.timing import Put, cuda_kernel, rounded, run_by_size, sampler_of, times_ms
+from benchmarks.measure.interleaved.launches import compile_all, job_config
+from benchmarks.measure.interleaved.timing import Launch, cuda_kernel, rounded, run_by_size, sampler_of, times_ms
 from jobs.benchmarks.spec import DataSpec
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.triangle import triangle_flops, whole
-from kernels.selection.candidates import Choice
 from kernels.selection.triangles import computes_triangle
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def configs(kernel: CudaKernel, problem: Problem, device: DeviceTraits) -> Itera
             yield config
 
 
-def library_syrk(name: str, dtype: DTypeName, problem: Problem) -> Put | None:
+def library_syrk(name: str, dtype: DTypeName, problem: Problem) -> Launch | None:
     """cuBLAS's own product of one triangle; None if it has none for the type and accuracy."""
     import cupy
     from cupy_backends.cuda.libs import cublas
@@ -64,26 +64,26 @@ def library_syrk(name: str, dtype: DTypeName, problem: Problem) -> Put | None:
     one, zero = np.ones(1, dtype), np.zeros(1, dtype)
     handle = cupy.cuda.device.get_cublas_handle()
 
-    def put(at: OperandSet) -> None:
+    def launch(at: OperandSet) -> None:
         cublas.setStream(handle, cupy.cuda.get_current_stream().ptr)
         sizes = LOWER, TRANSPOSED, problem.n, problem.k
         of_x, of_c = (at.a.address, at.a.layout.pitch), (at.c.address, at.c.layout.pitch)
         function(handle, *sizes, one.ctypes.data, *of_x, zero.ctypes.data, *of_c)
 
-    return put
+    return launch
 
 
-def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, library: str) -> dict[str, Put]:
-    """Ways to compute the product, by their names in a row."""
+def launches_of(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, library: str) -> dict[str, Launch]:
+    """Launches that compute the product, by their names in a row."""
     from worker.cuda.launch import prepare
 
-    def ours(asked: Problem, config: TileConfig) -> Put:
+    def ours(asked: Problem, config: TileConfig) -> Launch:
         prepared = prepare(runner.compiler, cuda_kernel(name), config, asked)
         return lambda at: prepared.launch(at.a, at.a, at.c)
 
     kernel, all_of_it, traits = cuda_kernel(name), whole(problem), runner.device.traits
     found = {_named(each): ours(problem, each) for each in configs(kernel, problem, traits)}
-    found["whole"] = ours(all_of_it, kernel.resolve_config(NO_CONFIG, all_of_it, traits))
+    found["whole"] = ours(all_of_it, job_config(runner, kernel, all_of_it))
     found[library] = lambda at: cublas.multiply(library, all_of_it, at.a, at.a, at.c)
     syrk = library_syrk(library, problem.dtype, problem)
     return found if syrk is None else {**found, "syrk": syrk}
@@ -99,31 +99,28 @@ def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, 
     from worker.cuda.bench.operands import random_set
     from worker.cuda.library.cublas import Cublas
 
-    compile_all(runner, sizes)
+    compile_all(runner, cases(runner, sizes))
     sampler, cublas = sampler_of(runner), Cublas(runner.compiler)
     for name, dtype, library in KERNELS:
         for n in sizes:
             problem = Problem(n, n, n, dtype, transpose_b=True, symmetric=True)
             at = random_set(runner.compiler, replace(whole(problem), transpose_b=False), DataSpec())
-            ways = puts(runner, cublas, problem, name, library)
-            times = times_ms(sampler, ways, at, SAMPLES)
+            launches = launches_of(runner, cublas, problem, name, library)
+            times = times_ms(sampler, launches, at, SAMPLES)
             first = next(iter(times.values()))
             gflops = round(triangle_flops(problem) / first / 1e6, 1)
             ms = rounded(times)
             yield {"kernel": name, "n": n, "gflops": gflops, "of_library": round(times[library] / first, 3), "ms": ms}
 
 
-def compile_all(runner: CudaRunner, sizes: Sequence[int]) -> None:
-    """Compiles everything, on all cores."""
-    wanted, traits = [], runner.device.traits
+def cases(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[tuple[CudaKernel, TileConfig, Problem]]:
+    """All that is compiled."""
     for name, dtype, _ in KERNELS:
         kernel = cuda_kernel(name)
         for n in sizes:
             problem = Problem(n, n, n, dtype, transpose_b=True, symmetric=True)
-            wanted += [(Choice(kernel, each, ""), problem) for each in configs(kernel, problem, traits)]
-            usual = kernel.resolve_config(NO_CONFIG, whole(problem), traits)
-            wanted.append((Choice(kernel, usual, ""), whole(problem)))
-    runner.compile_ahead(wanted)
+            yield from ((kernel, each, problem) for each in configs(kernel, problem, runner.device.traits))
+            yield kernel, job_config(runner, kernel, whole(problem)), whole(problem)
 
 
 if __name__ == "__main__":

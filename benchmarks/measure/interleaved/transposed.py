@@ -14,10 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.measure.interleaved.timing import Put, cuda_kernel, rounded, run_by_size, sampler_of, times_ms
-from benchmarks.measure.interleaved.ways import library_ways, own_way
+from benchmarks.measure.interleaved.launches import job_config, kernel_launch, library_launches
+from benchmarks.measure.interleaved.timing import Launch, cuda_kernel, rounded, run_by_size, sampler_of, times_ms
 from jobs.benchmarks.spec import DataSpec
-from kernels.model.entry.config import NO_CONFIG
 from kernels.model.numerics import DTypeName, Problem
 
 if TYPE_CHECKING:
@@ -32,11 +31,13 @@ KERNELS: tuple[tuple[str, DTypeName, Sequence[str]], ...] = (  # our kernel, its
 )
 
 
-def puts(runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, libraries: Sequence[str]) -> dict[str, Put]:
-    """Ways to compute the product, by their names in a row."""
+def launches_of(
+    runner: CudaRunner, cublas: Cublas, problem: Problem, name: str, libraries: Sequence[str]
+) -> dict[str, Launch]:
+    """Launches that compute the product, by their names in a row."""
     kernel = cuda_kernel(name)
-    config = kernel.resolve_config(NO_CONFIG, problem, runner.device.traits)
-    return {name: own_way(runner, kernel, config, problem)} | library_ways(cublas, problem, libraries)
+    own = kernel_launch(runner, kernel, job_config(runner, kernel, problem), problem)
+    return {name: own} | library_launches(cublas, problem, libraries)
 
 
 def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, Any]]:
@@ -51,8 +52,8 @@ def measured(runner: CudaRunner, sizes: Sequence[int]) -> Iterator[Mapping[str, 
             at = random_set(runner.compiler, lying, DataSpec())  # B is square, so it serves as its own transpose
             times: dict[str, dict[str, float]] = {}
             for layout, problem in (("transposed", replace(lying, transpose_b=True)), ("lying", lying)):
-                ways = puts(runner, cublas, problem, name, libraries)
-                times[layout] = rounded(times_ms(sampler, ways, at, SAMPLES))
+                launches = launches_of(runner, cublas, problem, name, libraries)
+                times[layout] = rounded(times_ms(sampler, launches, at, SAMPLES))
             yield {"kernel": name, "dtype": dtype, "n": n, **times}
 
 

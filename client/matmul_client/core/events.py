@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from matmul_client.core.errors import MatmulError, Unreachable, error_of
-from matmul_client.core.retrying import is_passing, pause_s
-from matmul_client.core.wire import Cut, Reply, Request
+from matmul_client.core.exchange import is_passing, pause_s
+from matmul_client.core.wire import NoReply, Reply, Request
 
 FINAL = frozenset({"succeeded", "failed", "cancelled"})
 
@@ -50,14 +50,14 @@ class EventFeed:
                 self.ended = self.ended or event.name in FINAL
                 yield event
 
-    def broken(self, outcome: Reply | Cut) -> float:
+    def broken(self, outcome: Reply | NoReply) -> float:
         """The pause before the next request, after a refusal or an interruption. Raises errors that will not pass."""
         if isinstance(outcome, Reply) and outcome.status == 204:  # nothing more comes
             self.ended = True
             return 0.0
         error: MatmulError = (
-            Unreachable(outcome.why)
-            if isinstance(outcome, Cut)
+            Unreachable(outcome.reason)
+            if isinstance(outcome, NoReply)
             else error_of(outcome.status, outcome.headers, bytes(outcome.body))
         )
         pause = pause_s(error, self._tries)

@@ -7,7 +7,7 @@ import ssl
 from urllib.parse import urlsplit
 
 from matmul_client.core.errors import MatmulError
-from matmul_client.core.wire import Cut, Request
+from matmul_client.core.wire import NoReply, Request
 from matmul_client.version import __version__
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -57,14 +57,14 @@ def _no_url(url: str) -> str:
     return f"The service's URL {url!r} is not one; give http://host:port."
 
 
-def unreachable(url: str, error: Exception) -> Cut:
+def unreachable(url: str, error: Exception) -> NoReply:
     """No connection was made: the service has seen nothing of the request."""
     what_to_do = "Does it speak plain http://?" if isinstance(error, ssl.SSLError) else "Is it running?"
-    return Cut(f"The service at {url} cannot be reached: {_words(error)}. {what_to_do}", may_have_arrived=False)
+    return NoReply(f"The service at {url} cannot be reached: {_words(error)}. {what_to_do}", may_have_arrived=False)
 
 
-def broken(url: str, error: Exception) -> Cut:
-    return Cut(f"The connection to {url} broke off: {_words(error)}.", may_have_arrived=True)
+def broken(url: str, error: Exception) -> NoReply:
+    return NoReply(f"The connection to {url} broke off: {_words(error)}.", may_have_arrived=True)
 
 
 def _words(error: Exception) -> str:

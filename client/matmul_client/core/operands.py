@@ -18,7 +18,7 @@ Self_ = TypeVar("Self_", bound="Operand")
 
 
 @dataclass(slots=True)
-class Chained:
+class ChainedProduct:
     """A product that was written with `@`. `job_id` is set once its job exists, so that it is computed once."""
 
     left: Any
@@ -32,7 +32,7 @@ class Operand:
 
     __array_ufunc__ = None  # so that `ndarray @ operand` comes here
 
-    def __init__(self, source: Reference | Chained) -> None:
+    def __init__(self, source: Reference | ChainedProduct) -> None:
         self._source = source
         self._transposed = self._conjugated = False
 

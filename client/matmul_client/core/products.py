@@ -1,4 +1,4 @@
-"""Flows of products and matrices: multiply, submit, wait, fetch, upload, cancel."""
+"""Flows of products: multiply, submit, fetch, and chains of products."""
 
 from __future__ import annotations
 
@@ -6,41 +6,28 @@ import json
 import operator
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from matmul_client.core.bodies import Reference, body_of, fits_multipart
-from matmul_client.core.elements import Array, array_of, content_hash, dtype_name, elements, to_array
-from matmul_client.core.errors import NotFound, ServerError, job_error
+from matmul_client.core.elements import Array, array_of, to_array
+from matmul_client.core.errors import ServerError, job_error
+from matmul_client.core.exchange import exchange
+from matmul_client.core.jobs import Record, cancel, wait, wait_s
+from matmul_client.core.matrices import upload
 from matmul_client.core.numbers import one_type
-from matmul_client.core.operands import Chained, Operand
-from matmul_client.core.ranges import RANGED_BYTES, send_in_ranges
-from matmul_client.core.retrying import exchange
-from matmul_client.core.wire import JSON, OCTETS, Call, Compute, Flow, Reply, Request
-
-Record = dict[str, Any]
+from matmul_client.core.operands import ChainedProduct, Operand
+from matmul_client.core.wire import OCTETS, Call, Flow, Reply, Request
 
 ADDED = ("c", "bias")  # operands that are added
 SCALES = ("scale_a", "scale_b")
 HALF_BYTES = 2  # of float16 and bfloat16
-WAIT_S = 20  # of one request; what takes longer is asked for again
-TERMINAL = frozenset({"succeeded", "failed", "cancelled"})
-HEAD_BYTES = 64 << 10  # a smaller matrix is sent without asking whether the service has it
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMatrix:
-    """A matrix that the service keeps until `expires_at`."""
-
-    id: str
-    dtype: str
-    shape: tuple[int, ...]
 
 
 def multiply(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> Flow[Array]:
     """The product, by a single request if it is ready in time. Raises subclasses of MatmulError."""
     request = yield from _product_request(call, a, b, options)
-    reply = yield from _post(call, request, {"accept": OCTETS, "prefer": f"wait={_wait_s(call)}"})
+    reply = yield from _post(call, request, {"accept": OCTETS, "prefer": f"wait={wait_s(call)}"})
     if reply.status == 202:
         reply = yield from _product(call, _job_id(reply))
     call.owned.clear()
@@ -55,7 +42,7 @@ def submit(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> Flow[Recor
     return _job_of(reply)
 
 
-def submit_chain(call: Call, product: Chained) -> Flow[str]:
+def submit_chain(call: Call, product: ChainedProduct) -> Flow[str]:
     """Id of the job of a product that was written with `@`, and of those that it is made of, submitted once."""
     if product.job_id is None:
         request = yield from _product_request(call, product.left, product.right, {})
@@ -64,14 +51,14 @@ def submit_chain(call: Call, product: Chained) -> Flow[str]:
     return product.job_id
 
 
-def multiply_chain(call: Call, product: Chained) -> Flow[Array]:
+def multiply_chain(call: Call, product: ChainedProduct) -> Flow[Array]:
     """The product of a chain; the last of it takes one request."""
     if product.job_id is not None:
         return (yield from fetch(call, product.job_id))
     return (yield from multiply(call, product.left, product.right, {}))
 
 
-def submit_chain_detached(call: Call, product: Chained) -> Flow[str]:
+def submit_chain_detached(call: Call, product: ChainedProduct) -> Flow[str]:
     """Like `submit_chain`, but the jobs continue if this call fails later."""
     job_id = yield from submit_chain(call, product)
     call.owned.clear()
@@ -166,18 +153,6 @@ def _job_of(reply: Reply) -> Record:
     return record
 
 
-def _wait_s(call: Call) -> int:
-    return max(1, int(min(WAIT_S, call.remaining_s)))
-
-
-def wait(call: Call, job_id: str) -> Flow[Record]:
-    """The job's record at its end."""
-    while True:
-        record: Record = yield from get_json(call, f"/v1/jobs/{job_id}", {"prefer": f"wait={_wait_s(call)}"})
-        if record["state"] in TERMINAL:
-            return record
-
-
 def fetch(call: Call, job_id: str) -> Flow[Array]:
     """The product of a job, waited for. Raises JobFailed, JobCancelled."""
     return array_of((yield from _product(call, job_id)))
@@ -188,14 +163,6 @@ def _product(call: Call, job_id: str) -> Flow[Reply]:
     if record["state"] != "succeeded":
         raise job_error(record)
     return (yield from exchange(call, Request("GET", f"/v1/jobs/{job_id}/product", {"accept": OCTETS})))
-
-
-def cancel(call: Call, job_id: str) -> Flow[Record]:
-    """The job's record, cancelled. Raises Conflict where it had ended."""
-    headers = {"idempotency-key": secrets.token_hex(16)}
-    reply = yield from exchange(call, Request("POST", f"/v1/jobs/{job_id}/cancel", headers))
-    record: Record = json.loads(bytes(reply.body))
-    return record
 
 
 def abandon(call: Call, ended: Call) -> Flow[None]:
@@ -210,53 +177,3 @@ def abandon(call: Call, ended: Call) -> Flow[None]:
             yield from cancel(call, ended.owned.pop())
         except ServerError:
             continue  # it has ended
-
-
-def upload(call: Call, value: Any) -> Flow[StoredMatrix]:
-    """Stores a matrix under the hash of its contents; nothing is sent where the service has it."""
-    (array,) = one_type({"the matrix": to_array(value, "the matrix")}, is_plain=False).values()
-    digest = content_hash(array)
-    yield Compute(lambda: digest.update(elements(array)))
-    stored = StoredMatrix(digest.hexdigest(), dtype_name(array), array.shape)
-    target = f"/v1/matrices/{stored.id}"
-    if array.nbytes > HEAD_BYTES and (yield from _is_there(call, target)):
-        return stored
-    if array.nbytes >= RANGED_BYTES and (
-        yield from send_in_ranges(call, stored.id, stored.dtype, array.shape, elements(array))
-    ):
-        return stored
-    headers = {
-        "content-type": OCTETS,
-        "x-matmul-dtype": stored.dtype,
-        "x-matmul-shape": ",".join(map(str, array.shape)),
-    }
-    yield from exchange(call, Request("PUT", target, headers, (elements(array),)))
-    return stored
-
-
-def _is_there(call: Call, target: str) -> Flow[bool]:
-    try:
-        yield from exchange(call, Request("HEAD", target))
-    except NotFound:
-        return False
-    return True
-
-
-def download(call: Call, matrix_id: str) -> Flow[Array]:
-    """A stored matrix."""
-    return array_of((yield from exchange(call, Request("GET", f"/v1/matrices/{matrix_id}", {"accept": OCTETS}))))
-
-
-def delete(call: Call, target: str) -> Flow[None]:
-    yield from exchange(call, Request("DELETE", target))
-
-
-def get_json(call: Call, target: str, headers: Mapping[str, str] | None = None) -> Flow[Any]:
-    reply = yield from exchange(call, Request("GET", target, {"accept": JSON, **(headers or {})}))
-    return json.loads(bytes(reply.body))
-
-
-def resolve_view(array: Array, operand: Operand) -> Array:
-    """The matrix of an operand that may be a transposed or conjugated view: `array` is the stored matrix."""
-    seen = array.swapaxes(-1, -2) if operand._transposed else array
-    return seen.conj() if operand._conjugated and seen.dtype.kind == "c" else seen

@@ -10,8 +10,8 @@ from functools import partial
 from itertools import count
 
 from matmul_client.core.errors import Conflict, MatmulError, NotFound, ServerError
-from matmul_client.core.retrying import exchange, pause_s
-from matmul_client.core.wire import JSON, OCTETS, AtOnce, Buffer, Call, Flow, Pause, Request
+from matmul_client.core.exchange import exchange, pause_s
+from matmul_client.core.wire import JSON, OCTETS, Buffer, Call, Concurrent, Flow, Pause, Request
 
 RANGED_BYTES = 128 << 20  # a smaller matrix goes in one request
 RANGE_BYTES = 32 << 20
@@ -27,7 +27,7 @@ def send_in_ranges(call: Call, matrix_id: str, dtype: str, shape: tuple[int, ...
         return False
     view = memoryview(raw)
     todo = deque(range(0, len(view), RANGE_BYTES))
-    yield AtOnce(tuple(partial(_lane, call, target, view, todo) for _ in range(min(LANES, len(todo)))))
+    yield Concurrent(tuple(partial(_lane, call, target, view, todo) for _ in range(min(LANES, len(todo)))))
     try:
         yield from _complete(call, target)
     except NotFound:  # it was completed, and the answer was lost

@@ -1,8 +1,8 @@
 """Requests, replies, and the flows that turn one into the other.
 
-A flow is a generator. It yields a `Request` to be sent, a `Pause`, work to `Compute` or flows to run `AtOnce`, and is
-sent what came of it: a `Reply`, a `Cut` (no whole reply came), or None. So it does no input or output itself; `Client`
-and `AsyncClient` run the same flows.
+A flow is a generator that does no input or output itself, so `Client` and `AsyncClient` run the same flows. It yields a
+`Request` to be sent, a `Pause`, work to `Compute`, or `Concurrent` flows. It is sent the outcome: a `Reply` or a
+`NoReply` to a request, None to anything else.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """No whole reply came. `may_have_arrived`: the service may have read the request."""
+class NoReply:
+    """No whole reply came, for a `reason` in words. `may_have_arrived`: the service may have read the request."""
 
-    why: str
+    reason: str
     may_have_arrived: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Time to let pass."""
+    """The flow continues after so many seconds."""
 
     seconds: float
 
@@ -63,22 +63,22 @@ class Compute:
 
 
 @dataclass(frozen=True, slots=True)
-class AtOnce:
+class Concurrent:
     """Flows that run concurrently, all to their end; then the first error is raised."""
 
     flows: tuple[Callable[[], Flow[None]], ...]
 
 
-Step: TypeAlias = "Request | Pause | Compute | AtOnce"
-Outcome: TypeAlias = Reply | Cut | None
+Step: TypeAlias = "Request | Pause | Compute | Concurrent"
+Outcome: TypeAlias = Reply | NoReply | None
 Flow: TypeAlias = Generator[Step, Outcome, T]
 
 
 @dataclass(slots=True)
-class Acquaintance:
+class Contact:
     """Whether the service has ever answered this client. If it has, the client retries longer when it is gone."""
 
-    made: bool = False
+    has_answered: bool = False
 
 
 @dataclass(slots=True)
@@ -87,9 +87,9 @@ class Call:
 
     timeout_s: float
     max_retries: int
-    acquaintance: Acquaintance = field(default_factory=Acquaintance)
+    contact: Contact = field(default_factory=Contact)
     clock: Callable[[], float] = time.monotonic
-    owned: list[str] = field(default_factory=list)  # jobs that nobody wants if the call does not end well
+    owned: list[str] = field(default_factory=list)  # jobs to be cancelled if the call fails
     unanswered: Request | None = None  # may have made a job whose id has not come back
     deadline: float = field(init=False)
 

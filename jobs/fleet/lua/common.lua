@@ -26,10 +26,10 @@ local function wanted(model)
 end
 
 -- Keeps a text; the oldest shapes beyond the bound go.
-local function keep(model, most, ttl, shape, text)
+local function keep(model, max_shapes, ttl, shape, text)
   redis.call('HSET', measured(model), shape, text)
   redis.call('ZADD', ages(model), int(now()), shape)
-  while redis.call('ZCARD', ages(model)) > tonumber(most) do
+  while redis.call('ZCARD', ages(model)) > tonumber(max_shapes) do
     redis.call('HDEL', measured(model), redis.call('ZPOPMIN', ages(model))[1])
   end
   redis.call('EXPIRE', measured(model), ttl)

@@ -1,6 +1,5 @@
-"""Jobs in replies of lua/claim.lua. Those as most are, which it claims straight on, come in a short form: id, queue,
-number, start, what stays of the job until its end (`unchanging` in lua/common.lua), request, and both operands, which
-are None where they are stored.
+"""Jobs in replies of lua/claim.lua. Usual jobs (lua/common.lua) come in a short form: id, queue, number, start, what
+stays of the job until its end (`unchanging`), request, and both operands, which are None if they are stored.
 """
 
 from __future__ import annotations

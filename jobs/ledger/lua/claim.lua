@@ -7,7 +7,7 @@
 -- With `taken`, the list into which the worker had a message moved in the step before, it is for the first attempt that
 -- this message names; false where that is to be claimed in the usual way, as a job that may take longer than `limit`.
 local NEAR = 1024 -- numbers, so that a message is not looked for far from the list's end
-local LEFT_AT_MOST = 100 -- messages of a worker that died again and again between both steps
+local MAX_LEFT = 100 -- messages of a worker that died again and again between both steps
 -- In a message as jobs/queue.py has it; what is looked for from its beginning on is found without looking at all of it.
 local FIRST_IN_BODY = '^{"body": "%[%[\\"([%w_-]+)\\", (%d+)%]'
 -- `unchanging` of an open server's job: created, timeout, batch and first.
@@ -15,7 +15,8 @@ local OPEN_ONE = '^%+?(%d+)[^\n]*\n(%d+)\n' .. OPEN .. '\n([^\n]+)\n([^\n]+)'
 local STORED = 43 -- where it begins with this byte, a plus, both operands are stored
 local ELSEWHERE_US = 300 * 1e6 -- so long a job waits for a worker that did not make its product wrong
 
--- What was read, its start now, the operands, the attempt that made c where another job did, and how far it is if it runs already.
+-- The fields that were read, when it starts, the operands, the attempt that made c if another job did, and the progress
+-- of one that runs already.
 local function claimed_one(job, started, progress)
   local operands = {false, false}
   if string.find(job.in_record, 'c', 1, true) then
@@ -98,7 +99,7 @@ end
 -- The job that the message is for; nil where it is for no first attempt. One that is left in the list, as after a crash
 -- between both steps, goes: the sweeper sends it again.
 local function job_of_message(taken)
-  local messages = call('RPOP', taken, LEFT_AT_MOST)
+  local messages = call('RPOP', taken, MAX_LEFT)
   local message = messages and messages[1] or ''
   local id, attempt = string.match(message, FIRST_IN_BODY)
   if not id then
@@ -107,7 +108,7 @@ local function job_of_message(taken)
   return attempt == '1' and id or nil
 end
 
--- What is read of a job that waits for its first attempt in an open server's queue, and is as most are; else nil.
+-- What is read of a usual job (common.lua) that waits for its first attempt in an open server's queue; nil for another.
 local function usual_job(id)
   local state, version, number, first, queue, request, unchanging =
     unpack(call('HMGET', job_key(id), 'state', 'version', 'number', 'first', 'queue', 'request', 'unchanging'))
@@ -123,7 +124,7 @@ local function start_usual(id, worker, at, others)
     'others', others)
 end
 
--- What Python reads of such a job.
+-- What Python reads of a usual job.
 local function claimed_usual(id, queue, number, at, unchanging, request)
   local a, b = false, false
   if string.byte(unchanging) ~= STORED then
@@ -141,10 +142,11 @@ local function count_started(queue, first, created, started, waiting)
   end
 end
 
--- Claims the others that go into the launch of a job that leads it: their ids, what Python reads of them, and how many there
--- are; nil, and nothing is written, where one is not as most are.
-local function claim_others(leader, number, queue, batch, most, worker, at, ends)
-  local ids, jobs = companions({id = leader, owner = OPEN, queue = queue, batch = batch}, most, math.abs(number) + NEAR), {}
+-- Claims the other jobs of the leader's launch. Returns their ids, what Python reads of them, and their number. Writes
+-- nothing and returns nil if one of them is not usual.
+local function claim_others(leader, number, queue, batch, max_jobs, worker, at, ends)
+  local job, jobs = {id = leader, owner = OPEN, queue = queue, batch = batch}, {}
+  local ids = companions(job, max_jobs, math.abs(number) + NEAR)
   for i = 1, #ids do
     local _, timeout, its_batch, _, its_number, _, its_queue, request, unchanging = usual_job(ids[i])
     if its_batch ~= batch or its_queue ~= queue then
@@ -170,8 +172,7 @@ local function claim_others(leader, number, queue, batch, most, worker, at, ends
   return table.concat(ids, ' '), claimed, #ids, table.concat(changes)
 end
 
--- The claim of jobs as most are: the same as in `main`, straight on, for gathering what is written costs a third of a small
--- job's time. nil, and nothing is written, where one is another.
+-- `main` for usual jobs. Writes nothing and returns nil if one of them is not usual.
 local function claim_usual(id, worker, lease, max_jobs, beside, limit)
   local created, timeout, batch, came_first, number, first, queue, request, unchanging = usual_job(id)
   if not created or (limit and tonumber(timeout) > limit) then

@@ -9,8 +9,8 @@
 --   packed                zset    ended jobs with matrices in their record, by the time when these go
 --   queued:<queue>        zset    queued jobs by publication number: the order their messages were sent in; those that
 --                                 were not sent yet come last (common_fairness.lua)
---   batch:<queue>:<key>   zset    those of them that may be computed in one launch, by the same number, but for jobs as
---                                 most are that came into an empty queue: these are started before all others there
+--   batch:<queue>:<key>   zset    those of them that may be computed in one launch, by the same number, except usual
+--                                 jobs that came into an empty queue: these are started before all others there
 --   leases                zset    running jobs by the end of their lease
 --   jobs:all:<owner>, and jobs:<state>:<owner> for all states but running  zset  jobs in order of creation, for listings
 --   counts                hash    seq: the last number given to a job, its place in listings; waiting, failed, cancelled:
@@ -82,8 +82,8 @@ local function state_key(state, owner)
   return prefix .. 'jobs:' .. state .. ':' .. owner
 end
 
--- Names that go with an owner and with a queue, as of the last call, most often: to put one together costs as much as to
--- read a field.
+-- Names of keys of an owner and of a queue, kept from the last call: putting one together costs as much as reading a
+-- field.
 local of_owner, of_queue = {}, {}
 
 local function owner_names(owner)
@@ -153,16 +153,16 @@ end
 
 -- The same within bounds, as `charge_within` has it. The books are read once for all jobs of a step, in which nothing may
 -- change them but what was gathered.
-local function owe_within(owner, bytes, most, most_of_owner)
+local function owe_within(owner, bytes, max_bytes, max_owner_bytes)
   local of = 'of:' .. owner
   if not (books.all and books[of]) then
     local all, own = unpack(call('HMGET', bytes_kept, 'all', of))
     books.all, books[of] = tonumber(all or 0), tonumber(own or 0)
   end
   local kept, kept_by_owner = books.all + (owed.all or 0), books[of] + (owed[of] or 0)
-  if kept + bytes > most then
+  if kept + bytes > max_bytes then
     return {'full', bytes, kept}
-  elseif kept_by_owner + bytes > most_of_owner then
+  elseif kept_by_owner + bytes > max_owner_bytes then
     return {'owner_full', bytes, kept_by_owner}
   end
   owe(owner, bytes)
@@ -242,13 +242,15 @@ local function job_with(id, v)
   }
 end
 
--- What stays of a job as most are until its end, in one field, `unchanging`: a field that is read costs as much as a small
--- command. Lines: created, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace; `first` is
--- '<queue> <number>' where it came into an empty queue, so it is in no set of its batch, else '-'. Such a job has a batch
--- key, no third operand, and no quota but on waiting jobs. Both operands and the product are in its record, or none is and
--- both operands were stored for it alone: then `created` is what `created_with` makes of it, at which versions that do not
--- know such jobs go the general way. In its first attempt it is queued under version 1 and runs under version 2. A later
--- version may add lines.
+-- Usual jobs. A job is usual if it has a batch key, no third operand, and no quota but on waiting jobs; and if both operands
+-- and the product are in its record, or none is and both operands were stored for it alone. In its first attempt it is
+-- queued under version 1 and runs under version 2. Scripts write usual jobs directly: gathering what is written costs a
+-- third of a small job's time.
+-- What stays of a usual job until its end is in one field, `unchanging`: a field that is read costs as much as a small
+-- command. Lines: created, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace. A later
+-- version may add lines. `first` is '<queue> <number>' where the job came into an empty queue, so it is in no set of its
+-- batch, else '-'. Where both operands were stored for it, `created` is what `created_with` makes of it; versions that do
+-- not know such jobs then treat them as any other.
 local function unchanging_of(created, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace)
   return created .. '\n' .. timeout .. '\n' .. owner .. '\n' .. batch .. '\n' .. first .. '\n' .. seq .. '\n' .. held .. '\n'
     .. ttl .. '\n' .. reply_to .. '\n' .. product_bytes .. '\n' .. kind .. '\n' .. trace
@@ -306,7 +308,8 @@ local function per_owner(job, name)
 end
 
 -- ---- its events ----
-local function told(job, state, version, more)
+-- An event as JSON. `more` is JSON to append, such as ',"error":{…}'.
+local function event_data(job, state, version, more)
   return string.format('{"state":"%s","attempt":%s,"version":%s%s}', state, job.attempt, version, more)
 end
 
@@ -330,7 +333,7 @@ local function life_of(id)
   local function tell(at, state, more)
     ms = math.max(ms, math.floor(at / 1000))
     local version = #events + 1
-    events[version] = {int(ms) .. '-' .. version, {'event', state, 'data', told(job, state, version, more)}}
+    events[version] = {int(ms) .. '-' .. version, {'event', state, 'data', event_data(job, state, version, more)}}
   end
   tell(job.queued, 'queued', '')
   if job.started then
@@ -353,15 +356,15 @@ local function add_event(job, event, data)
   redis.call('XADD', events, 'MAXLEN', '~', EVENTS_KEPT, '*', 'event', event, 'data', data)
 end
 
--- Tells the job's event stream and whoever listens. `more` is JSON to append, such as ',"error":{…}'.
+-- Adds to the job's event stream and publishes the change. `more` is as for `event_data`.
 local function announce(job, event, more)
   if not is_plain(job) then
-    add_event(job, event, told(job, job.state, job.version, more))
+    add_event(job, event, event_data(job, job.state, job.version, more))
   end
   publish('changes', job.id .. ' ' .. job.version .. ' ' .. job.state)
 end
 
--- A new job has neither listener nor past: nothing is told of it.
+-- A new job has neither listener nor past: nothing is published about it.
 local function is_new(job)
   return job.values == nil
 end
@@ -409,7 +412,7 @@ local function enter(job, state, more, ...)
 end
 
 -- The message of a queued job, as Celery reads it: what is in MESSAGE between its places, in its order. What was made of
--- the last MESSAGE, and of the last time limit, does for most others.
+-- the last MESSAGE, and of the last time limit, is kept: most jobs have the same ones.
 local function message_of(id, attempt, queue, timeout, number)
   if cut_from ~= MESSAGE then
     cut_from, pieces = MESSAGE, {}

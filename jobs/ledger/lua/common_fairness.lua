@@ -72,11 +72,11 @@ leave_window = function(job)
   end
 end
 
--- Sends the owner's next jobs, at most so many; how many it sent.
-local function send_next(queue, owner, most, at)
+-- Sends the owner's next jobs, at most `max_jobs`. Returns how many it sent.
+local function send_next(queue, owner, max_jobs, at)
   local backlog, sent = backlog_key(queue, owner), 0
-  while sent < most do
-    local first = redis.call('ZPOPMIN', backlog, most - sent) -- ids, each with its place
+  while sent < max_jobs do
+    local first = redis.call('ZPOPMIN', backlog, max_jobs - sent) -- ids, each with its place
     if #first == 0 then
       break
     end
@@ -124,12 +124,12 @@ local function take_out(job)
   end
 end
 
--- Other jobs for the launch of this one, at most so many: its owner's next ones first, for it is that one's place in the
--- round, then the oldest of all, up to this number.
-local function companions(job, most, near)
+-- At most `max_jobs` other jobs for the launch of this one: first its owner's next ones, for the place in the round is
+-- its owner's; then the oldest of all, up to the number `near`.
+local function companions(job, max_jobs, near)
   local found, taken, batch = {}, {[job.id] = true}, batch_key(job)
   if job.owner ~= OPEN then
-    local own = redis.call('ZRANGE', backlog_key(job.queue, job.owner), 0, most - 1)
+    local own = redis.call('ZRANGE', backlog_key(job.queue, job.owner), 0, max_jobs - 1)
     local fits = #own > 0 and redis.call('ZMSCORE', batch, unpack(own))
     for i, id in ipairs(own) do
       if fits[i] and id ~= job.id then
@@ -137,9 +137,12 @@ local function companions(job, most, near)
       end
     end
   end
-  local more = most > #found and redis.call('ZRANGEBYSCORE', batch, '-inf', near, 'LIMIT', 0, most + #found + 1) or {}
+  local more = {}
+  if max_jobs > #found then
+    more = redis.call('ZRANGEBYSCORE', batch, '-inf', near, 'LIMIT', 0, max_jobs + #found + 1)
+  end
   for _, id in ipairs(more) do
-    if not taken[id] and #found < most then
+    if not taken[id] and #found < max_jobs then
       found[#found + 1] = id
     end
   end

@@ -72,7 +72,7 @@ local function drop_matrix(job, id, at)
     return call('EXISTS', key)
   end
   local claim, bytes = unpack(call('HMGET', key, 'claim:' .. owner, 'bytes'))
-  if claim and call('HLEN', key) == PLAIN_FIELDS + 1 then -- as most are: no one else has one
+  if claim and call('HLEN', key) == PLAIN_FIELDS + 1 then -- the usual case: no one else has one
     write('ZREM', claims, id .. ' ' .. owner)
     owe(owner, -charge_of(bytes))
     call('DEL', key, needed_key(id))

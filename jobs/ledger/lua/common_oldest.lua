@@ -2,7 +2,7 @@
 -- that is kept of them, some at a time, in the step that records another one.
 local FORGOTTEN_AT_ONCE = 8
 -- The owner of jobs that this step records, its bounds, and how many they are.
-local recorded, most_kept, most_of_its, more
+local recorded, kept_in_all, kept_of_owner, more
 
 -- The product that it stored, and what was stored for it: the sweep removes them.
 local function give_up_matrices(job, at)
@@ -17,11 +17,11 @@ local function give_up_matrices(job, at)
 end
 
 -- How many of so many ended jobs in this index go, where `more` were recorded in this step.
-local function forget_beyond(most, index, ended, more)
-  if ended < most + FORGOTTEN_AT_ONCE then
+local function forget_beyond(max_ended, index, ended, more)
+  if ended < max_ended + FORGOTTEN_AT_ONCE then
     return 0
   end
-  local at, going = now(), math.min(ended - most, FORGOTTEN_AT_ONCE + more - 1)
+  local at, going = now(), math.min(ended - max_ended, FORGOTTEN_AT_ONCE + more - 1)
   for _, id in ipairs(redis.call('ZRANGE', index, 0, going - 1)) do
     local job = read(id)
     if not job then
@@ -35,9 +35,9 @@ local function forget_beyond(most, index, ended, more)
 end
 
 -- Whether so many ended jobs may be beyond a bound; how many they are. An owner has no more than there are.
-local function are_too_many(most, most_of_owner)
+local function are_too_many(max_ended, max_owner_ended)
   local ended = call('ZCARD', finished_key)
-  return ended >= math.min(most, most_of_owner) + FORGOTTEN_AT_ONCE, ended
+  return ended >= math.min(max_ended, max_owner_ended) + FORGOTTEN_AT_ONCE, ended
 end
 
 -- After jobs of one owner were recorded.
@@ -45,15 +45,15 @@ local function forget_oldest()
   if not recorded then
     return
   end
-  local most, most_of_owner = tonumber(most_kept), tonumber(most_of_its)
-  local _, ended = are_too_many(most, most_of_owner)
+  local max_ended, max_owner_ended = tonumber(kept_in_all), tonumber(kept_of_owner)
+  local _, ended = are_too_many(max_ended, max_owner_ended)
   local gone = 0
-  if ended >= most_of_owner + FORGOTTEN_AT_ONCE then
+  if ended >= max_owner_ended + FORGOTTEN_AT_ONCE then
     local index = prefix .. 'finished:' .. recorded
-    gone = forget_beyond(most_of_owner, index, redis.call('ZCARD', index), more)
+    gone = forget_beyond(max_owner_ended, index, redis.call('ZCARD', index), more)
   end
   if gone == 0 then
-    gone = forget_beyond(most, prefix .. 'finished', ended, more)
+    gone = forget_beyond(max_ended, prefix .. 'finished', ended, more)
   end
   recorded = nil
   if gone > 0 then
@@ -61,10 +61,10 @@ local function forget_oldest()
   end
 end
 
-local function are_recorded(owner, most, most_of_owner, jobs)
+local function are_recorded(owner, max_ended, max_owner_ended, jobs)
   if recorded ~= owner then
     forget_oldest()
-    recorded, most_kept, most_of_its, more = owner, most, most_of_owner, 0
+    recorded, kept_in_all, kept_of_owner, more = owner, max_ended, max_owner_ended, 0
   end
   more = more + jobs
 end

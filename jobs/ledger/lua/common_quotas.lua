@@ -13,40 +13,40 @@ end
 -- number), and the bytes and operations of this job. A refusal, or what `charge_quota` takes; nothing is written.
 -- `waiting_in_all`: jobs of all owners, where that is known.
 local function over_quota(owner, limits, known_cost, waiting_in_all)
-  local most = tonumber(limits)
-  if most and waiting_in_all and waiting_in_all < most then -- no owner has more of them
+  local max_waiting_alone = tonumber(limits)
+  if max_waiting_alone and waiting_in_all and waiting_in_all < max_waiting_alone then -- no owner has more of them
     return nil
   end
   local waiting = redis.call('ZCARD', state_key('queued', owner))
-  if most then
-    return waiting >= most and {'quota_exceeded'} or nil
+  if max_waiting_alone then
+    return waiting >= max_waiting_alone and {'quota_exceeded'} or nil
   end
   local numbers = {}
   for number in string.gmatch(limits, '%S+') do
     numbers[#numbers + 1] = tonumber(number)
   end
-  local most_waiting, most_jobs, most_bytes, most_flops, bytes, flops = unpack(numbers)
+  local max_waiting, max_jobs, max_bytes, max_flops, bytes, flops = unpack(numbers)
   if known_cost then
     bytes, flops = string.match(known_cost, '(%S+) (%S+)')
   end
   local jobs_field, bytes_field = flight_of(owner)
   read_counts(jobs_field, bytes_field)
-  if waiting >= most_waiting then
+  if waiting >= max_waiting then
     return {'quota_exceeded'}
-  elseif most_jobs > 0 and known[jobs_field] >= most_jobs then
-    return {'quota_exceeded', 'jobs', int(most_jobs), 0}
-  elseif most_bytes > 0 and known[bytes_field] + bytes > most_bytes then
-    return {'quota_exceeded', 'bytes', int(most_bytes), 0}
+  elseif max_jobs > 0 and known[jobs_field] >= max_jobs then
+    return {'quota_exceeded', 'jobs', int(max_jobs), 0}
+  elseif max_bytes > 0 and known[bytes_field] + bytes > max_bytes then
+    return {'quota_exceeded', 'bytes', int(max_bytes), 0}
   end
   local charge = {cost = int(bytes) .. ' ' .. string.format('%.0f', flops), bytes = tonumber(bytes)}
-  if most_flops > 0 then
+  if max_flops > 0 then
     local at = now()
     local paid = math.max(tonumber(redis.call('GET', prefix .. 'flops:' .. owner) or 0), at)
-    local costs = flops / most_flops * WINDOW_US
+    local costs = flops / max_flops * WINDOW_US
     -- What is more than a minute's worth by itself is let in once all before it is paid off.
     local wait = math.min(paid + costs - at - WINDOW_US, paid - at)
     if wait > 0 then
-      return {'quota_exceeded', 'flops', string.format('%.15g', most_flops), int(math.ceil(wait / 1e6))}
+      return {'quota_exceeded', 'flops', string.format('%.15g', max_flops), int(math.ceil(wait / 1e6))}
     end
     charge.paid, charge.keep_ms = paid + costs, math.ceil((paid + costs - at) / 1000)
   end

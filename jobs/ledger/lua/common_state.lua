@@ -5,7 +5,7 @@ local function begin(arguments)
   LISTS, MESSAGE = arguments[#arguments - 1], arguments[#arguments]
 end
 
--- The same for what is gathered, and for what was read with it: ten tables, so jobs as most are do without.
+-- The same for what is gathered, and for what was read with it: ten tables, so usual jobs do without.
 local function gather()
   writes, in_order, deltas, known, owed, books, news = {}, {}, {}, {}, {}, {}, {}
   left, served, launched, settled, recorded = {}, {}, {}, 0, nil

@@ -1,13 +1,13 @@
 #!lua
 -- Records a benchmark that another service made, as one that succeeded here, and pins it. Refused while Redis is full.
 local id, owner, request, asked, outcome, device, created, started, finished = unpack(ARGV, 2, 10)
-local progress, max_pinned, most, most_of_owner, bytes = unpack(ARGV, 11, 15)
+local progress, max_pinned, max_bytes, max_owner_bytes, bytes = unpack(ARGV, 11, 15)
 local FINDINGS = 16 -- from here on names and values
 local pins = prefix .. 'pinned:' .. owner
 if redis.call('ZCARD', pins) >= tonumber(max_pinned) then
   return {'too_many'}
 end
-local refused = charge_within(owner, tonumber(bytes), tonumber(most), tonumber(most_of_owner))
+local refused = charge_within(owner, tonumber(bytes), tonumber(max_bytes), tonumber(max_owner_bytes))
 if refused then
   return refused
 end

@@ -1,6 +1,6 @@
 #!lua
 -- Pins a benchmark that succeeded: it does not expire, nor goes where there are too many. What it keeps is charged.
-local id, owner, max_pinned, most, most_of_owner = unpack(ARGV, 2, 6)
+local id, owner, max_pinned, max_bytes, max_owner_bytes = unpack(ARGV, 2, 6)
 local job = read_owned(id, owner)
 if not job then
   return {'not_found'}
@@ -18,7 +18,7 @@ local findings = redis.call('HGETALL', findings_key(id))
 for i = 2, #findings, 2 do
   bytes = bytes + #findings[i]
 end
-local refused = charge_within(job.owner, bytes, tonumber(most), tonumber(most_of_owner))
+local refused = charge_within(job.owner, bytes, tonumber(max_bytes), tonumber(max_owner_bytes))
 if refused then
   return refused
 end

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- For each queue: how many workers take from it, and messages for owners that have fewer in its list than they may.
--- That is so where workers have come, or where scripts of another version took jobs and sent none after them. What a
--- window holds is counted anew. How many messages were sent.
-local LOOKED_AT = 1000 -- messages in a list; of a longer one nothing is said
+-- For each queue, notes how many workers take from it, and sends messages for owners that have fewer in its list than
+-- they may: because workers have come, or because scripts of another version took jobs and sent none after them. What a
+-- window holds is counted anew. Returns how many messages were sent.
+local LOOKED_AT = 1000 -- messages in a list; a longer one is not counted
 local AT_ONCE = 64 -- for an owner that has none, so workers of another version are kept busy
 local at, in_all = int(now()), 0
 
--- By owner, the queued jobs with a message, and the owners in the order of their first ones; nil and none where these
--- are too many.
+-- How many queued jobs of each owner have a message, and the owners in the order of their first ones; nil and none if
+-- there are too many to count.
 local function count_sent(queue)
   local ids = redis.call('ZRANGEBYSCORE', queued_key(queue), '-inf', '(' .. int(UNSENT), 'LIMIT', 0, LOOKED_AT + 1)
   if #ids > LOOKED_AT then
@@ -24,19 +24,19 @@ local function count_sent(queue)
   return sent, owners
 end
 
--- Records of its jobs say that no worker takes from the queue.
-local function tell_unserved(queue, workers)
+-- Notes whether no worker takes from the queue; records of its jobs then say so.
+local function mark_unserved(queue, workers)
   local unserved = 'unserved:' .. queue
-  local was_told = redis.call('HEXISTS', counts, unserved) == 1
-  if tonumber(workers) == 0 and not was_told then
+  local is_marked = redis.call('HEXISTS', counts, unserved) == 1
+  if tonumber(workers) == 0 and not is_marked then
     write('HSET', counts, unserved, 1)
-  elseif tonumber(workers) > 0 and was_told then
+  elseif tonumber(workers) > 0 and is_marked then
     write('HDEL', counts, unserved)
   end
 end
 
 local function refill(queue, workers)
-  tell_unserved(queue, workers)
+  mark_unserved(queue, workers)
   if window_of(queue) ~= math.max(1, workers) then
     write('HSET', counts, 'workers:' .. queue, workers)
     known['workers:' .. queue] = tonumber(workers)

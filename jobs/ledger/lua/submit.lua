@@ -2,9 +2,10 @@
 -- Records jobs as queued, sends their messages, or will once their operands are there, and binds their Idempotency-Keys;
 -- a reply for each. Refused while Redis is out of memory. The arguments of each job come after their number.
 local STORED = 34 -- from here on id, element type, shape and bytes of each operand that is stored for the job
-local USUAL = 20 -- arguments of a job as most are: those that it leaves out are empty, or 0
+local USUAL = 20 -- arguments of a usual job (common.lua): those that it leaves out are empty, or 0
 local IS_USUAL = '' .. USUAL
--- The same where both operands are stored for it alone: then room for its product, and what is said of each from STORED on.
+-- The same where both operands are stored for it alone: then also room for its product, and for each operand what
+-- comes from STORED on.
 local USUAL_STORED = USUAL + 9
 
 -- Why it is not recorded, unless it is already.
@@ -27,7 +28,7 @@ local function bound_before(bound, fingerprint)
   return nil
 end
 
--- What `unchanging` of a job begins with; nil of one that is not as most are.
+-- What `unchanging` of a usual job begins with; nil for another.
 local function usual_created(ARGV, from, last, at, in_record)
   local product_bytes, needs, stored = ARGV[from + 15], ARGV[from + 25], from + STORED - 1
   if in_record == 'ab' and needs == '' then
@@ -43,12 +44,12 @@ end
 -- others before and after it.
 local function record(ARGV, from, last, alone)
   local id, owner, kind, queue, timeout, request, asked, max_queued, limits, digest, fingerprint, bound_ms, a, b, c,
-    product_bytes, ttl, most, most_of_owner, batch, reply_to, a_job, b_job, c_job, unmet, needs, most_ended,
-    most_ended_of_owner, trace, room, used_ttl, stored_bytes, stored_ttl = unpack(ARGV, from, from + STORED - 2)
+    product_bytes, ttl, max_bytes, max_owner_bytes, batch, reply_to, a_job, b_job, c_job, unmet, needs, max_ended,
+    max_owner_ended, trace, room, used_ttl, stored_bytes, stored_ttl = unpack(ARGV, from, from + STORED - 2)
   local held = #a + #b + #c + product_bytes -- `needs`: stored matrices that are its operands, see common_needs.lua
   local number, bound = 'number:' .. queue, nil
-  local most_waiting = tonumber(limits)
-  if digest ~= '' or unmet ~= '' or not most_waiting or (known.waiting or 0) + (deltas.waiting or 0) >= most_waiting then
+  local max_waiting = tonumber(limits)
+  if digest ~= '' or unmet ~= '' or not max_waiting or (known.waiting or 0) + (deltas.waiting or 0) >= max_waiting then
     carry_out() -- what is read below may be among what was gathered
   end
   if digest ~= '' then
@@ -92,7 +93,7 @@ local function record(ARGV, from, last, alone)
     return reply('bound', id)
   end
   local charge_it = alone and charge_within or owe_within
-  local no_room = charge_it(owner, held + stored_bytes + room, tonumber(most), tonumber(most_of_owner))
+  local no_room = charge_it(owner, held + stored_bytes + room, tonumber(max_bytes), tonumber(max_owner_bytes))
   if no_room then
     redis.call('ZREM', all, id)
     return no_room
@@ -117,7 +118,7 @@ local function record(ARGV, from, last, alone)
   if reply_to ~= '' then
     set(job, 'reply_to', reply_to)
   end
-  if in_record == 'ab' then -- as most have it
+  if in_record == 'ab' then -- the usual case
     write('HSET', matrices_key(id), 'a', a, 'b', b)
   else
     for field, matrix in pairs({a = a, b = b, [FIELD.c] = c}) do
@@ -142,7 +143,7 @@ local function record(ARGV, from, last, alone)
   end
   use_operands(needs, owner, at, tonumber(used_ttl), new)
   need_operands(job, needs, new)
-  are_recorded(owner, most_ended, most_ended_of_owner, 1)
+  are_recorded(owner, max_ended, max_owner_ended, 1)
   if unmet ~= '' then
     if not wait_for_products(job, sources, at, unmet) then
       enqueue(job, at, '')
@@ -161,9 +162,9 @@ end
 -- The places in their queues of what was recorded.
 local function tell_places(replies)
   local next_place = {} -- by queue: messages of one step are one after another
-  for _, told in ipairs(replies) do
-    if told[1] == 'recorded' then
-      local number, queue, owner, id, waiting = unpack(told, 4, 8)
+  for _, entry in ipairs(replies) do
+    if entry[1] == 'recorded' then
+      local number, queue, owner, id, waiting = unpack(entry, 4, 8)
       local is_sent, place = tonumber(number) > 0, nil
       if is_sent then
         place = next_place[queue] or waiting == 0 and 0
@@ -172,29 +173,29 @@ local function tell_places(replies)
       if is_sent then
         next_place[queue] = place + 1
       end
-      told[5], told[6], told[7], told[8] = place, nil, nil, nil
+      entry[5], entry[6], entry[7], entry[8] = place, nil, nil, nil
     end
   end
 end
 
--- All arguments of such a job, as `record` takes them.
+-- All arguments of a usual job, as `record` takes them.
 local function in_full(ARGV, from, last)
-  local id, owner, kind, queue, timeout, request, asked, max_queued, limits, a, b, product_bytes, ttl, most, most_of_owner,
-    batch, reply_to, most_ended, most_ended_of_owner, trace = unpack(ARGV, from, from + USUAL - 1)
+  local id, owner, kind, queue, timeout, request, asked, max_queued, limits, a, b, product_bytes, ttl, max_bytes,
+    max_owner_bytes, batch, reply_to, max_ended, max_owner_ended, trace = unpack(ARGV, from, from + USUAL - 1)
   local needs, room, stored_bytes = '', '0', 0
   if last > from + USUAL then
     local room_then, first, _, _, bytes, second, _, _, more = unpack(ARGV, from + USUAL, last)
     needs, room, stored_bytes = needs_of_stored(first, second), room_then, charge_of(bytes) + charge_of(more)
   end
   return {
-    id, owner, kind, queue, timeout, request, asked, max_queued, limits, '', '', '', a, b, '', product_bytes, ttl, most,
-    most_of_owner, batch, reply_to, '', '', '', '', needs, most_ended, most_ended_of_owner, trace, room, '0', stored_bytes,
-    ttl, unpack(ARGV, from + USUAL + 1, last)
+    id, owner, kind, queue, timeout, request, asked, max_queued, limits, '', '', '', a, b, '', product_bytes, ttl,
+    max_bytes, max_owner_bytes, batch, reply_to, '', '', '', '', needs, max_ended, max_owner_ended, trace, room, '0',
+    stored_bytes, ttl, unpack(ARGV, from + USUAL + 1, last)
   }
 end
 
--- Puts the operands that are stored for such a job, the only one of its step, into the store's books; what it needs then,
--- and what `unchanging` of it begins with.
+-- Enters the operands that are stored for a usual job, the only one of its step, in the store's index. Returns what the
+-- job needs, and what its `unchanging` begins with.
 local function store_operands(ARGV, id, owner, at)
   local a, a_dtype, a_shape, a_bytes, b, b_dtype, b_shape, b_bytes = unpack(ARGV, USUAL + 4, USUAL_STORED + 2)
   local ends, needed_by = int(at + ARGV[15]), owner .. ' ' .. id
@@ -210,7 +211,8 @@ local function store_operands(ARGV, id, owner, at)
   return needs_of_stored(a, b), created_with(at, a, a_bytes, b, b_bytes)
 end
 
--- Writes such a job; its message then. `created`: what `unchanging` begins with. `needs`: of one whose operands are stored.
+-- Writes a usual job and returns its message. `created`: what `unchanging` begins with. `needs`: its operands, if they
+-- are stored.
 local function write_usual(ARGV, from, at, seq, number, held, first, created, needs)
   local id, owner, kind, queue, timeout, request, asked, _, _, a, b, product_bytes, ttl, _, _, batch, reply_to, _, _, trace =
     unpack(ARGV, from, from + USUAL - 1)
@@ -234,7 +236,7 @@ local function write_usual(ARGV, from, at, seq, number, held, first, created, ne
   return message_of(id, '1', queue, timeout, number)
 end
 
--- Ended jobs beyond a bound go, after some were recorded.
+-- Forgets ended jobs beyond the bounds, after some were recorded.
 local function make_room(ARGV, owner, jobs)
   if are_too_many(ARGV[20], ARGV[21]) then
     gather()
@@ -243,7 +245,7 @@ local function make_room(ARGV, owner, jobs)
   end
 end
 
--- What is counted, if so many more may wait: the last numbers in listings and queue, and how many wait; nil, if not.
+-- The last numbers given in listings and in the queue, and how many jobs wait; nil if `jobs` more may not wait.
 local function counted(ARGV, number_field, jobs)
   local seq, waiting, number = unpack(call('HMGET', counts, 'seq', 'waiting', number_field))
   seq, waiting, number = tonumber(seq or 0), tonumber(waiting or 0), tonumber(number or 0)
@@ -253,8 +255,7 @@ local function counted(ARGV, number_field, jobs)
   return nil
 end
 
--- A job as most are: the same as `record`, straight on, for gathering what is written costs a third of a small job's time.
--- nil, and nothing is written, where it is refused.
+-- `record` for one usual job. Writes nothing and returns nil if the job is refused.
 local function record_one(ARGV)
   local id, owner, queue, batch, is_stored = ARGV[3], ARGV[4], ARGV[6], ARGV[18], #ARGV == USUAL_STORED + 4
   local names, of_its_queue, window = owner_names(owner), queue_names(queue), owner ~= OPEN and window_key(queue)
@@ -302,8 +303,8 @@ local function record_one(ARGV)
   return {{'recorded', seq, at, number, place}}
 end
 
--- Ids of such jobs, of an open server and of one queue and batch, what each is charged, and all together; nil where one is
--- another, or not new.
+-- The ids of usual jobs of an open server and of one queue and batch, what each is charged, and the sum; nil if one of
+-- them is not, or is recorded already.
 local function several(ARGV, jobs)
   local owner, queue, batch = ARGV[4], ARGV[6], ARGV[18]
   local ids, held, bytes, seen = {false}, {false}, 0, {} -- a table that has its size at once is cheaper
@@ -326,7 +327,7 @@ local function several(ARGV, jobs)
   return ids, held, bytes
 end
 
--- The same for several.
+-- `record` for several usual jobs. Writes nothing and returns nil if one of them is not, or is refused.
 local function record_several(ARGV)
   local jobs, queue, batch = (#ARGV - 3) / (USUAL + 1), ARGV[6], ARGV[18]
   if jobs % 1 ~= 0 then

@@ -12,9 +12,9 @@ local CLAIM = '(%S+) (%S+) (%S+) (%S+) (%S+)' -- element type, shape, bytes, the
 local ONE_TAKEN = {1}
 
 -- Whether there is room for it.
-local function claim_product(job, claim, most, at)
-  local dtype, shape, bytes, most_of_owner, ttl = string.match(claim, CLAIM)
-  if owe_within(job.owner, charge_of(bytes), most, tonumber(most_of_owner)) then
+local function claim_product(job, claim, max_bytes, at)
+  local dtype, shape, bytes, max_owner_bytes, ttl = string.match(claim, CLAIM)
+  if owe_within(job.owner, charge_of(bytes), max_bytes, tonumber(max_owner_bytes)) then
     return false
   end
   local name, ends = product_of(job.id, job.attempt), int(at + ttl)
@@ -23,18 +23,18 @@ local function claim_product(job, claim, most, at)
   return true
 end
 
-local function succeed(most, at, id, attempt, outcome, kernel, device, product, claim, measured)
+local function succeed(max_bytes, at, id, attempt, outcome, kernel, device, product, claim, measured)
   local job = read(id, ENDS_BY)
   if job and job.state == 'succeeded' and job.attempt == attempt then
     return left_operands(job) and 5 or 1
   elseif not job or job.state ~= 'running' or job.attempt ~= attempt then
     return 0
-  elseif claim ~= '' and not claim_product(job, claim, most, at) then
+  elseif claim ~= '' and not claim_product(job, claim, max_bytes, at) then
     return 8
   end
   -- The operands go, and the product comes: in one call where there are both.
   if product ~= '' then
-    if job.in_record == 'ab' then -- as most have it
+    if job.in_record == 'ab' then -- the usual case
       write('HSET', matrices_key(id), 'c', product, 'a', '', 'b', '')
     else
       write('HSET', matrices_key(id), 'c', product)
@@ -84,14 +84,14 @@ end
 
 -- In the books a product is to take the place of the operands that were stored for its job: these, and what is claimed. nil
 -- where one of them is another's as well, or where there is no room beside them.
-local function exchange(id, owner, stored, claim, most)
+local function exchange(id, owner, stored, claim, max_bytes)
   local bytes, a, b = string.match(stored, OPERANDS)
   local needed_by = owner .. ' ' .. id
   if not (is_its_alone(a, needed_by) and is_its_alone(b, needed_by)) then
     return nil
   end
-  local dtype, shape, product_bytes, most_of_owner, ttl = string.match(claim, CLAIM)
-  if owe_within(owner, charge_of(product_bytes), tonumber(most), tonumber(most_of_owner)) then
+  local dtype, shape, product_bytes, max_owner_bytes, ttl = string.match(claim, CLAIM)
+  if owe_within(owner, charge_of(product_bytes), tonumber(max_bytes), tonumber(max_owner_bytes)) then
     return nil
   end
   owe(owner, -bytes)
@@ -111,7 +111,7 @@ local function keep_bytes(charged)
   call('HSET', bytes_kept, 'all', books.all + owed.all, charged, books[charged] + owed[charged])
 end
 
--- Writes the end of a job as most are, but for what is one command for several.
+-- Writes the end of a usual job, except what is one command for several.
 local function end_one(id, outcome, device, kernel, product, at)
   if product == '' then
     call('HSET', job_key(id), 'outcome', outcome, 'device', device, 'kernel', kernel, 'state', 'succeeded', 'version', '3',
@@ -169,9 +169,8 @@ local function succeed_one(ARGV, at)
   return ONE_TAKEN
 end
 
--- The end of products of one owner and kernel, in their jobs' records or in the store, as most are: the same as `succeed`
--- for each, straight on, for gathering what is written costs a third of a small job's time. nil, and nothing is written,
--- where one is another.
+-- `succeed` for usual jobs (common.lua) of one owner and kernel, with products in their records or in the store. Writes
+-- nothing and returns nil if one of them is not usual.
 local function succeed_several(ARGV, at)
   local ended, exchanged, jobs, more, kernel = {false}, {}, 0, 0, ARGV[6] -- a table that has its size at once is cheaper
   local seen = {}
@@ -239,7 +238,7 @@ local function succeed_several(ARGV, at)
 end
 
 local function main(ARGV)
-  local most, at = tonumber(ARGV[2]), now_in_full()
+  local max_bytes, at = tonumber(ARGV[2]), now_in_full()
   local ended = (#ARGV == 10 and succeed_one or succeed_several)(ARGV, at)
   if ended then
     return ended
@@ -248,7 +247,7 @@ local function main(ARGV)
   local taken = {}
   at = tonumber(at)
   for i = 3, #ARGV, 8 do
-    taken[#taken + 1] = succeed(most, at, unpack(ARGV, i, i + 7))
+    taken[#taken + 1] = succeed(max_bytes, at, unpack(ARGV, i, i + 7))
   end
   keep_served()
   carry_out()

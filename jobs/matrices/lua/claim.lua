@@ -2,7 +2,7 @@
 -- Claims a matrix for an owner: makes it, adds an owner to it, or puts the end of a claim off. With `upload`, the id
 -- whose claim reserved the room for these elements, that one is given up in the same step.
 local id, owner, dtype, shape, bytes, ttl, data, upload = unpack(ARGV, 2, 9)
-local chunk_bytes, most, most_of_owner = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
+local chunk_bytes, max_bytes, max_owner_bytes = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
 bytes = tonumber(bytes)
 local charged = charge_of(bytes)
 local at, key = now(), matrix_key(id)
@@ -15,9 +15,9 @@ local known_data, claim = known[3], known[5]
 local used, used_by_owner = unpack(redis.call('HMGET', bytes_kept, 'all', 'of:' .. owner))
 if known_data and (known[1] ~= dtype or known[2] ~= shape) then
   return {'taken'}
-elseif not known_data and (used or 0) + charged > most then
+elseif not known_data and (used or 0) + charged > max_bytes then
   return {'full', tonumber(used or 0)}
-elseif not claim and (used_by_owner or 0) + charged > most_of_owner then
+elseif not claim and (used_by_owner or 0) + charged > max_owner_bytes then
   return {'owner_full', tonumber(used_by_owner or 0)}
 end
 

@@ -53,12 +53,12 @@ end
 
 -- Charges bytes that are new to all and to the owner. Where a bound does not allow it nothing is changed, and it returns
 -- whose bound it was, the bytes, and how many are kept; else nil.
-local function charge_within(owner, bytes, most, most_of_owner)
+local function charge_within(owner, bytes, max_bytes, max_owner_bytes)
   local kept, kept_by_owner = charge('all', bytes), charge('of:' .. owner, bytes)
   local refused = nil
-  if kept > most then
+  if kept > max_bytes then
     refused = {'full', bytes, kept - bytes}
-  elseif kept_by_owner > most_of_owner then
+  elseif kept_by_owner > max_owner_bytes then
     refused = {'owner_full', bytes, kept_by_owner - bytes}
   end
   if refused then

@@ -62,8 +62,8 @@ def open_upload(
         )
     size = matrix_bytes(dtype, shape)
     if size > min(store.max_matrix_bytes, MAX_PUT_BYTES):
-        most = min(store.max_matrix_bytes, MAX_PUT_BYTES)
-        raise BodyTooLarge(f"The matrix has {size} bytes; {most} are the most that one URL takes.")
+        max_bytes = min(store.max_matrix_bytes, MAX_PUT_BYTES)
+        raise BodyTooLarge(f"The matrix has {size} bytes; {max_bytes} are the most that one URL takes.")
     upload, data = new_id("up", cell), f"{matrix_id}.{new_id('w')}"
     store.index.claim(Claim(upload, data, dtype, shape, owner, url_ttl_s + UPLOAD_LEASE_S))
     url = store.bucket.sign("PUT", staged_key(data), url_ttl_s)

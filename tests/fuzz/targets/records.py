@@ -18,7 +18,7 @@ from jobs.benchmarks.records import AttemptInfo, CaseRecord, Ceiling, Samples
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.fleet.workers import DeviceInfo, WorkerInfo
 from jobs.ledger.codec import row_from_hash
-from jobs.ledger.parts import REQUESTS, request_to_run
+from jobs.ledger.fields import REQUESTS, request_to_run
 from jobs.models import JobError, JobRecord, MatmulRequest, Measured, Outcome, ProductInfo, Progress, Verification
 from jobs.queue import make_celery, message_format
 from jobs.requests.operands import OperandRef

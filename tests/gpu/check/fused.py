@@ -77,9 +77,9 @@ def spoil(monkeypatch: pytest.MonkeyPatch, where: str, bit: int = 0) -> None:
 
 def _altered(kernel: FusedOnDevice, where: str) -> FusedOnDevice:
     if where == "alpha":
-        return replace(kernel, asked=replace(kernel.asked, alpha=1.01))
+        return replace(kernel, fusable=replace(kernel.fusable, alpha=1.01))
     if where == "no c":
-        return replace(kernel, asked=replace(kernel.asked, beta=0.0))
+        return replace(kernel, fusable=replace(kernel.fusable, beta=0.0))
     if where == "activation":
         assert kernel.z is not None
         return replace(kernel, d=kernel.z, z=kernel.d)  # delivers the sums as if they had none

@@ -136,8 +136,8 @@ def test_a_c_that_flips_on_its_way_is_found(
     runner: CudaRunner, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.gpu.test_damage import flip_on_device
-    from worker.cuda import product as of_product
     from worker.cuda.memory import DeviceMatrix, upload
+    from worker.cuda.products import operands as of_operands
 
     uploads = iter(range(3))
 
@@ -146,7 +146,7 @@ def test_a_c_that_flips_on_its_way_is_found(
         if next(uploads) == 2:
             flip_on_device(matrix, 0)
 
-    monkeypatch.setattr(of_product, "upload", damaged)
+    monkeypatch.setattr(of_operands, "upload", damaged)
     problem = problem_of(LARGE, "float32")
     epilogue = Epilogue(1.0, 1.0, sent(matrix(LARGE[:2], "float32", rng)))
     refused = pytest.raises(OperandDamaged)

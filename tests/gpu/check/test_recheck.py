@@ -26,7 +26,7 @@ from worker.cpu import blas as cpu_blas
 
 if TYPE_CHECKING:
     from worker.check.elementwise import Operands
-    from worker.cuda.product import ProductOnDevice
+    from worker.cuda.products.on_device import ProductOnDevice
     from worker.cuda.runner import CudaRunner
 
 FLOATS = [dtype for dtype in REAL_NAMES if not DTYPES[dtype].is_integer]

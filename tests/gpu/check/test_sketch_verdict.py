@@ -22,8 +22,8 @@ from worker.device.runner import gathered
 
 if TYPE_CHECKING:
     from worker.cuda.check.matrix import MatrixOnDevice
-    from worker.cuda.check.sketch import Asked
-    from worker.cuda.product import ProductOnDevice
+    from worker.cuda.check.sketch import SketchParameters
+    from worker.cuda.products.on_device import ProductOnDevice
     from worker.cuda.runner import CudaRunner
 
 IN_BLOCKS = Problem(700, 768, 1024, "float32")  # rows of whole blocks: digested as they are projected
@@ -40,7 +40,7 @@ def lying(product: ProductOnDevice) -> tuple[MatrixOnDevice, MatrixOnDevice, Mat
 
 @pytest.mark.parametrize("dtype", OWN_ACCURACY)
 def test_the_worst_row_is_the_host_s(runner: CudaRunner, dtype: DTypeName, rng: np.random.Generator) -> None:
-    from worker.cuda.check.sketch import Asked, SketchOnDevice
+    from worker.cuda.check.sketch import SketchOnDevice, SketchParameters
 
     problem = Problem(600, 701, 513, dtype)
     if problem.product_dtype == "int32":
@@ -54,7 +54,7 @@ def test_the_worst_row_is_the_host_s(runner: CudaRunner, dtype: DTypeName, rng: 
         sketch = SketchOnDevice(
             runner.compiler, all_on_device(runner, problem, a, b, c), group_width(problem.n, problem.k)
         )
-        sketch.launch(Asked(random_seed()[0], tolerance=rounding.tolerance_factors))
+        sketch.launch(SketchParameters(random_seed()[0], tolerance=rounding.tolerance_factors))
         errors = row_errors(sketch.sketch(), rounding)
         np.testing.assert_allclose(sketch.worst(), errors.worst.max(), rtol=1e-9)
         assert (errors.largest_within is None) == wrong
@@ -65,7 +65,7 @@ def test_the_worst_row_is_the_host_s(runner: CudaRunner, dtype: DTypeName, rng: 
 def test_digests_are_taken_of_what_is_projected(
     runner: CudaRunner, dtype: DTypeName, sizes: tuple[int, int, int], rng: np.random.Generator
 ) -> None:
-    from worker.cuda.check.sketch import Asked, SketchOnDevice, digestible
+    from worker.cuda.check.sketch import SketchOnDevice, SketchParameters, digestible
 
     problem = Problem(*sizes, dtype)
     a, b = operands(problem, rng)
@@ -74,7 +74,7 @@ def test_digests_are_taken_of_what_is_projected(
     digested = digestible(matrices, width)
     assert digested == (True, True, True)
     sketch = SketchOnDevice(runner.compiler, matrices, width, digested)
-    sketch.launch(Asked(random_seed()[0]))
+    sketch.launch(SketchParameters(random_seed()[0]))
     assert sketch.digests is not None
     found = sketch.digests.result()
     assert [each.tolist() for each in found] == [expected_digests(each) for each in (a, b, c)]
@@ -131,9 +131,9 @@ def test_damage_between_the_kernel_and_its_check_is_found(
     launched: list[object] = []
     launch = SketchOnDevice.launch
 
-    def counted(self: SketchOnDevice, asked: Asked) -> None:
-        launched.append(asked)
-        launch(self, asked)
+    def counted(self: SketchOnDevice, parameters: SketchParameters) -> None:
+        launched.append(parameters)
+        launch(self, parameters)
 
     def damage(product: ProductOnDevice) -> None:
         a, _, c = lying(product)

@@ -26,7 +26,7 @@ from tests.gpu.worker.test_tiles import operands
 from tests.support.workers.holding import HELD_FROM, go_on_file
 from tests.support.workers.workers import WorkerBench, is_dead, running_worker, until
 from worker.cpu.blas import multiply
-from worker.device.cancellable_lock import go_on
+from worker.device.cancellable_lock import never_cancelled
 
 if TYPE_CHECKING:
     from worker.cuda.from_host.mp_gang import MpGang, RankProduct
@@ -103,7 +103,7 @@ def test_no_memory_is_left(gang: MpGang, dtype: DTypeName, transpose_a: bool, tr
     free = []
     for _ in range(3):
         c = np.zeros(problem.product_shape, STORAGE_DTYPES[problem.product_dtype])
-        gang.multiply(problem, a, b, c, go_on, LIMIT_S)
+        gang.multiply(problem, a, b, c, never_cancelled, LIMIT_S)
         np.testing.assert_array_equal(c, multiply(problem, a, b))
         free.append(free_bytes())
     assert np.abs(np.diff(free[1:], axis=0)).max() < FEW_BYTES, free
@@ -124,7 +124,7 @@ def test_a_product_takes_no_more_memory_than_is_admitted(gang: MpGang) -> None:
 
     for _ in range(2):
         before = free_bytes()
-        gang.on_each(problem, launch, go_on, LIMIT_S)
+        gang.on_each(problem, launch, never_cancelled, LIMIT_S)
     assert np.subtract(before, free).max() < Parts(problem, 2).device_bytes + FEW_BYTES
 
 

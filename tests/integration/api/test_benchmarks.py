@@ -110,7 +110,7 @@ def test_presets_are_listed(quiet: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_is_taken_on_a_cpu(quiet: httpx.Client, name: str) -> None:
+def test_every_preset_is_accepted_on_a_cpu(quiet: httpx.Client, name: str) -> None:
     told = dry(quiet, {"preset": name})
     assert (told["spec"]["preset"], told["skipped"]) == (name, 0)
     assert told["cases"] > 0 or told["spec"]["kind"] == "ceilings"
@@ -185,7 +185,7 @@ def test_a_device_without_the_kernel_is_refused(with_gpu: httpx.Client) -> None:
     assert problem(refused, 409, "no_worker_for_kernel")["detail"] == "A CPU runs none of naive."
 
 
-def test_without_workers_nothing_is_taken(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> None:
+def test_without_workers_nothing_is_accepted(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> None:
     with running_api(valkey, key_prefix, tmp_path) as alone, alone.client() as client:
         alone.registry.gone("played")
         problem(post(client, {"preset": "quick"}), 503, "no_workers")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from jobs.ledger.chains import Taken
+from jobs.ledger.acceptance import Acceptance
 from jobs.ledger.interface import Success
 from jobs.models import product_id
 from jobs.redis.embedded import EmbeddedServer
@@ -95,7 +95,7 @@ def test_a_product_is_on_the_disk_before_its_job_has_succeeded(
     job_id = bench.submit(A, A.T)
     send, before = bench.ledger.send_successes, []
 
-    def recorded(done: Sequence[Success]) -> Callable[[], Sequence[Taken]]:
+    def recorded(done: Sequence[Success]) -> Callable[[], Sequence[Acceptance]]:
         before.extend(synced)
         return send(done)
 

@@ -42,8 +42,8 @@ def test_what_one_worker_measured_all_of_its_model_know(shared: Shared) -> None:
     assert shared.one.begin("a")
     shared.one.keep("a", "figures")
     assert shared.one.all() == {"a": "figures"} == shared.one.of(["a", "b"])
-    assert shared.one.wanted(9) == ["b"]
-    assert (shared.other.all(), shared.other.of([]), shared.other.wanted(9)) == ({}, {}, [])
+    assert shared.one.to_measure(9) == ["b"]
+    assert (shared.other.all(), shared.other.of([]), shared.other.to_measure(9)) == ({}, {}, [])
 
 
 def test_a_shape_is_begun_once_and_not_wanted_again(shared: Shared) -> None:
@@ -52,25 +52,25 @@ def test_a_shape_is_begun_once_and_not_wanted_again(shared: Shared) -> None:
     assert shared.one.begin("a")
     assert not shared.one.begin("a")
     shared.want("a")
-    assert shared.one.wanted(9) == []
+    assert shared.one.to_measure(9) == []
     assert shared.one.all() == {"a": ""} and shared.one.of(["a"]) == {}
 
 
 def test_what_was_put_back_is_wanted_again(shared: Shared) -> None:
     assert shared.one.begin("a")
     shared.one.put_back("a")
-    assert (shared.one.wanted(9), shared.one.all()) == (["a"], {})
+    assert (shared.one.to_measure(9), shared.one.all()) == (["a"], {})
     assert shared.one.begin("a")
     shared.one.keep("a", "figures")
     shared.one.put_back("a")
-    assert (shared.one.wanted(9), shared.one.all()) == ([], {"a": "figures"})
+    assert (shared.one.to_measure(9), shared.one.all()) == ([], {"a": "figures"})
 
 
 def test_both_are_bounded_and_the_oldest_go(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measured, "MAX_MEASURED", 2)
     monkeypatch.setattr(measured, "MAX_WANTED", 2)
     shared.want("a", "b", "c", "a")
-    assert shared.one.wanted(9) == ["a", "c"] and shared.one.wanted(1) == ["a"]
+    assert shared.one.to_measure(9) == ["a", "c"] and shared.one.to_measure(1) == ["a"]
     for name in ("x", "y", "x", "z"):
         shared.clock.advance(1)
         shared.one.keep(name, f"of {name}")

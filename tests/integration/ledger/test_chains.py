@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from jobs.errors import DeviceFault, OperandFailed, OperandMissing, StoreFull
-from jobs.ledger.chains import Taken
+from jobs.ledger.acceptance import Acceptance
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import Success
 from jobs.models import product_id
@@ -38,7 +38,7 @@ def test_it_waits_in_no_queue_and_is_queued_by_the_success(bench: Bench) -> None
     lost = bench.ledger.lost_messages("cpu", broker_is_empty=True, grace_s=0)
     assert [message.job_id for message in lost] == [first]
     assert not bench.claim(second) and bench.ledger.republish(second) is None
-    assert succeed(bench, first) is Taken.AWAITED
+    assert succeed(bench, first) is Acceptance.AWAITED
     record = bench.ledger.get(second.job_id).record
     assert (record.state, record.queue_position, record.progress.current) == (JobState.QUEUED, 1, None)
     assert operand(bench, second.job_id) == product_id(first, 1)
@@ -52,10 +52,10 @@ def test_two_products_are_both_waited_for(bench: Bench) -> None:
     one, two = submit(bench).job_id, submit(bench).job_id
     both, squared = submit(bench, one, two), submit(bench, two, two)
     assert bench.ledger.get(both.job_id).record.progress.current == f"waits for {' and '.join(sorted((one, two)))}"
-    assert succeed(bench, two) is Taken.AWAITED
+    assert succeed(bench, two) is Acceptance.AWAITED
     assert not bench.claim(both) and bench.claim(squared)
     assert bench.ledger.get(both.job_id).record.progress.current == f"waits for {one}"
-    assert succeed(bench, one) is Taken.AWAITED
+    assert succeed(bench, one) is Acceptance.AWAITED
     assert bench.claim(both)
     assert (operand(bench, both.job_id, "a"), operand(bench, both.job_id, "b")) == (
         product_id(one, 1),
@@ -69,7 +69,7 @@ def test_two_that_succeed_in_one_step_are_both_waited_for(bench: Bench) -> None:
     claimed = bench.ledger.claim_batch(one.job_id, 1, worker="w", lease_s=6, max_jobs=9)
     assert [each.job.id for each in claimed] == [one.job_id, two.job_id]
     done = [Success(each.job_id, 1, outcome(), fill * 300) for each, fill in ((one, b"1"), (two, b"2"))]
-    assert bench.ledger.succeed_all(done) == [Taken.AWAITED, Taken.AWAITED]
+    assert bench.ledger.succeed_all(done) == [Acceptance.AWAITED, Acceptance.AWAITED]
     found = bench.ledger.claim(both.job_id, 1, worker="w", lease_s=6)
     assert found is not None and found.a is not None and found.b is not None
     assert (found.a.packed, found.b.packed) == (b"2" * 300, b"1" * 300)
@@ -100,7 +100,7 @@ def test_events_of_one_that_waited_and_never_ran(bench: Bench) -> None:
 
 def test_a_product_that_is_there_is_not_waited_for(bench: Bench) -> None:
     first = submit(bench).job_id
-    assert succeed(bench, first) is Taken.YES
+    assert succeed(bench, first) is Acceptance.ACCEPTED
     second = submit(bench, first)
     assert operand(bench, second.job_id) == product_id(first, 1)
     assert bench.claim(second)
@@ -120,7 +120,7 @@ def test_a_retry_of_the_first_keeps_the_others_waiting(bench: Bench) -> None:
 def test_a_small_product_is_copied_into_the_record(bench: Bench) -> None:
     first = submit(bench, matrices=SMALL).job_id
     second = submit(bench, first, first, matrices=JobMatrices(ttl_s=60))
-    assert succeed(bench, first, PRODUCT) is Taken.AWAITED
+    assert succeed(bench, first, PRODUCT) is Acceptance.AWAITED
     bench.ledger.delete(first)
     claimed = bench.ledger.claim(second.job_id, 1, worker="w", lease_s=6)
     assert claimed is not None and claimed.a is not None and claimed.b is not None
@@ -186,7 +186,7 @@ def test_a_chain_in_the_middle_of_which_a_job_is_cancelled(bench: Bench) -> None
     job, ended = bench.ledger.cancel(second.job_id)
     assert (job.record.state, ended) == (JobState.CANCELLED, "cancelled")
     assert "which was cancelled;" in error(bench, third)[1]
-    assert succeed(bench, first) is not Taken.NO
+    assert succeed(bench, first) is not Acceptance.REFUSED
     assert bench.state(second.job_id) == "cancelled" and not bench.claim(second)
 
 
@@ -222,7 +222,7 @@ def test_dependents_are_redriven_by_their_owner(bench: Bench) -> None:
     assert message is not None
     assert bench.ledger.get(second).record.progress.current == f"waits for {first}"
     assert not bench.claim(message)
-    assert succeed(bench, first) is Taken.AWAITED
+    assert succeed(bench, first) is Acceptance.AWAITED
     assert operand(bench, second) == product_id(first, 2)
     assert bench.claim(message)
     bench.ledger.cancel(second)

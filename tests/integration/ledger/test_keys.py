@@ -8,7 +8,8 @@ from threading import Barrier
 import pytest
 
 from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused
-from jobs.ledger.interface import IdempotencyKey, JobMessage
+from jobs.ledger.interface import IdempotencyKey
+from jobs.ledger.messages import JobMessage
 from jobs.models import ANONYMOUS, Job
 from jobs.states import JobState
 from tests.support.ledger.ledgers import Bench, new_job

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.errors import DeviceFault, JobNotFound, OperandMissing, QueueFull, QuotaExceeded, WrongState
 from jobs.ledger.codec import job_error
-from jobs.ledger.interface import JobMessage
+from jobs.ledger.messages import JobMessage
 from jobs.models import Progress
 from jobs.states import JobState
 from tests.support.ledger.ledgers import Bench, new_job, outcome

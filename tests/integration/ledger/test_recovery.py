@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from jobs.errors import NoRoomForProduct, TimeLimitExceeded, WorkerLost
 from jobs.ledger.codec import job_error
-from jobs.ledger.interface import HARD_LIMIT_MARGIN_S, MAY_SWAP, JobMessage
+from jobs.ledger.interface import HARD_LIMIT_MARGIN_S, MAY_SWAP
+from jobs.ledger.messages import JobMessage
 from jobs.states import JobState
 from tests.support.ledger.ledgers import Bench
 
@@ -20,7 +21,7 @@ def lost(bench: Bench, *, empty: bool, grace_s: float = 0) -> Sequence[JobMessag
 
 
 # ---- leases ----
-def test_a_silent_workers_job_is_taken_back(bench: Bench) -> None:
+def test_a_silent_workers_job_is_accepted_back(bench: Bench) -> None:
     message = bench.running(lease_s=6)
     bench.clock.advance(5.9)
     assert bench.ledger.expired_leases() == []

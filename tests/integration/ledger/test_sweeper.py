@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from jobs.errors import JobNotFound, StoreFull, StoreUnavailable
-from jobs.ledger.interface import JobMessage
+from jobs.ledger.messages import JobMessage
 from jobs.queue import broker_prefix, waiting_messages
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings

@@ -10,7 +10,7 @@ from typing import Any
 import redis
 
 from jobs.errors import DeviceFault, MatrixNotFound
-from jobs.ledger.chains import Taken
+from jobs.ledger.acceptance import Acceptance
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import Ledger, Success
 from jobs.matrices.index import MIN_CHARGE_BYTES, Bounds, Claim, MatrixIndex
@@ -71,15 +71,15 @@ class Needs:
         refs = [OperandRef(source="inline", matrix=each.id, dtype="float32", shape=each.shape) for each in stored]
         return self.submit(*refs, stored=stored), [each.id for each in stored]
 
-    def end(self, job_id: str, how: str) -> Taken:
+    def end(self, job_id: str, how: str) -> Acceptance:
         attempt = self.ledger.get(job_id).record.attempt
         if how == "cancelled":
             self.ledger.cancel(job_id)
-            return Taken.NO
+            return Acceptance.REFUSED
         assert self.ledger.claim(job_id, attempt, worker="w", lease_s=6)
         if how == "failed":
             self.ledger.fail(job_id, attempt, job_error(DeviceFault))
-            return Taken.NO
+            return Acceptance.REFUSED
         return self.ledger.succeed_all([Success(job_id, attempt, outcome())])[0]
 
     def pass_time(self, seconds: float) -> None:
@@ -98,7 +98,7 @@ class Needs:
             return False
         return True
 
-    def end_together(self, *jobs: str) -> list[Taken]:
+    def end_together(self, *jobs: str) -> list[Acceptance]:
         """All in one step, each with a product that it claims in the same."""
         for job_id in jobs:
             assert self.ledger.claim(job_id, 1, worker="w", lease_s=6)

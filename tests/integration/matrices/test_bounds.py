@@ -83,7 +83,7 @@ def test_the_least_that_a_matrix_is_charged(make_stores: MakeStores, shape: tupl
 SLOW = (STEP_BYTES // 256, 200)  # of float32: a little over three steps
 
 
-def test_room_is_taken_as_elements_come(make_stores: MakeStores) -> None:
+def test_room_is_accepted_as_elements_come(make_stores: MakeStores) -> None:
     """Whoever promises much and sends little keeps no one else out."""
     size = SLOW[0] * SLOW[1] * 4
     stores = make_stores(store_bytes=size + STEP_BYTES)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from jobs.errors import MatrixNotFound, OperandMissing, StoreFull
-from jobs.ledger.chains import Taken
+from jobs.ledger.acceptance import Acceptance
 from jobs.ledger.interface import Success
 from jobs.matrices.index import MIN_CHARGE_BYTES
 from jobs.models import ANONYMOUS, new_id, product_id
@@ -36,7 +36,7 @@ def test_a_week_in_the_queue_harms_no_operand(needs: Needs) -> None:
     needs.pass_time(WEEK_S)
     assert needs.is_there(uploaded) and needs.is_there(own) and not needs.gone
     for job_id in (by_id, inline):
-        assert needs.end(job_id, "succeeded") is Taken.YES
+        assert needs.end(job_id, "succeeded") is Acceptance.ACCEPTED
     assert not needs.is_there(own)  # its elements are for the worker to remove
     needs.pass_time(WEEK_S)
     assert needs.gone == [uploaded] and not needs.left()
@@ -136,15 +136,15 @@ def test_a_deleted_matrix_that_is_stored_again_is_there_again(needs: Needs) -> N
 def test_an_inline_operand_that_another_job_needs_stays(needs: Needs) -> None:
     job_id, (own,) = needs.submit_inline(8)
     other = needs.submit(ref(own))
-    assert needs.end(job_id, "succeeded") is Taken.YES | Taken.SHARED
+    assert needs.end(job_id, "succeeded") is Acceptance.ACCEPTED | Acceptance.SHARED
     done = Success(job_id, 1, outcome())
-    assert needs.ledger.succeed_all([done]) == [Taken.YES | Taken.SHARED]  # the first answer was lost
+    assert needs.ledger.succeed_all([done]) == [Acceptance.ACCEPTED | Acceptance.SHARED]  # the first answer was lost
     needs.pass_time(WEEK_S)
     assert not needs.gone
     needs.end(other, "succeeded")
     needs.sweep()
     assert needs.gone == [own] and not needs.left()
-    assert needs.ledger.succeed_all([done]) == [Taken.YES]
+    assert needs.ledger.succeed_all([done]) == [Acceptance.ACCEPTED]
 
 
 def test_a_product_is_needed_from_its_end_by_those_that_wait(needs: Needs) -> None:
@@ -154,7 +154,7 @@ def test_a_product_is_needed_from_its_end_by_those_that_wait(needs: Needs) -> No
     waits, later = needs.submit(source, ref(uploaded)), needs.submit(source, source)
     needs.pass_time(WEEK_S)
     product = needs.upload(name=product_id(first, 1))
-    assert needs.end(first, "succeeded") is Taken.AWAITED
+    assert needs.end(first, "succeeded") is Acceptance.AWAITED
     needs.pass_time(WEEK_S)
     assert needs.is_there(product) and needs.is_there(uploaded) and not needs.gone
     latest = needs.submit(source)
@@ -198,7 +198,7 @@ def test_their_claims_come_and_go_with_the_job(needs: Needs) -> None:
     assert round(info.expires_at - info.created_at, 3) == TTL_S
     needs.ledger.claim(job_id, 1, worker="w", lease_s=6)
     done = Success(job_id, 1, outcome())
-    assert needs.ledger.succeed_all([done, done]) == [Taken.YES, Taken.YES]
+    assert needs.ledger.succeed_all([done, done]) == [Acceptance.ACCEPTED, Acceptance.ACCEPTED]
     assert needs.index.used_bytes(None) == needs.index.used_bytes(ANONYMOUS) == 0
     assert not needs.is_there(a) and not needs.is_there(b)
     assert needs.index.expire(9) == (0, [])

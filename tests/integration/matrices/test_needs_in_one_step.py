@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.ledger.chains import Taken
+from jobs.ledger.acceptance import Acceptance
 from jobs.matrices.index import MIN_CHARGE_BYTES
 from jobs.models import ANONYMOUS
 from jobs.redis.embedded import EmbeddedServer
@@ -24,7 +24,8 @@ def test_jobs_that_end_in_one_step_leave_their_room_to_one_another(needs: Needs)
     jobs, operands = zip(*(needs.submit_inline(8, 8) for _ in range(3)), strict=True)
     needs.upload("bob", operands[1][0])  # another owner's as well
     needs.assert_books_agree()
-    assert needs.end_together(*jobs) == [Taken.YES, Taken.YES | Taken.SHARED, Taken.YES]
+    accepted = Acceptance.ACCEPTED
+    assert needs.end_together(*jobs) == [accepted, accepted | Acceptance.SHARED, accepted]
     needs.assert_books_agree()
     assert needs.index.used_bytes(ANONYMOUS) == 3 * MIN_CHARGE_BYTES
     assert needs.is_there(operands[1][0], "bob") and not needs.is_there(operands[1][0])
@@ -34,6 +35,6 @@ def test_jobs_that_end_in_one_step_leave_their_room_to_one_another(needs: Needs)
 
 def test_products_of_one_step_are_within_the_bounds_together(needs: Needs) -> None:
     jobs = [needs.submit() for _ in range(9)]
-    taken = needs.end_together(*jobs)
-    assert taken == [Taken.YES] * 7 + [Taken.NO_ROOM] * 2 and needs.index.used_bytes(ANONYMOUS) == 7 * MIN_CHARGE_BYTES
+    assert needs.end_together(*jobs) == [Acceptance.ACCEPTED] * 7 + [Acceptance.NO_ROOM] * 2
+    assert needs.index.used_bytes(ANONYMOUS) == 7 * MIN_CHARGE_BYTES
     needs.assert_books_agree()

@@ -25,7 +25,7 @@ from jobs.matrices.ranged.upload import BLOCK_BYTES, find_upload
 from jobs.models import ANONYMOUS, new_id
 from jobs.redis.embedded import EmbeddedServer
 from matmul_client import AsyncClient, Client
-from matmul_client.core import products
+from matmul_client.core import matrices as core_matrices
 from matmul_client.core import ranges as core_ranges
 from tests.integration.api.test_jobs import problem
 from tools.played.api import Api, running_api
@@ -224,7 +224,7 @@ def test_an_upload_is_its_owners(api: Api, quiet: httpx.Client) -> None:
 
 
 def test_the_client_sends_a_large_matrix_in_ranges(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "RANGED_BYTES", BLOCK_BYTES)
+    monkeypatch.setattr(core_matrices, "RANGED_BYTES", BLOCK_BYTES)
     monkeypatch.setattr(core_ranges, "RANGE_BYTES", BLOCK_BYTES)
     matrix = fresh((1031, 1117))
     with Client(api.url) as mm:
@@ -233,7 +233,7 @@ def test_the_client_sends_a_large_matrix_in_ranges(api: Api, monkeypatch: pytest
 
 
 def test_so_does_the_one_for_asyncio(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "RANGED_BYTES", BLOCK_BYTES)
+    monkeypatch.setattr(core_matrices, "RANGED_BYTES", BLOCK_BYTES)
     monkeypatch.setattr(core_ranges, "RANGE_BYTES", BLOCK_BYTES)
     matrix = fresh((1031, 1117))
 

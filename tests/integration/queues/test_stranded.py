@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jobs.fleet.workers import WorkerInfo
-from jobs.ledger.moves import Waiting
+from jobs.ledger.queues import QueuedJob
 from jobs.ledger.redis import RedisLedger
 from jobs.models import ANONYMOUS
 from jobs.redis.embedded import EmbeddedServer
@@ -139,8 +139,8 @@ def test_a_job_that_moved_on_stays_where_it_is(fleet: Fleet) -> None:
     fleet.ledger.cancel(again)
     fleet.ledger.redrive(again)
     assert not any(fleet.ledger.moves.move(job, source="gpu", target="cpu") for job in found)
-    assert fleet.ledger.moves.move(Waiting(again, 2, b""), source="gpu", target="cpu")
-    assert not fleet.ledger.moves.move(Waiting(again, 2, b""), source="gpu", target="cpu")
+    assert fleet.ledger.moves.move(QueuedJob(again, 2, b""), source="gpu", target="cpu")
+    assert not fleet.ledger.moves.move(QueuedJob(again, 2, b""), source="gpu", target="cpu")
 
 
 def test_the_record_says_that_no_worker_is_there(fleet: Fleet) -> None:

@@ -12,8 +12,9 @@ import redis
 from pydantic import SecretStr
 
 from jobs.errors import QueueFull, QuotaExceeded
-from jobs.ledger.interface import JobMessage, Success
+from jobs.ledger.interface import Success
 from jobs.ledger.limits import Quota
+from jobs.ledger.messages import JobMessage
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import bounds_of
 from jobs.models import ANONYMOUS, Job, NewJob

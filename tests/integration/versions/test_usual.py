@@ -12,7 +12,7 @@ import pytest
 
 from jobs.ledger.interface import IdempotencyKey, Success
 from jobs.ledger.limits import Limits
-from jobs.ledger.moves import Waiting
+from jobs.ledger.queues import QueuedJob
 from jobs.ledger.redis import RedisLedger
 from jobs.models import ANONYMOUS, JobError, NewJob, new_id
 from jobs.requests.job_matrices import JobMatrices
@@ -124,7 +124,7 @@ def test_all_is_the_same_as_without(sides: Sides, seed: int, stored_share: float
     assert min(went.values()) >= (0 if stored_share else 1) and sum(went.values()) >= 3, went
 
 
-def _moved(job: Waiting, source: str, target: str, ledger: RedisLedger) -> str:
+def _moved(job: QueuedJob, source: str, target: str, ledger: RedisLedger) -> str:
     return str(ledger.moves.move(job, source=source, target=target))
 
 
@@ -142,7 +142,7 @@ def test_a_job_that_came_into_an_empty_queue_is_in_no_set_of_its_batch_unless_it
     sides.run(partial(submitted, job))
     assert sides.run(sets) == [[], []]
     for source, target in pairwise([job.queue, *moves]):
-        waiting = Waiting(job.id, 1, b"")
+        waiting = QueuedJob(job.id, 1, b"")
         assert sides.run(partial(_moved, waiting, source, target)) == "True"
         assert sides.run(sets) == [[job.id.encode()] if target == queue else [] for queue in ("cpu", "gpu")]
     assert len(sides.run(partial(claimed, job, 1))) == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jobs.errors import MatrixNotFound, StoreFull, StoreUnavailable
-from jobs.ledger.chains import Taken
+from jobs.ledger.acceptance import Acceptance
 from jobs.ledger.interface import Success
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import bounds_of
@@ -27,10 +27,10 @@ class Meanwhile(RedisLedger):
 
     happens: Callable[[RedisLedger, str], object]
 
-    def send_successes(self, done: Sequence[Success]) -> Callable[[], Sequence[Taken]]:
+    def send_successes(self, done: Sequence[Success]) -> Callable[[], Sequence[Acceptance]]:
         return partial(self.succeed_all, done)
 
-    def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[Acceptance]:
         for each in done:
             self.happens(self, each.job_id)
         return super().succeed_all(done)

@@ -9,7 +9,7 @@ import pytest
 
 from jobs.errors import TimeLimitExceeded, WorkerLost
 from jobs.ledger.ended_child import EndedChildren, TakenBack
-from jobs.ledger.interface import JobMessage
+from jobs.ledger.messages import JobMessage
 from jobs.queue import make_celery, message_format
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer

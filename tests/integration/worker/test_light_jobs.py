@@ -13,7 +13,7 @@ import redis
 from structlog.testing import capture_logs
 
 from jobs.errors import DeviceFault
-from jobs.ledger.chains import Taken
+from jobs.ledger.acceptance import Acceptance
 from jobs.ledger.interface import Success
 from jobs.ledger.redis import RedisLedger
 from jobs.models import MatmulRequest, product_id
@@ -22,7 +22,7 @@ from jobs.states import JobState
 from tests.support.workers.workers import WorkerBench, until
 from worker.cpu.runner import CpuRunner
 from worker.device.runner import Product
-from worker.process import light_jobs
+from worker.process import job_computer
 from worker.process.child import Child
 from worker.process.lease import LeaseKeeper
 
@@ -32,7 +32,7 @@ SUCCEEDED, QUEUED = JobState.SUCCEEDED, JobState.QUEUED
 
 @pytest.fixture
 def bench(valkey: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerBench]:
-    monkeypatch.setattr(light_jobs, "SLICE_S", TIMEOUT_S)  # however busy the machine is
+    monkeypatch.setattr(job_computer, "SLICE_S", TIMEOUT_S)  # however busy the machine is
     bench = WorkerBench(valkey, tmp_path, overrides={"max_attempts": "3"})
     yield bench
     bench.client.close()
@@ -78,12 +78,12 @@ class Steps:
         self._send = ledger.send_successes
         monkeypatch.setattr(ledger, "send_successes", self._sent)
 
-    def _sent(self, done: Sequence[Success]) -> Callable[[], Sequence[Taken]]:
+    def _sent(self, done: Sequence[Success]) -> Callable[[], Sequence[Acceptance]]:
         self.counts.append(len(done))
         self.waits += 1
         answer = self._send(done)
 
-        def answered() -> Sequence[Taken]:
+        def answered() -> Sequence[Acceptance]:
             self.before_answer()
             taken = answer()
             self.waits -= 1
@@ -109,7 +109,7 @@ def test_one_message_is_enough_for_all(bench: WorkerBench, steps: Steps) -> None
 
 
 def test_no_end_waits_long_for_others(bench: WorkerBench, steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(light_jobs, "SLICE_S", -1.0)
+    monkeypatch.setattr(job_computer, "SLICE_S", -1.0)
     ids = [bench.of_depth(depth) for depth in (3, 4, 5)]
     child_of(bench, Watched(bench)).run(ids[0], 1)
     assert steps.counts == [1, 1, 1]
@@ -118,7 +118,7 @@ def test_no_end_waits_long_for_others(bench: WorkerBench, steps: Steps, monkeypa
 def test_products_are_computed_while_redis_records_the_ends_of_others(
     bench: WorkerBench, steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(light_jobs, "SLICE_S", -1.0)
+    monkeypatch.setattr(job_computer, "SLICE_S", -1.0)
     behind, leases = [], []
 
     def look(number: int) -> None:
@@ -139,7 +139,7 @@ def test_an_answer_that_is_lost_is_asked_for_again(
     bench: WorkerBench, steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Redis may have recorded the ends, or not heard of them."""
-    monkeypatch.setattr(light_jobs, "SLICE_S", -1.0)
+    monkeypatch.setattr(job_computer, "SLICE_S", -1.0)
     steps.before_answer = lambda: bench.client.client_kill_filter(_type="normal", skipme=True)
     ids = [bench.of_depth(depth) for depth in (3, 4, 5)]
     child_of(bench, Watched(bench)).run(ids[0], 1)
@@ -167,7 +167,7 @@ def test_ends_that_redis_did_not_hear_of_are_sent_again(bench: WorkerBench, monk
 
     ids = [bench.of_depth(3), bench.of_depth(4)]
     child = child_of(bench, Watched(bench, forget))
-    monkeypatch.setattr(light_jobs, "SLICE_S", -1.0)
+    monkeypatch.setattr(job_computer, "SLICE_S", -1.0)
     monkeypatch.setattr(connections, "send", once_away)
     child.run(ids[0], 1)
     assert refused and states(bench, ids) == [(SUCCEEDED, 1)] * 2
@@ -177,7 +177,7 @@ def test_a_product_of_an_attempt_that_was_lost_meanwhile_is_dropped(
     bench: WorkerBench, steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While its end was on the way. The others count."""
-    monkeypatch.setattr(light_jobs, "SLICE_S", -1.0)
+    monkeypatch.setattr(job_computer, "SLICE_S", -1.0)
     ids = [bench.of_depth(depth) for depth in (3, 4, 5)]
     runner = Watched(bench, lambda number: bench.ledger.cancel(ids[1]) if number == 2 else None)
     child_of(bench, runner).run(ids[0], 1)
@@ -186,7 +186,7 @@ def test_a_product_of_an_attempt_that_was_lost_meanwhile_is_dropped(
 
 
 def test_a_claim_writes_one_line(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(light_jobs, "SLICE_S", -1.0)
+    monkeypatch.setattr(job_computer, "SLICE_S", -1.0)
     ids = [bench.of_depth(depth) for depth in (3, 4, 5)]
     child = child_of(bench, Watched(bench))
     with capture_logs() as logged:
@@ -238,7 +238,7 @@ def test_after_a_fault_nothing_more_is_tried(
     bench: WorkerBench, monkeypatch: pytest.MonkeyPatch, slice_s: float
 ) -> None:
     """What was done counts, also where its end is still on the way, and the others run again."""
-    monkeypatch.setattr(light_jobs, "SLICE_S", slice_s)
+    monkeypatch.setattr(job_computer, "SLICE_S", slice_s)
     ended: list[int] = []
     end = LeaseKeeper.end_child
 

@@ -20,8 +20,8 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from tests.support.workers.workers import WorkerBench
 from worker.cpu.runner import CpuRunner
-from worker.process import child as child_module
 from worker.process import ends as ends_module
+from worker.process import job_computer
 from worker.process.child import Child
 
 A = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -36,7 +36,7 @@ def bench(request: pytest.FixtureRequest, own_server: EmbeddedServer, tmp_path: 
 
 @pytest.fixture
 def child(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
-    monkeypatch.setattr(child_module, "NO_ROOM_PAUSE_S", 0.01)
+    monkeypatch.setattr(job_computer, "NO_ROOM_PAUSE_S", 0.01)
     child = Child(bench.settings, CpuRunner(bench.settings), bench.ledger, bench.store)
     yield child
     child.heartbeat.stop()
@@ -113,7 +113,7 @@ def test_a_job_that_looks_for_room_can_be_cancelled(
         bench.ledger.cancel(job_id)
         raise StoreFull
 
-    monkeypatch.setattr(child_module, "NO_ROOM_PAUSE_S", 60.0)
+    monkeypatch.setattr(job_computer, "NO_ROOM_PAUSE_S", 60.0)
     monkeypatch.setattr(bench.store, "create", full)
     run(child, job_id, 1)
     assert bench.ledger.get(job_id).record.state is JobState.CANCELLED

@@ -110,7 +110,7 @@ def test_another_worker_takes_what_was_found_without_measuring(worker: Callable[
     assert before.gpu.behaviour.benches == later.gpu.behaviour.benches == 0
 
 
-def test_what_another_worker_has_begun_is_taken_up_when_it_is_done(worker: Callable[..., Worker]) -> None:
+def test_what_another_worker_has_begun_is_accepted_up_when_it_is_done(worker: Callable[..., Worker]) -> None:
     one, other = worker(), worker()
     assert other.shared.begin(NAME)
     one.taken()
@@ -162,9 +162,9 @@ def test_a_job_that_arrives_gets_the_device_after_one_sample(worker: Callable[..
     for thread in threads:
         thread.join(DEADLINE_S)
     assert len(samples) == 3, "nothing was launched once the job was there"
-    assert one.shared.wanted(9) == [NAME] and one.shared.all() == {}
+    assert one.shared.to_measure(9) == [NAME] and one.shared.all() == {}
     one.work()
-    assert one.taken() == "fp32_emulated" and one.shared.wanted(9) == []
+    assert one.taken() == "fp32_emulated" and one.shared.to_measure(9) == []
 
 
 def test_a_shape_whose_measurement_killed_a_worker_is_not_measured_again(worker: Callable[..., Worker]) -> None:
@@ -211,18 +211,18 @@ def test_shapes_are_listed_and_measured_when_someone_asks(worker: Callable[..., 
     one = worker("asked")
     one.taken()
     one.work()
-    assert (one.shared.wanted(9), one.gpu.behaviour.benches) == ([NAME], 0)
+    assert (one.shared.to_measure(9), one.gpu.behaviour.benches) == ([NAME], 0)
     one.shared.ask()
     one.spare_time._look_at = 0.0
     one.work()
-    assert (one.taken(), one.shared.wanted(9)) == ("fp32_emulated", [])
+    assert (one.taken(), one.shared.to_measure(9)) == ("fp32_emulated", [])
 
 
-def test_what_is_listed_and_leaves_no_doubt_is_taken_off(worker: Callable[..., Worker]) -> None:
+def test_what_is_listed_and_leaves_no_doubt_is_accepted_off(worker: Callable[..., Worker]) -> None:
     one = worker()
     one.shared.want(["float32 fp32 148x1950x2443x1", "what an older version wrote"])
     one.work()
-    assert (one.shared.wanted(9), one.gpu.behaviour.benches) == ([], 0)
+    assert (one.shared.to_measure(9), one.gpu.behaviour.benches) == ([], 0)
 
 
 def test_the_thread_does_all_that(worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ def digits(q: Array) -> Array:
     return np.stack(found[::-1])
 
 
-def is_taken(way: Way, i: int, j: int) -> bool:
+def is_accepted(way: Way, i: int, j: int) -> bool:
     """Whether the product of digit i of A and j of B is: of seven, one of the two of the last sum."""
     return i + j < WAYS[way][1] and not (way == "seven" and (i, j) == (1, 2))
 
@@ -77,7 +77,7 @@ def sums_of(of_a: Array, of_b: Array, way: Way) -> Array:
     total = np.zeros((sums, of_a.shape[1], of_b.shape[1]))
     for i in range(taken):
         for j in range(taken):
-            if is_taken(way, i, j):
+            if is_accepted(way, i, j):
                 total[i + j] += of_a[i] @ of_b[j].T
     whole: Array = total.astype(np.int64)
     return whole
@@ -109,7 +109,7 @@ def error_bound(a: Array, b: Array, way: Way) -> Array:
     """
     taken, _ = WAYS[way]
     rounded = 2 * (2.0 ** -(8 * taken) + 2.0**-24 + 2.0**-31) * (1 + 2.0**-8)
-    dropped = sum(256.0 ** -(i + j) for i in range(taken) for j in range(taken) if not is_taken(way, i, j))
+    dropped = sum(256.0 ** -(i + j) for i in range(taken) for j in range(taken) if not is_accepted(way, i, j))
     exponents = line_exponents(a)[:, np.newaxis] + line_exponents(b)[np.newaxis]
     bound: Array = np.ldexp(a.shape[-1] * (rounded + dropped) + 2.0**-31, exponents)
     return bound

@@ -140,9 +140,8 @@ def main() -> None:
     from kernels.model.numerics import Problem
     from kernels.selection.candidates import Choice
     from worker.cuda import launch
-    from worker.cuda.bound_kernel import Matrices
     from worker.cuda.complex_products import ComplexProducts
-    from worker.cuda.memory import allocate
+    from worker.cuda.memory import Matrices, allocate
     from worker.cuda.pitch import operand_layout, product_layout
 
     compiler: Any = Compiler()

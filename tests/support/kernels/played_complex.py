@@ -117,16 +117,19 @@ class PlayedClock:
         return 1.0
 
 
-def by_library(runner: Any, compiler: Any, problem: Problem, matrices: Any, calls: list[str]) -> float:
+def by_library(compiler: Any, problem: Problem, matrices: Any, calls: list[str]) -> float:
     """By `cublas`, as the runner does it."""
     from worker.cuda.complex_products import ComplexProducts
-    from worker.cuda.runner import CudaRunner
+    from worker.cuda.multiplier import Multiplier
 
     library: Any = SpoilingLibrary(calls)
-    runner._cublas, runner._clocks = library, SimpleNamespace(clock=PlayedClock())
-    runner._composed = ComplexProducts(compiler, library, library, lambda: ARCHITECTURES["sm_90"].traits)
+    clocks: Any = SimpleNamespace(clock=PlayedClock())
+    composed = ComplexProducts(compiler, library, library, lambda: ARCHITECTURES["sm_90"].traits)
+    multiplier = Multiplier(compiler, library, library, composed, clocks)
     choice = Choice(BY_NAME["cublas"], {}, "It was asked for.")
-    return CudaRunner._multiplied_ms(runner, problem, choice, matrices, None, lambda: None)
+    return multiplier.kernel_ms(
+        problem, choice, matrices, epilogue=None, scales=None, before=lambda: None, meanwhile=lambda: None
+    )
 
 
 def find_not_finite(part: str, arguments: Any) -> None:

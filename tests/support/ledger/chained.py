@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from jobs.errors import DeviceFault
-from jobs.ledger.chains import Taken
+from jobs.ledger.acceptance import Acceptance
 from jobs.ledger.codec import job_error
-from jobs.ledger.interface import JobMessage, Success
+from jobs.ledger.interface import Success
+from jobs.ledger.messages import JobMessage
 from jobs.models import MatmulRequest
 from jobs.requests.job_matrices import JobMatrices
 from tests.support.ledger.ledgers import Bench, new_job, outcome
@@ -22,7 +23,7 @@ def submit(bench: Bench, a: str | None = None, b: str | None = None, **options: 
     return message
 
 
-def succeed(bench: Bench, job_id: str, product: bytes | None = None) -> Taken:
+def succeed(bench: Bench, job_id: str, product: bytes | None = None) -> Acceptance:
     attempt = bench.ledger.get(job_id).record.attempt
     assert bench.ledger.claim(job_id, attempt, worker="worker", lease_s=6)
     return bench.ledger.succeed_all([Success(job_id, attempt, outcome(), product)])[0]

@@ -11,8 +11,9 @@ import redis
 from pydantic import SecretStr
 
 from jobs.benchmarks.spec import BenchmarkSpec
-from jobs.ledger.interface import JobFilter, JobMessage, Ledger
+from jobs.ledger.interface import JobFilter, Ledger
 from jobs.ledger.limits import NO_LIMITS, Limits
+from jobs.ledger.messages import JobMessage
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.index import Bounds
 from jobs.models import ANONYMOUS, Job, MatmulRequest, Measured, NewJob, Outcome, ProductInfo, Verification, new_id

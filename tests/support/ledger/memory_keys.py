@@ -52,7 +52,7 @@ class MemoryKeys(Ledger):
         """It writes nothing."""
 
     @property
-    def later_steps_tell(self) -> bool:
+    def later_steps_confirm(self) -> bool:
         return True
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jobs.errors import TimeLimitExceeded, VerificationFailed, WorkerLost
-from jobs.ledger.chains import Taken
+from jobs.ledger.acceptance import Acceptance
 from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, JobRow, cursor_after, cursor_seq, event_place, job_error
 from jobs.ledger.interface import (
     HARD_LIMIT_MARGIN_S,
@@ -16,12 +16,12 @@ from jobs.ledger.interface import (
     Claimed,
     IdempotencyKey,
     JobFilter,
-    JobMessage,
     JobPage,
     Requeued,
     Success,
 )
 from jobs.ledger.limits import ALONE, NO_LIMITS, Beside, Limits
+from jobs.ledger.messages import JobMessage
 from jobs.ledger.replies import refuse
 from jobs.matrices.index import Bounds
 from jobs.matrices.packed import PackedMatrix
@@ -207,19 +207,19 @@ class MemoryLedger(MemoryFigures):
             self._table.announce(row, "progress", progress=progress.model_dump(), found=dict(news))
             return True
 
-    def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[Acceptance]:
         with self._lock:
             return [self._succeed(each) for each in done]
 
-    def _succeed(self, done: Success) -> Taken:
+    def _succeed(self, done: Success) -> Acceptance:
         known = self._table.rows.get(done.job_id)
         if known and known.state is JobState.SUCCEEDED and known.attempt == done.attempt:
-            return Taken.YES
+            return Acceptance.ACCEPTED
         if (row := self._table.running(done.job_id, done.attempt)) is None:
-            return Taken.NO
+            return Acceptance.REFUSED
         row.outcome = done.outcome
         self._table.matrices[done.job_id].end(done.product)
-        return Taken.AWAITED if self._table.finish(row, JobState.SUCCEEDED) else Taken.YES
+        return Acceptance.AWAITED if self._table.finish(row, JobState.SUCCEEDED) else Acceptance.ACCEPTED
 
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         with self._lock:

@@ -10,9 +10,9 @@ from jobs.base import UnknownRequest
 from jobs.errors import JobNotFound, OperandMissing, QueueFull, QuotaExceeded
 from jobs.ledger.chains import sources_of
 from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, JobRow
+from jobs.ledger.fields import NO_PROGRESS
 from jobs.ledger.interface import JobFilter, QueueDepth, Requeued
 from jobs.ledger.limits import Beside
-from jobs.ledger.parts import NO_PROGRESS
 from jobs.ledger.submission import BESIDE
 from jobs.matrices.index import Bounds, no_room
 from jobs.models import Job, JobError, JobEvent, MatmulRequest, NewJob, Outcome, label_of

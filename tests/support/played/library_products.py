@@ -49,14 +49,14 @@ def outcome(case: dict[str, Any]) -> str:
     if "late" in case:
         multiplying._gang._barrier = LateBarrier(2)
 
-    def wanted() -> None:
+    def check_cancelled() -> None:
         if case.pop("cancelled", None):
             library.is_released.set()
             raise WrongState
 
     def product() -> str:
         c[...] = 77
-        multiplying.multiply(choice, problem, a, b, c, wanted, 0.0)
+        multiplying.multiply(choice, problem, a, b, c, check_cancelled, 0.0)
         np.testing.assert_array_equal(c, multiply(problem, a, b).reshape(c.shape))
         assert not library.left(), library.left()
         return " and ".join(sorted(ALGORITHMS[each] for each in library.used)) or "right"

@@ -55,7 +55,7 @@ def sketches_that_differ() -> list[Any]:
     """Their kernel's arguments, word by word; of matrices at other addresses, too."""
     from worker.check.verify import group_width
     from worker.cuda.check.matrix import MatrixOnDevice
-    from worker.cuda.check.sketch import ASKED_WORDS, SketchOnDevice, digestible
+    from worker.cuda.check.sketch import PARAMETER_WORDS, SketchOnDevice, digestible
     from worker.cuda.memory import DeviceMatrix
     from worker.cuda.pitch import operand_layout
 
@@ -81,7 +81,7 @@ def sketches_that_differ() -> list[Any]:
         words = [a.address, b.address, c.address, 0, *(start + offset for offset in planned.offsets)]
         words += [m, n, k, a.pitch, b.pitch, c.pitch, a.stride, b.stride, c.stride, *planned.numbers]
         may = not beyond % 16 and dtype == "float32"
-        is_right = sketch._words.tolist() == [*words, *[0] * ASKED_WORDS]
+        is_right = sketch._words.tolist() == [*words, *[0] * PARAMETER_WORDS]
         if not is_right or digested != (may and not transposed, may, may) or (sketch.digests is not None) != may:
             found.append((dtype, transposed, beyond, digested))
     return found

@@ -17,7 +17,7 @@ from kernels.selection.candidates import Choice
 from worker.cpu.blas import multiply
 from worker.cpu.runner import CpuProduct, CpuRunner
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
-from worker.device.cancellable_lock import LockRequest, go_on
+from worker.device.cancellable_lock import LockRequest, never_cancelled
 from worker.device.operands import HostOperand
 from worker.device.runner import Epilogue, Product
 
@@ -93,12 +93,12 @@ class CopyingRunner(CpuRunner):
         place: Place | None = None,
         *,
         epilogue: Epilogue | None = None,
-        wanted: Callable[[], None] = go_on,
-        wiped: bool = False,
+        check_cancelled: Callable[[], None] = never_cancelled,
+        zero_output: bool = False,
     ) -> Iterator[Product]:
         self.offered.next_product((a, b))
         copies = [self._copy(operand) for operand in (a, b)]
-        device_lock = self._device_lock.request(wanted)
+        device_lock = self._device_lock.request(check_cancelled)
         c = multiply(problem, copies[0].elements, copies[1].elements)
         sent = [
             HostOperand(copy.elements, operand.id, operand.expected_digest)

@@ -124,13 +124,31 @@ class Untiled:
         return None
 
 
+class FaultyMultiplier:
+    """In place of `Multiplier`."""
+
+    def kernel_ms(self, problem: Problem, choice: Choice, matrices: Any, **given: Any) -> float:
+        from worker.cuda.launch import kernel_bytes
+
+        driver.allocate(max(1, kernel_bytes(choice, problem, H200.traits)))
+        _go_wrong(problem.k)
+        driver.check()
+        a, b, c = (rows_of(matrix) for matrix in matrices)
+        written = problem.m // 2 if problem.k == WRITES_HALF else problem.m
+        c[:written] = multiply(problem, a, b)[:written]
+        if problem.k == IS_WRONG_HERE and happens_here("wrong"):
+            c[0, 0] += np.random.default_rng().integers(1, 1 << 20)
+        given["meanwhile"]()  # the copy back
+        return 1.0
+
+
 def _runner(runtime: Any) -> Runner:
     from tests.support.played.driver import Compiler
     from worker.cuda import runner as cuda_runner
     from worker.cuda.gpu.cores import DeviceCores
+    from worker.cuda.gpu.page_locks import PageLocks
     from worker.cuda.gpu.streams import OfThread
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
-    from worker.cuda.page_locks import PageLocks
 
     cuda_runner.HOST_CHECK_ELEMENTS = 1 << 40  # the kernels of the device's own check are not played
 
@@ -143,6 +161,7 @@ def _runner(runtime: Any) -> Runner:
             self._device_lock, self._page_locks = DeviceCores(), PageLocks(runtime)
             self.cache = OperandCache(1 << 30)
             self._offered, self._fusing = OfferedProducts(self.cache), MagicMock(find=lambda *_: None)
+            self._multiplier = FaultyMultiplier()  # type: ignore[assignment]  # as one
 
         def telemetry(self) -> Telemetry:
             return Telemetry()
@@ -160,18 +179,6 @@ def _runner(runtime: Any) -> Runner:
         def _compute(self, problem: Problem, *about: Any, **more: Any) -> Any:
             driver.begin(problem.k)
             return super()._compute(problem, *about, **more)
-
-        def _multiplied_ms(self, problem: Problem, choice: Choice, matrices: Any, *more: Any, **__: Any) -> float:
-            driver.allocate(max(1, super().kernel_bytes(choice, problem)))
-            _go_wrong(problem.k)
-            driver.check()
-            a, b, c = (rows_of(matrix) for matrix in matrices)
-            written = problem.m // 2 if problem.k == WRITES_HALF else problem.m
-            c[:written] = multiply(problem, a, b)[:written]
-            if problem.k == IS_WRONG_HERE and happens_here("wrong"):
-                c[0, 0] += np.random.default_rng().integers(1, 1 << 20)
-            more[2]()  # the copy back
-            return 1.0
 
     return FaultyRunner()
 

@@ -209,45 +209,60 @@ def launched(problem: Problem, matrices: Any, epilogue: Any, *, is_last: bool) -
         epilogue.launch()
 
 
+class PlayedMultiplier:
+    """In place of `Multiplier`. There is no check here, so nothing is prepared for one meanwhile; but blocks that it
+    would read are."""
+
+    way: Way
+
+    def __init__(self, compiler: Any) -> None:
+        self._compiler = compiler
+
+    def kernel_ms(self, problem: Problem, _: Choice, matrices: Any, **given: Any) -> float:
+        from worker.cuda.products.small import SmallProduct
+
+        if self.way.is_by_library:
+            return by_library(self._compiler, problem, matrices, calls)
+        if DTYPES[problem.dtype].is_complex:
+            multiply_complex(self._compiler, problem, matrices, calls)
+            return 1.0
+        meanwhile = given["meanwhile"]
+        is_small = isinstance(getattr(meanwhile, "__self__", None), SmallProduct)
+        for left in reversed(range(self.way.launches)):
+            launched(problem, matrices, given["epilogue"], is_last=not left)
+            if is_small:
+                meanwhile()
+        return 1.0
+
+
 def main() -> None:
     runtime = install()
     from worker.cuda.check import read_back
+    from worker.cuda.gpu.page_locks import PageLocks
     from worker.cuda.gpu.streams import OfThread
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
-    from worker.cuda.page_locks import PageLocks
     from worker.cuda.runner import CudaRunner
-    from worker.cuda.small_product import ProductBroughtBack
+
+    compiler = Compiler()
+    multiplier = PlayedMultiplier(compiler)
 
     class PlayedRunner(CudaRunner):
         def __init__(self) -> None:
-            self.compiler, self._of_thread = Compiler(), OfThread()  # type: ignore[assignment]  # as one
+            self.compiler, self._of_thread = compiler, OfThread()  # type: ignore[assignment]  # as one
             self.cache = OperandCache(1 << 30)
             self._offered = OfferedProducts(self.cache)
             self._page_locks = PageLocks(runtime)
             self._fusing = MagicMock(find=lambda *_: None)
+            self._multiplier = multiplier  # type: ignore[assignment]  # as one
 
         def _admit(self, *_: Any, **__: Any) -> None:
             """It fits."""
-
-        def _multiplied_ms(self, *given: Any, **_: Any) -> float:
-            """There is no check here, so nothing is prepared for one meanwhile; but blocks that it would read are."""
-            problem, _, matrices, epilogue, _, meanwhile = given[:6]
-            if way.is_by_library:
-                return by_library(self, self.compiler, problem, matrices, calls)
-            if DTYPES[problem.dtype].is_complex:
-                multiply_complex(self.compiler, problem, matrices, calls)
-                return 1.0
-            is_small = isinstance(getattr(meanwhile, "__self__", None), ProductBroughtBack)
-            for left in reversed(range(way.launches)):
-                launched(problem, matrices, epilogue, is_last=not left)
-                if is_small:
-                    meanwhile()
-            return 1.0
 
     read_back.PARTS = 2048  # pieces that a test has room for
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     url, prefix, directory = sys.argv[1:]
     way = Way(make_bench("slots", url, prefix, Path(directory)), PlayedRunner())
+    multiplier.way = way
     for line in sys.stdin:
         case = json.loads(line)
         read_back.DIGESTED_HERE_BYTES = 1 << 20 if case.get("here") else 0  # what is large is smaller here

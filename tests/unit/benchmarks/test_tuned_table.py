@@ -12,9 +12,9 @@ import pytest
 from benchmarks.recorded import files
 from benchmarks.tuned_table import RESULTS, documents, library_for, tables, text
 from kernels.model.numerics import AccuracyName, DTypeName
-from kernels.packed import read_text, write_text
 from kernels.selection.ranking import error_ratio
 from kernels.selection.tuned import DIRECTORY, TABLES, Entry, RankedRow, TunedTable, file_name, read
+from kernels.text_files import read_text, write_text
 
 DEVICE: dict[str, Any] = {
     "name": "Test GPU",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from matmul_client.core.wire import AtOnce, Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request, Step
+from matmul_client.core.wire import Call, Compute, Concurrent, Flow, NoReply, Outcome, Pause, Reply, Request, Step
 
 T = TypeVar("T")
 JOB = "job_" + "0" * 32
 LOCATION = {"location": f"/v1/jobs/{JOB}"}
 ONE = {"x-matmul-dtype": "float32", "x-matmul-shape": "1,1", **LOCATION}
-CUT, NOT_SENT = Cut("broken off", may_have_arrived=True), Cut("refused", may_have_arrived=False)
+CUT, NOT_SENT = NoReply("broken off", may_have_arrived=True), NoReply("refused", may_have_arrived=False)
 
 
 class Clock:
@@ -26,7 +26,7 @@ class Clock:
 class Played:
     """`requests` and `pauses_s` are those of the flow so far."""
 
-    def __init__(self, answers: Iterable[Reply | Cut], *, timeout_s: float = 60.0, max_retries: int = 8) -> None:
+    def __init__(self, answers: Iterable[Reply | NoReply], *, timeout_s: float = 60.0, max_retries: int = 8) -> None:
         self.clock = Clock()
         self.call = Call(timeout_s, max_retries, clock=self.clock)
         self.requests: list[Request] = []
@@ -52,7 +52,7 @@ class Played:
                 self.clock.now += step.seconds
             case Compute():
                 step.work()
-            case AtOnce():
+            case Concurrent():
                 for flow in step.flows:
                     self.run(flow())
         return None

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from matmul_client import InvalidOperand, NotFound, ServiceFailed
-from matmul_client.core import products, ranges
+from matmul_client.core import matrices, products, ranges
 from matmul_client.core.bodies import Reference, body_of
 from matmul_client.core.elements import BodyReader, array_of, dtype_name, elements, to_array
 from matmul_client.core.operands import Operand
@@ -127,11 +127,11 @@ def test_an_upload_asks_first_and_sends_what_is_missing() -> None:
     array = np.zeros((200, 200), np.float32)
     name = hashlib.sha256(b"float32:200x200\n" + array.tobytes()).hexdigest()
     there = Played([Reply(200, {}, b"")])
-    assert there.run(products.upload(there.call, array)).id == name
+    assert there.run(matrices.upload(there.call, array)).id == name
     assert [request.method for request in there.requests] == ["HEAD"]
 
     missing = Played([problem(404, "matrix_not_found"), Reply(201, {}, b"{}")])
-    missing.run(products.upload(missing.call, array))
+    missing.run(matrices.upload(missing.call, array))
     put = missing.requests[1]
     assert (put.method, put.target) == ("PUT", f"/v1/matrices/{name}")
     assert isinstance(put.body[0], memoryview)  # the array's own memory
@@ -140,7 +140,7 @@ def test_an_upload_asks_first_and_sends_what_is_missing() -> None:
 
 @pytest.fixture
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "RANGED_BYTES", 1 << 20)
+    monkeypatch.setattr(matrices, "RANGED_BYTES", 1 << 20)
     monkeypatch.setattr(ranges, "RANGE_BYTES", 1 << 20)
 
 
@@ -153,7 +153,7 @@ DONE = Reply(204, {}, b"")
 @pytest.mark.usefixtures("small_ranges")
 def test_a_large_upload_goes_in_ranges_and_only_the_one_that_was_cut_goes_again() -> None:
     played = Played([NOT_THERE, OPENED, DONE, CUT, DONE, DONE, Reply(201, {}, b"{}")])
-    played.run(products.upload(played.call, LARGE))
+    played.run(matrices.upload(played.call, LARGE))
     sent = [request.headers["content-range"] for request in played.requests if request.method == "PUT"]
     assert [each.removeprefix("bytes ") for each in sent] == [
         "0-1048575/3145728",
@@ -175,7 +175,7 @@ def test_a_large_upload_goes_in_ranges_and_only_the_one_that_was_cut_goes_again(
 )
 def test_a_service_without_ranges_gets_it_in_one_request(answers: list[Reply]) -> None:
     played = Played([NOT_THERE, *answers, Reply(201, {}, b"{}")])
-    played.run(products.upload(played.call, LARGE))
+    played.run(matrices.upload(played.call, LARGE))
     assert played.requests[-1].method == "PUT" and played.requests[-1].body_bytes == LARGE.nbytes
 
 
@@ -183,14 +183,14 @@ def test_a_service_without_ranges_gets_it_in_one_request(answers: list[Reply]) -
 def test_a_range_that_is_refused_ends_the_upload() -> None:
     played = Played([NOT_THERE, OPENED, DONE, problem(404, "matrix_not_found")])
     with pytest.raises(NotFound):
-        played.run(products.upload(played.call, LARGE))
+        played.run(matrices.upload(played.call, LARGE))
     assert len(played.requests) == 4
 
 
 @pytest.mark.usefixtures("small_ranges")
 def test_a_lost_answer_to_the_end_is_made_up_for() -> None:
     played = Played([NOT_THERE, OPENED, DONE, DONE, DONE, CUT, problem(404, "matrix_not_found"), Reply(200, {}, b"")])
-    assert played.run(products.upload(played.call, LARGE)).shape == LARGE.shape
+    assert played.run(matrices.upload(played.call, LARGE)).shape == LARGE.shape
     assert played.requests[-1].method == "HEAD"
 
 
@@ -215,5 +215,5 @@ def test_a_conjugate_transpose_is_two_options_and_a_complex_factor_a_pair() -> N
         products._add_view(options, "c", operand)
     assert products._factor(1 - 2j) == [1.0, -2.0] and products._factor(0.5) == 0.5
     matrix = np.array([[1 + 2j, 3]])
-    np.testing.assert_array_equal(products.resolve_view(matrix, operand), matrix.conj().T)
-    assert products.resolve_view(matrix, operand.H) is matrix
+    np.testing.assert_array_equal(matrices.resolve_view(matrix, operand), matrix.conj().T)
+    assert matrices.resolve_view(matrix, operand.H) is matrix

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from matmul_client import AsyncClient, Client, DeadlineExceeded, MatmulError, Unreachable
-from matmul_client.core.retrying import STRANGER_RETRIES
+from matmul_client.core.exchange import FIRST_CONTACT_RETRIES
 from tests.unit.client.scripted import ACCEPTED, CANCELLED, HALF, SILENCE, WHOLE, keys, scripted
 
 A = np.ones((1, 1), np.float32)
@@ -86,4 +86,4 @@ def test_pauses_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         mm.kernels()
     with pytest.raises(Unreachable):
         asyncio.run(ask())
-    assert len(blocking) == len(awaited) == STRANGER_RETRIES
+    assert len(blocking) == len(awaited) == FIRST_CONTACT_RETRIES

@@ -51,7 +51,7 @@ def test_what_is_widened_is_narrowed_to_itself() -> None:
 
 
 @given(st.floats(width=32))
-def test_the_nearest_number_is_taken(value: float) -> None:
+def test_the_nearest_number_is_accepted(value: float) -> None:
     """Ties to the even pattern, as if 480 were a number; what is nearer to that is none."""
     finite = np.append(widen(EVERY[:NAN]).astype(np.float64), 480.0)
     distances = np.abs(finite - abs(value))

@@ -35,7 +35,7 @@ def chosen() -> Chosen:
     return made
 
 
-def test_the_fastest_is_taken_with_its_config(chosen: Chosen) -> None:
+def test_the_fastest_is_accepted_with_its_config(chosen: Chosen) -> None:
     rows = [row("shared_tiled", 150.4, {"tile": 8}, 1.504), row("cublas", 100.0), row("naive", 50.0)]
     found = chosen(entry(1024, rows=rows, baseline="cublas"))
     assert (found.kernel.name, found.config) == ("shared_tiled", {"tile": 8})
@@ -75,7 +75,7 @@ def test_of_equally_fast_libraries_the_more_exact_goes_first(chosen: Chosen) -> 
     assert chosen(*slower, accuracy="bf16").kernel.name == "cublas_bf16"
 
 
-def test_of_what_is_compiled_the_fastest_is_taken() -> None:
+def test_of_what_is_compiled_the_fastest_is_accepted() -> None:
     """And of nothing that is not, while something is."""
     rows = [row("pipelined", 150.0, WARPS), row("shared_tiled", 140.0, {"tile": 8}), row("cublas", 100.0)]
     tables, problem = [table(entries=[entry(1024, rows=rows)])], Problem(1024, 1024, 1024, "float32")

@@ -65,7 +65,7 @@ def test_magnitudes_decide_where_arithmetic_has_a_range() -> None:
 @pytest.mark.parametrize(
     ("tolerance", "accuracy"), [(2e-2, ("bf16", "fp16", "tf32")), (3e-3, ("fp16", "tf32")), (3e-4, ("fp32",))]
 )
-def test_the_fastest_measured_of_those_is_taken(tolerance: float, accuracy: tuple[AccuracyName, ...]) -> None:
+def test_the_fastest_measured_of_those_is_accepted(tolerance: float, accuracy: tuple[AccuracyName, ...]) -> None:
     kernel = BY_NAME[chosen(Demand(tolerance), Magnitudes(6.0, 1e-3))]
     assert kernel.accuracy["float32"] in accuracy
     assert kernel.name != "fp32_emulated", "its bound is wider"

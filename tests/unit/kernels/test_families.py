@@ -11,8 +11,8 @@ from kernels.catalog import BY_NAME, KERNEL_NAMES
 from kernels.families import FAMILIES, FAMILY_OF, neighbours, rung_before
 from kernels.model.architectures import H200
 from kernels.model.kernel import CudaKernel
-from kernels.packed import write_text
 from kernels.strict_json import DataError
+from kernels.text_files import write_text
 from tools.kernels.assembly import is_current, main
 from tools.kernels.resources import KERNELS
 

@@ -17,10 +17,10 @@ import pytest
 from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, Problem
-from kernels.packed import write_text
 from kernels.resources import ConfigRecord, path_of, read, records_of
 from kernels.selection.defaults import default_configs, example, main_dtype
 from kernels.strict_json import DataError
+from kernels.text_files import write_text
 from tests.support.kernels.compiled import figures_of
 from tests.support.programs import TRANSPOSES, of_every_transposition
 from tools.kernels.resources import (

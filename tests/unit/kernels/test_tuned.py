@@ -14,7 +14,6 @@ import pytest
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
-from kernels.packed import read_text, write_text
 from kernels.selection.nearby import nearby
 from kernels.selection.tuned import (
     DEVICE_CLASS,
@@ -27,6 +26,7 @@ from kernels.selection.tuned import (
     table_for,
 )
 from kernels.strict_json import DataError
+from kernels.text_files import read_text, write_text
 from tests.support.kernels.tuned import GPU, entry, row, table
 
 SIZES = (256, 512, 1024, 1025, 4096)

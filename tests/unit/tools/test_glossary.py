@@ -17,6 +17,8 @@ from kernels.model.kernel import CudaKernel
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("analysis", "benchmarks", "client", "jobs", "kernels", "service", "tools", "worker")
 _RETIRED = re.compile(r"^- (\w+): ", re.MULTILINE)
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_PROSE = re.compile(r"--[^\n]*|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 ALLOWED = {"HeatCell", "heatmap", "heatmaps", "most_common"}  # the field's own
 
@@ -45,6 +47,11 @@ def public_names(path: Path) -> Iterator[str]:
             yield from (target.id for target in node.targets if isinstance(target, ast.Name) and target.id.isupper())
 
 
+def lua_names(path: Path) -> set[str]:
+    """All names in a script, without its comments and strings."""
+    return set(_NAME.findall(_PROSE.sub("", path.read_text("utf-8"))))
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_public_name_has_a_retired_word(package: str) -> None:
     gone = retired()
@@ -64,6 +71,13 @@ def test_parameters_settings_and_fields_of_the_api_have_none() -> None:
     schema = BenchmarkSpec.model_json_schema()
     fields = [name for part in (schema, *schema["$defs"].values()) for name in part.get("properties", ())]
     assert not [name for name in (*kernels, *Settings.model_fields, *fields) if words(name) & gone]
+
+
+def test_names_in_scripts_of_redis_have_none() -> None:
+    gone, scripts = retired(), sorted((ROOT / "jobs").rglob("*.lua"))
+    assert len(scripts) > 20
+    found = [f"{path.relative_to(ROOT)}: {name}" for path in scripts for name in lua_names(path) if words(name) & gone]
+    assert not found, "\n".join(found)
 
 
 def test_sources_of_kernels_are_named_so() -> None:

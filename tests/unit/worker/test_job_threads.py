@@ -10,7 +10,7 @@ from queue import Queue
 import pytest
 
 from jobs.errors import StaleAttempt
-from worker.device.cancellable_lock import CancellableLock, go_on
+from worker.device.cancellable_lock import CancellableLock, never_cancelled
 from worker.process.job_threads import JobThreads, Room
 
 TIMEOUT_S = 60.0
@@ -94,7 +94,7 @@ def test_matrices_under_way_have_a_bound_and_a_larger_job_goes_alone() -> None:
     release = [threading.Event() for _ in range(3)]
 
     def use(number: int, size: int) -> None:
-        with room.taken(size, go_on):
+        with room.taken(size, never_cancelled):
             entered[number].set()
             assert release[number].wait(TIMEOUT_S)
 
@@ -125,7 +125,7 @@ def test_waiting_for_room_or_cores_can_be_cancelled() -> None:
         with pytest.raises(StaleAttempt), lock.request(called_off) as device_lock:
             device_lock.acquire()
 
-    with room.taken(80, go_on), lock.request() as device_lock:
+    with room.taken(80, never_cancelled), lock.request() as device_lock:
         device_lock.acquire()
         with ThreadPoolExecutor(1) as pool:
             pool.submit(waits_for_room).result(TIMEOUT_S)

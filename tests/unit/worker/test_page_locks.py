@@ -9,7 +9,7 @@ import pytest
 
 from jobs.matrices.file_lock import LockedFile, open_file
 from jobs.matrices.slot_memory import DISK_MODE, SlotMemories, SlotMemory
-from worker.cuda.page_locks import PageLocks
+from worker.cuda.gpu.page_locks import PageLocks
 
 LENGTH = 1 << 20
 

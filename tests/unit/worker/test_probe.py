@@ -86,7 +86,7 @@ def test_there_is_a_doubt_at_the_shape_of_these_tests() -> None:
     assert len(likely) <= 6
 
 
-def test_the_fastest_there_is_taken() -> None:
+def test_the_fastest_there_is_accepted() -> None:
     runner = Timed(only("fp32_emulated"), lambda case: LIBRARY_ERROR * (1.0 if case.kernel == "cublas" else 0.9))
     chosen = taken(runner, NEW, "fp32")
     assert chosen.kernel.name == "fp32_emulated"
@@ -103,7 +103,7 @@ def test_what_is_less_exact_than_the_library_there_is_not_taken(error: float, ex
     assert taken(runner, NEW, "fp32").kernel.name == expected
 
 
-def test_of_configs_that_are_as_exact_the_fastest_is_taken() -> None:
+def test_of_configs_that_are_as_exact_the_fastest_is_accepted() -> None:
     """With six products it is not as exact, with seven it is."""
 
     def error(case: Case) -> float:

@@ -22,17 +22,17 @@ from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.check.product_digests import ProductDigests
 from worker.cuda.check.recheck import Cores, Recheck
 from worker.cuda.check.recheck_plan import can_recheck
-from worker.cuda.check.sketch import NO_DIGESTS, Asked, Fused, SketchOnDevice
+from worker.cuda.check.sketch import NO_DIGESTS, Fused, SketchOnDevice, SketchParameters
 from worker.cuda.check.sketch_plan import is_long
 from worker.cuda.compile import Compiler
 from worker.device.random_bits import fresh_bits
 
 
 class _Launched(NamedTuple):
-    """A sketch of all columns that is on the stream already. `asked` is without its seed."""
+    """A sketch of all columns that is on the stream already. `parameters` is without its seed."""
 
     sketch: SketchOnDevice
-    asked: Asked
+    parameters: SketchParameters
 
 
 class DeviceProduct:
@@ -77,11 +77,11 @@ class DeviceProduct:
             return None
         real = problem.as_real
         if real.product_dtype == "int32":
-            asked = Asked(wraps=wraps(real))
+            parameters = SketchParameters(wraps=wraps(real))
         else:
-            asked = _asked_of(delivered_rounding(real, accuracy, self.after))
-        self._launch(sketch, asked._replace(seed=fresh_bits()))
-        self._ahead = _Launched(sketch, asked)
+            parameters = _parameters_of(delivered_rounding(real, accuracy, self.after))
+        self._launch(sketch, parameters._replace(seed=fresh_bits()))
+        self._ahead = _Launched(sketch, parameters)
         return sketch.done
 
     @property
@@ -105,7 +105,7 @@ class DeviceProduct:
     def sketched(
         self, rounding: Rounding, *, width: int, excluded: Array | None, rng: np.random.Generator
     ) -> RowErrors | AllWithin:
-        sketch = self._launched(_asked_of(rounding), width, excluded, rng)
+        sketch = self._launched(_parameters_of(rounding), width, excluded, rng)
         # Where errors are in proportion to the largest rows, the device knows no row's tolerance.
         if not rounding.normwise and (worst := sketch.worst()) <= 1.0:
             return AllWithin(worst)
@@ -120,18 +120,20 @@ class DeviceProduct:
 
     def wrong_rows(self, *, wraps: bool, rng: np.random.Generator) -> Array:
         batch, m, n = self._matrices[2].shape
-        sketch = self._launched(Asked(wraps=wraps), n, None, rng)
+        sketch = self._launched(SketchParameters(wraps=wraps), n, None, rng)
         if sketch.worst() == 0.0:
             return np.zeros((batch, m), np.bool_)
         return sketch.arrays()["bad_rows"].view(np.bool_).copy()
 
-    def _launched(self, asked: Asked, width: int, excluded: Array | None, rng: np.random.Generator) -> SketchOnDevice:
+    def _launched(
+        self, parameters: SketchParameters, width: int, excluded: Array | None, rng: np.random.Generator
+    ) -> SketchOnDevice:
         """The one that was launched ahead, where it is what is asked for now, and only once."""
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead.asked == asked and excluded is None:
+        if ahead is not None and ahead.parameters == parameters and excluded is None:
             return ahead.sketch
         sketch = self._sketch(width, excluded)
-        self._launch(sketch, asked._replace(seed=_seed(rng)))
+        self._launch(sketch, parameters._replace(seed=_seed(rng)))
         return sketch
 
     def _sketch(self, width: int, excluded: Array | None) -> SketchOnDevice:
@@ -142,8 +144,8 @@ class DeviceProduct:
             return prepared
         return SketchOnDevice(self._compiler, self._matrices, width, digested, excluded, self._fused)
 
-    def _launch(self, sketch: SketchOnDevice, asked: Asked) -> None:
-        sketch.launch(asked)
+    def _launch(self, sketch: SketchOnDevice, parameters: SketchParameters) -> None:
+        sketch.launch(parameters)
         if self._sketched is not None:
             self._sketched()
         if sketch.digests is not None and self._digests is not None:
@@ -155,10 +157,10 @@ class DeviceProduct:
 
 
 @lru_cache(maxsize=256)
-def _asked_of(rounding: Rounding) -> Asked:
+def _parameters_of(rounding: Rounding) -> SketchParameters:
     """What a sketch is asked for floats that round so, without a seed."""
     factors, fused = rounding.tolerance_factors, rounding.fused_factors
-    return Asked(floor2=rounding.floor**2, common=rounding.normwise, tolerance=factors, fused=fused)
+    return SketchParameters(floor2=rounding.floor**2, common=rounding.normwise, tolerance=factors, fused=fused)
 
 
 def _seed(rng: np.random.Generator) -> int:

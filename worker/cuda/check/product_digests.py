@@ -44,15 +44,15 @@ class ProductDigests:
         """Starts all remaining digests."""
         self._begin([*range(len(self._matrices))])
 
-    def _begin(self, wanted: list[int]) -> None:
-        wanted = [i for i in wanted if i not in self._begun]
-        large = [i for i in wanted if stored_bytes(self._matrices[i].layout) >= MIN_DIGESTED_BYTES]
+    def _begin(self, indices: list[int]) -> None:
+        indices = [i for i in indices if i not in self._begun]
+        large = [i for i in indices if stored_bytes(self._matrices[i].layout) >= MIN_DIGESTED_BYTES]
         if large:
             self._pending.append((large, launch_digests(self._compiler, [self._matrices[i] for i in large])))
-        for i in wanted:
+        for i in indices:
             if i not in large:
                 self._known[i] = _digest_of_copy(self._matrices[i], self._staging)
-        self._begun |= set(wanted)
+        self._begun |= set(indices)
 
     @property
     def waiting(self) -> tuple[bool, bool, bool]:

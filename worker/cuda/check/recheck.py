@@ -108,8 +108,9 @@ class Recheck:
             addresses += [results.ptr + place * WORD_BYTES for place in range(3)]
             both = _operand(a, transposed=a.transposed), _operand(b, transposed=not b.transposed)
             at = Element(c.pitch, 1, c.stride)
-            also = self._epilogue, crossed
-            own = numbers(self._rounding, both, at, *also, of_columns=of_columns, decides=self._decides)
+            own = numbers(
+                self._rounding, both, at, self._epilogue, crossed, of_columns=of_columns, decides=self._decides
+            )
             parameter = as_parameter(np.concatenate([np.array(addresses, np.uint64), own]))
             self._function((block_count(lines, crossed), 1, 1), (THREADS, 1, 1), (parameter,))
             copied = DeviceResults(self._compiler, results, 0, size).start()

@@ -36,16 +36,16 @@ from worker.cuda.results import DeviceResults, as_parameter
 from worker.cuda.sources import sketch_program
 
 WORD = (1 << 64) - 1
-ASKED_WORDS = 8  # of the argument, its last: what `Asked` has
+PARAMETER_WORDS = 8  # of the argument, its last: what `SketchParameters` has
 NO_DIGESTS = (False, False, False)
 Matrices = tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]  # A, B and C
 
 
-class Asked(NamedTuple):
+class SketchParameters(NamedTuple):
     """The parameters of a sketch, besides its matrices. `seed` has 128 random bits."""
 
     seed: int = 0
-    floor2: float = 0.0
+    floor2: float = 0.0  # the square of `Rounding.floor`
     common: bool = False  # columns of B are scaled alike, by the largest; not for float64
     wraps: bool = False  # integers: sums may pass 32 bits, so projections are compared modulo 2³²
     tolerance: tuple[float, float, float] = (0.0, 0.0, 0.0)  # `Rounding.tolerance_factors`
@@ -78,7 +78,7 @@ class Fused(Protocol):
     def weigh(self, peaks: int) -> None:
         """Adds to the sums of squares of B's columns, at that address, what is added to the product's."""
 
-    def judge(self, address_of: Callable[[str], int], plan: SketchPlan, asked: Asked) -> None:
+    def judge(self, address_of: Callable[[str], int], plan: SketchPlan, parameters: SketchParameters) -> None:
         """Compares projections. `address_of` gives those of the sketch's arrays."""
 
 
@@ -125,17 +125,22 @@ class SketchOnDevice:
     def _memory_at(self, name: str) -> Any:
         return self._memory + self._plan.offset(name)
 
-    def launch(self, asked: Asked) -> None:
+    def launch(self, parameters: SketchParameters) -> None:
         """Once, on the current stream."""
         words = self._words
-        words[-8], words[-7], words[-6], words[-5] = asked.common, asked.wraps, asked.seed & WORD, asked.seed >> 64
-        self._floats[-4:] = asked.floor2, *asked.tolerance
+        words[-8], words[-7], words[-6], words[-5] = (
+            parameters.common,
+            parameters.wraps,
+            parameters.seed & WORD,
+            parameters.seed >> 64,
+        )
+        self._floats[-4:] = parameters.floor2, *parameters.tolerance
         if self._fused is not None:
             self._fused.weigh(self.address("peaks"))
         self._function((self._blocks, 1, 1), (THREADS, 1, 1), self._argument)
         if self._fused is not None:
             self._memory_at("worst").memset_async(0, 8)
-            self._fused.judge(self.address, self._plan, asked)
+            self._fused.judge(self.address, self._plan, parameters)
         self._worst.start()
         if self.digests is not None:
             self.digests.start()
@@ -180,14 +185,14 @@ def float_sketch(
 ) -> Sketch:
     """`excluded` is uint8 or bool, (batch or 1, n). m, n and k are at least 1."""
     sketch = SketchOnDevice(compiler, matrices, width, excluded=excluded)
-    sketch.launch(Asked(seed, floor2, common))
+    sketch.launch(SketchParameters(seed, floor2, common))
     return sketch.sketch()
 
 
 def integer_sketch(compiler: Compiler, matrices: Matrices, *, seed: int, wraps: bool) -> Array:
     """bool (batch, m): rows in which some projection differs. m, n and k are at least 1."""
     sketch = SketchOnDevice(compiler, matrices, matrices[2].shape[2])
-    sketch.launch(Asked(seed, wraps=wraps))
+    sketch.launch(SketchParameters(seed, wraps=wraps))
     return sketch.arrays()["bad_rows"].view(np.bool_)
 
 
@@ -243,7 +248,7 @@ def _planned(
     begin = planned.offset("parts_a")
     at = (planned.offset(f"parts_{name}") - begin for name in "abc")
     parts = [Place(place // 8, count) for place, count in zip(at, planned.parts, strict=True) if count]
-    template = np.array([*words, *[0] * ASKED_WORDS], np.uint64)
+    template = np.array([*words, *[0] * PARAMETER_WORDS], np.uint64)
     return planned, template, _Places(planned.offset("worst"), begin, parts)
 
 

@@ -34,7 +34,7 @@ class FusedOnDevice:
     """The kernel, and what it is given: `d` is written, and `z` where it has an activation, which `d` is then of."""
 
     compiler: Compiler
-    asked: Fusable
+    fusable: Fusable
     prepared: PreparedKernel
     a: DeviceMatrix
     b: DeviceMatrix
@@ -58,21 +58,21 @@ class FusedOnDevice:
         """Launches the kernel on the current stream."""
         c, bias = self.c or self.d, self.bias or self.d  # without them nothing is read there
         steps = bias_steps(None if self.bias is None else self.bias.layout)
-        factors = np.array([self.asked.alpha, self.asked.beta], np.float32).view(np.uint32).tolist()
+        factors = np.array([self.fusable.alpha, self.fusable.beta], np.float32).view(np.uint32).tolist()
         words = (c.address, bias.address, c.layout.pitch, c.layout.stride, *steps, *factors)
         scales = None if self.scales is None else self.scales.argument
         self.prepared.launch_fused(self.a, self.b, self.d, words, scales, self.z)
 
     def check(self, matrices: tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]) -> FusedCheck:
         """`matrices`: A, B and `sums` as the check reads them."""
-        asked = self.asked
-        return FusedCheck(self.compiler, asked.fused, asked.alpha, asked.beta, *matrices, self.c, self.bias)
+        fusable = self.fusable
+        return FusedCheck(self.compiler, fusable.fused, fusable.alpha, fusable.beta, *matrices, self.c, self.bias)
 
     def wrong_elements(self) -> int:
         """The number of elements of `d` that do not follow from `z`. Waits for the device."""
         if self.z is None:
             return 0
-        fused = self.asked.fused
+        fused = self.fusable.fused
         after = EpilogueOnDevice(self.compiler, 1.0, 0.0, self.z, None, self.d, None, fused.activation)
         return after.wrong_elements(activation_check_program(fused))
 
@@ -84,7 +84,7 @@ class FusedKernels:
     def __init__(self, compiler: Compiler, prepared: PreparedKernels, traits: Callable[[], DeviceTraits]) -> None:
         self._compiler, self._prepared, self._traits = compiler, prepared, traits
         self._lock = Lock()
-        self._asked: set[Program] = set()
+        self._requested: set[Program] = set()
 
     def find(
         self, problem: Problem, choice: Choice, operands: Sequence[HostOperand], epilogue: Epilogue | None
@@ -99,20 +99,20 @@ class FusedKernels:
         return None
 
     def on_device(
-        self, asked: Fusable, matrices: Sequence[DeviceMatrix], d: DeviceMatrix, scales: ScalesOnDevice | None
+        self, fusable: Fusable, matrices: Sequence[DeviceMatrix], d: DeviceMatrix, scales: ScalesOnDevice | None
     ) -> FusedOnDevice:
         """`matrices`: A, B, and what is added."""
         a, b, *addends = matrices
-        prepared = self._prepared.get(asked.kernel, asked.config, asked.problem, asked.fused)
-        c = addends[0] if asked.fused.has_c else None
-        bias = addends[-1] if asked.fused.has_bias else None
-        z = None if asked.fused.activation is None else allocate(d.layout)
-        return FusedOnDevice(self._compiler, asked, prepared, a, b, d, c, bias, scales, z)
+        prepared = self._prepared.get(fusable.kernel, fusable.config, fusable.problem, fusable.fused)
+        c = addends[0] if fusable.fused.has_c else None
+        bias = addends[-1] if fusable.fused.has_bias else None
+        z = None if fusable.fused.activation is None else allocate(d.layout)
+        return FusedOnDevice(self._compiler, fusable, prepared, a, b, d, c, bias, scales, z)
 
     def _is_new(self, program: Program) -> bool:
         with self._lock:
-            known = program in self._asked
-            self._asked.add(program)
+            known = program in self._requested
+            self._requested.add(program)
             return not known
 
     def _compile(self, programs: list[Program]) -> None:

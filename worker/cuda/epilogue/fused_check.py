@@ -14,7 +14,7 @@ from kernels.model.arrange import MAX_GRID_Z
 from kernels.model.fused import FusedEpilogue
 from worker.check.elementwise import Added
 from worker.cuda.check.matrix import MatrixOnDevice
-from worker.cuda.check.sketch import Asked
+from worker.cuda.check.sketch import SketchParameters
 from worker.cuda.check.sketch_plan import SketchPlan
 from worker.cuda.compile import Compiler
 from worker.cuda.epilogue.plan import bias_steps
@@ -61,14 +61,14 @@ class FusedCheck:
         rows_of_a = self.a.shape[0] * self.a.shape[1]
         self._function("weigh_addends")(grid, (THREADS, 1, 1), _words(*words, rows_of_a))
 
-    def judge(self, address_of: Callable[[str], int], plan: SketchPlan, asked: Asked) -> None:
+    def judge(self, address_of: Callable[[str], int], plan: SketchPlan, parameters: SketchParameters) -> None:
         """After it. `address_of` gives those of the sketch's arrays."""
         batch, m, n = self.d.shape
         items_x, (width, groups) = plan.items_x, plan.grouped
         of_sketch = ("p", "q", "r", "x", "w", "unit", "bad_rows", "bad_columns", "odd_columns", "difference", "worst")
         words = (self.d.address, *self._addends, *map(address_of, of_sketch), m, n, batch, self.b.shape[0], items_x)
         words += (width, groups, self.d.pitch, self.d.stride, *self._lie, *self._factors)
-        factors = map(float_word, (*asked.fused, asked.tolerance[2]))
+        factors = map(float_word, (*parameters.fused, parameters.tolerance[2]))
         units = batch * groups * -(-m // ROWS)
         self._function("fused_check")((-(-units // WARPS), 1, 1), (THREADS, 1, 1), _words(*words, *factors))
 

@@ -12,10 +12,13 @@ from jobs.errors import DeviceFault
 LOOK_EVERY_S = 0.05
 
 
-def run_together(calls: Sequence[Callable[[], None]], wanted: Callable[[], None], limit_s: float) -> None:
-    """Returns when all have. Nothing that a library does can be called off, so what `wanted` raises meanwhile is raised
-    at the end; so is what a call raises, but for DeviceFault: then the others may wait forever, and are not waited for.
-    A call that waits for another that failed raises BrokenBarrierError. Raises DeviceFault after `limit_s`, too."""
+def run_together(calls: Sequence[Callable[[], None]], check_cancelled: Callable[[], None], limit_s: float) -> None:
+    """Returns when all calls have returned.
+
+    A library's call cannot be cancelled. So what `check_cancelled` or a call raises is raised once all calls have
+    ended. A DeviceFault is raised at once, because the other calls may then wait forever; so is one after `limit_s`.
+    A call that waits for another that failed is expected to raise BrokenBarrierError.
+    """
     found: Queue[BaseException | None] = Queue()
 
     def run(call: Callable[[], None]) -> None:
@@ -30,10 +33,10 @@ def run_together(calls: Sequence[Callable[[], None]], wanted: Callable[[], None]
 
     for call in calls:
         Thread(target=run, args=(call,), daemon=True).start()
-    _wait(found, len(calls), wanted, limit_s)
+    _wait(found, len(calls), check_cancelled, limit_s)
 
 
-def _wait(found: Queue[BaseException | None], left: int, wanted: Callable[[], None], limit_s: float) -> None:
+def _wait(found: Queue[BaseException | None], left: int, check_cancelled: Callable[[], None], limit_s: float) -> None:
     failure: BaseException | None = None
     began = time.monotonic()
     while left:
@@ -43,7 +46,7 @@ def _wait(found: Queue[BaseException | None], left: int, wanted: Callable[[], No
             if time.monotonic() - began > limit_s:
                 message = f"A library's product was not there after {limit_s:.0f} s; its worker starts again."
                 raise DeviceFault(message) from None
-            failure = failure or _called_off(wanted)
+            failure = failure or _cancellation(check_cancelled)
             continue
         left -= 1
         if isinstance(ended, DeviceFault):
@@ -53,9 +56,9 @@ def _wait(found: Queue[BaseException | None], left: int, wanted: Callable[[], No
         raise failure
 
 
-def _called_off(wanted: Callable[[], None]) -> BaseException | None:
+def _cancellation(check_cancelled: Callable[[], None]) -> BaseException | None:
     try:
-        wanted()
+        check_cancelled()
     except BaseException as error:
         return error
     return None

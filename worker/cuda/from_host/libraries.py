@@ -39,12 +39,14 @@ class HostLibraries:
         a: Array,
         b: Array,
         out: Array,
-        wanted: Callable[[], None],
+        check_cancelled: Callable[[], None],
         expected_s: float,
     ) -> float:
         """Writes A·B to `out` (batch, m, n) and returns the seconds that the library took; for cuBLASMp, without
-        copies. The library cannot be stopped: what `wanted` raises is raised when it is done. Raises DeviceFault,
-        OutOfDeviceMemory, KernelUnavailable."""
+        copies. The library cannot be stopped: what `check_cancelled` raises is raised when it is done.
+
+        Raises DeviceFault, OutOfDeviceMemory, KernelUnavailable.
+        """
         if not problem.k:
             out[...] = 0
             return 0.0
@@ -52,9 +54,9 @@ class HostLibraries:
         items = [(_item(a, number), _item(b, number), out[number]) for number in range(problem.batch)]
         limit_s = STUCK_S + STUCK_TIMES * expected_s
         if choice.kernel.name == "cublasmp":
-            return sum(self._gang.multiply(one, *item, wanted, limit_s) for item in items)
+            return sum(self._gang.multiply(one, *item, check_cancelled, limit_s) for item in items)
         began = time.perf_counter()
-        run_together([partial(self._by_xt, choice.config["block"], one, items)], wanted, limit_s)
+        run_together([partial(self._by_xt, choice.config["block"], one, items)], check_cancelled, limit_s)
         return time.perf_counter() - began
 
     def _by_xt(self, block: int, problem: Problem, items: Sequence[tuple[Array, Array, Array]]) -> None:
@@ -73,7 +75,7 @@ class HostLibraries:
         epilogue: Epilogue | None,
         place: Place | None,
         device_lock: LockRequest,
-        wanted: Callable[[], None],
+        check_cancelled: Callable[[], None],
     ) -> Product:
         """A product in this process's memory, where it is also checked."""
         device_lock.acquire()
@@ -83,7 +85,7 @@ class HostLibraries:
         if p is None:
             p = np.empty(problem.product_shape, STORAGE_DTYPES[problem.product_dtype])
         whole = p.reshape(problem.batch, problem.m, problem.n)
-        kernel_ms = self.multiply(choice, problem, a, b, whole, wanted, 0.0) * 1e3
+        kernel_ms = self.multiply(choice, problem, a, b, whole, check_cancelled, 0.0) * 1e3
         c = p if epilogue is None else add_epilogue(problem, epilogue, p, out)
         return CpuProduct(problem, operands, p, c, epilogue, kernel_ms=kernel_ms, place=place, device_lock=device_lock)
 

@@ -40,10 +40,11 @@ class MpGang:
         self._barrier = Barrier(len(devices))
 
     def multiply(
-        self, problem: Problem, a: Array, b: Array, c: Array, wanted: Callable[[], None], limit_s: float
+        self, problem: Problem, a: Array, b: Array, c: Array, check_cancelled: Callable[[], None], limit_s: float
     ) -> float:
         """C = A·B, each (rows, columns) in the host's memory as it is stored. Seconds of the slowest GPU, without
-        copies. Raises DeviceFault, OutOfDeviceMemory, KernelUnavailable, and at the end what `wanted` does."""
+        copies. Raises DeviceFault, OutOfDeviceMemory, KernelUnavailable, and at the end what `check_cancelled`
+        raises."""
         spent_s = [0.0] * len(self._devices)
 
         def compute(rank: int, product: RankProduct) -> None:
@@ -52,23 +53,27 @@ class MpGang:
                 spent_s[rank] = product.launch_s()
             product.download(c)
 
-        self.on_each(problem, compute, wanted, limit_s)
+        self.on_each(problem, compute, check_cancelled, limit_s)
         return max(spent_s)
 
     def on_each(
-        self, problem: Problem, call: Callable[[int, RankProduct], None], wanted: Callable[[], None], limit_s: float
+        self,
+        problem: Problem,
+        call: Callable[[int, RankProduct], None],
+        check_cancelled: Callable[[], None],
+        limit_s: float,
     ) -> None:
         """Has each GPU called with its rank and its share, in a thread of its own and in the context of a stream. What
         all do together they do `joined`."""
         if not self._ranks:
-            self._connect(wanted)
+            self._connect(check_cancelled)
         parts = Parts(problem, len(self._devices))
 
         def run(rank: int) -> None:
             with self._on(rank), RankProduct(self._ranks[rank], parts, rank) as product:
                 call(rank, product)
 
-        self._together(run, wanted, limit_s)
+        self._together(run, check_cancelled, limit_s)
 
     @contextmanager
     def joined(self, product: RankProduct) -> Iterator[None]:
@@ -86,20 +91,20 @@ class MpGang:
         """Waits for all other GPUs; called in the thread of one. Raises BrokenBarrierError if one of them failed."""
         self._barrier.wait()
 
-    def _connect(self, wanted: Callable[[], None]) -> None:
+    def _connect(self, check_cancelled: Callable[[], None]) -> None:
         """Once, by the first product."""
         library()  # without it, there is nothing to connect for
         found: list[Any] = []
-        run_together([lambda: found.extend(communicators(self._devices))], wanted, CONNECTED_S)
+        run_together([lambda: found.extend(communicators(self._devices))], check_cancelled, CONNECTED_S)
 
         def join(rank: int) -> None:
             with cupy.cuda.Device(self._devices[rank]), _all_or_none():
                 self._streams[rank] = stream = cupy.cuda.Stream(non_blocking=True)
                 self._ranks[rank] = CublasMp(found[rank], len(self._devices), stream.ptr)
 
-        self._together(join, wanted, CONNECTED_S)
+        self._together(join, check_cancelled, CONNECTED_S)
 
-    def _together(self, call: Callable[[int], None], wanted: Callable[[], None], limit_s: float) -> None:
+    def _together(self, call: Callable[[int], None], check_cancelled: Callable[[], None], limit_s: float) -> None:
         def run(rank: int) -> None:
             try:
                 call(rank)
@@ -108,7 +113,7 @@ class MpGang:
                 raise
 
         self._barrier.reset()  # and not at the end: after a fault, one that comes to it late must not wait there
-        run_together([partial(run, rank) for rank in range(len(self._devices))], wanted, limit_s)
+        run_together([partial(run, rank) for rank in range(len(self._devices))], check_cancelled, limit_s)
 
     @contextmanager
     def _on(self, rank: int) -> Iterator[None]:

@@ -13,14 +13,14 @@ from typing import Any
 
 import cupy
 
-from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
+from worker.device.cancellable_lock import CancellableLock, LockRequest, never_cancelled
 
 
 class CoresRequest(LockRequest):
     """For use by one thread, with the stream that is current there."""
 
-    def __init__(self, cores: DeviceCores, wanted: Callable[[], None]) -> None:
-        super().__init__(cores.lock, wanted)
+    def __init__(self, cores: DeviceCores, check_cancelled: Callable[[], None]) -> None:
+        super().__init__(cores.lock, check_cancelled)
         self._cores = cores
 
     def acquire(self) -> None:
@@ -45,9 +45,10 @@ class CoresRequest(LockRequest):
 
     @contextmanager
     def borrowed(self) -> Iterator[None]:
-        """Ours in order meanwhile; afterwards as before. Raises what `wanted` does, even if no one has the cores."""
+        """Holds the cores, in order, within the context; afterwards they are held or free as before. Calls
+        `check_cancelled` even if the cores are free, and raises what that raises."""
         was_ours = self._is_ours
-        self._wanted()
+        self._check_cancelled()
         self.acquire_in_order()
         try:
             yield
@@ -69,6 +70,6 @@ class DeviceCores(CancellableLock):
 
     until: Any = None  # the event that the last owner's work ends with
 
-    def request(self, wanted: Callable[[], None] = go_on) -> CoresRequest:
+    def request(self, check_cancelled: Callable[[], None] = never_cancelled) -> CoresRequest:
         """Not acquired yet."""
-        return CoresRequest(self, wanted)
+        return CoresRequest(self, check_cancelled)

@@ -13,7 +13,8 @@ from worker.cuda.check.device_product import DeviceProduct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.check.recheck import Cores
 from worker.cuda.compile import Compiler
-from worker.cuda.grouped.slices import Matrices, matrices_of
+from worker.cuda.grouped.slices import matrices_of
+from worker.cuda.memory import Matrices
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kernels.model.groups import Group
-from worker.cuda.memory import DeviceMatrix
-
-Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]
+from worker.cuda.memory import DeviceMatrix, Matrices
 
 
 def matrices_of(group: Group, matrices: Matrices) -> Matrices:

@@ -26,8 +26,8 @@ from worker.cuda.complex.matrices import conjugated
 from worker.cuda.grouped.slices import matrices_of
 from worker.cuda.library.cublas_blocks import BlockScaledCublas
 from worker.cuda.library.cublas_lt import CublasLt, LtProduct
-from worker.cuda.library.cublas_tuned import TUNED, Matrices, TunedCublas
-from worker.cuda.memory import DeviceMatrix, allocate
+from worker.cuda.library.cublas_tuned import TUNED, TunedCublas
+from worker.cuda.memory import DeviceMatrix, Matrices, allocate
 from worker.cuda.pitch import IN_GROUPS, in_groups
 from worker.cuda.transpose import transpose, transpose_function, transposed_layout
 

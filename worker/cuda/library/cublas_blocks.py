@@ -12,7 +12,7 @@ from kernels.model.numerics import DTypeName, Problem
 from worker.cuda.compile import Compiler
 from worker.cuda.library.cublas_lt import BY_BLOCK, BY_VECTOR, CublasLt, LtProduct
 from worker.cuda.library.trial import Trial
-from worker.cuda.memory import DeviceMatrix
+from worker.cuda.memory import DeviceMatrix, Matrices
 from worker.cuda.pitch import Layout, in_groups
 from worker.cuda.scaled.on_device import ScalesOnDevice
 
@@ -20,7 +20,6 @@ FIRST_VERSION = 120_900  # of cublasLt
 PROPOSED = 8  # ways
 OUTPUTS: Mapping[DTypeName, int] = {"float32": 0, "float16": 2, "bfloat16": 14}  # cudaDataType_t
 KEPT = 4096  # problems
-Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]  # A, B and C
 DepthFirst = Callable[[Problem, DeviceMatrix, DeviceMatrix], tuple[Problem, DeviceMatrix, DeviceMatrix]]
 
 

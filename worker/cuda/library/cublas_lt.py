@@ -177,14 +177,14 @@ class CublasLt(LtHandle):
 
     def _found(self, product: LtProduct, description: Any, matrices: tuple[Any, Any, Any]) -> tuple[Found, ...]:
         """The library's proposals, best first. Raises KernelUnavailable if it has none."""
-        wanted, found, count = ctypes.c_void_p(), (Found * product.proposals)(), ctypes.c_int()
-        self.call("cublasLtMatmulPreferenceCreate", ctypes.byref(wanted))
-        self.set("MatmulPreference", wanted, WORKSPACE, ctypes.c_uint64(WORKSPACE_BYTES))
+        preference, found, count = ctypes.c_void_p(), (Found * product.proposals)(), ctypes.c_int()
+        self.call("cublasLtMatmulPreferenceCreate", ctypes.byref(preference))
+        self.set("MatmulPreference", preference, WORKSPACE, ctypes.c_uint64(WORKSPACE_BYTES))
         results = product.proposals, found, ctypes.byref(count)
         status = self.library.cublasLtMatmulAlgoGetHeuristic(
-            self.handle, description, *matrices, matrices[2], wanted, *results
+            self.handle, description, *matrices, matrices[2], preference, *results
         )
-        self.call("cublasLtMatmulPreferenceDestroy", wanted)
+        self.call("cublasLtMatmulPreferenceDestroy", preference)
         usable = () if status else tuple(each for each in found[: count.value] if each.state == 0)
         if not usable:
             raise KernelUnavailable(f"cublasLt has no way to multiply {product} here (status {status}).")

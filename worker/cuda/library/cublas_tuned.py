@@ -31,7 +31,7 @@ from worker.cuda.library.cublas_lt import (
     LtHandle,
 )
 from worker.cuda.library.trial import Trial
-from worker.cuda.memory import DeviceMatrix
+from worker.cuda.memory import Matrices
 from worker.cuda.pitch import Layout, in_groups
 
 PROPOSED = 8  # ways, of the sizes as they are and of the padded ones
@@ -41,7 +41,6 @@ TRANSPOSE_FIRST, TRANSPOSE_SECOND, TRANSPOSED = 3, 4, 1  # attributes of a produ
 REDUCTIONS, IN_PLACE, IN_COMPUTE_TYPE = 3, 1, 2
 FLOAT64, FLOAT16, INT8, INT32, BFLOAT16 = 1, 2, 3, 10, 14  # cudaDataType_t
 COMPUTE_FLOAT64, COMPUTE_INT32, COMPUTE_FAST_TF32 = 70, 72, 77  # cublasComputeType_t
-Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]  # A, B and C
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +153,14 @@ class TunedCublas(LtHandle):
             self._described(element, problem.batch, each.layout, size)
             for element, each, size in zip(elements, matrices, sizes, strict=True)
         )
-        wanted, found, count = ctypes.c_void_p(), (Found * PROPOSED)(), ctypes.c_int()
-        self.call("cublasLtMatmulPreferenceCreate", ctypes.byref(wanted))
-        self.set("MatmulPreference", wanted, WORKSPACE, ctypes.c_uint64(WORKSPACE_BYTES))
-        self.set("MatmulPreference", wanted, REDUCTIONS, ctypes.c_uint32(arithmetic.reductions))
+        preference, found, count = ctypes.c_void_p(), (Found * PROPOSED)(), ctypes.c_int()
+        self.call("cublasLtMatmulPreferenceCreate", ctypes.byref(preference))
+        self.set("MatmulPreference", preference, WORKSPACE, ctypes.c_uint64(WORKSPACE_BYTES))
+        self.set("MatmulPreference", preference, REDUCTIONS, ctypes.c_uint32(arithmetic.reductions))
         status = self.library.cublasLtMatmulAlgoGetHeuristic(
-            self.handle, product, b, a, c, c, wanted, PROPOSED, found, ctypes.byref(count)
+            self.handle, product, b, a, c, c, preference, PROPOSED, found, ctypes.byref(count)
         )
-        self.call("cublasLtMatmulPreferenceDestroy", wanted)
+        self.call("cublasLtMatmulPreferenceDestroy", preference)
         usable = [] if status else [each for each in found[: count.value] if each.state == 0]
         return [Way(arithmetic, product, (b, a, c), each) for each in usable]
 

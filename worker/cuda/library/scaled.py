@@ -10,12 +10,10 @@ from kernels.model.kernel import Kernel
 from kernels.model.numerics import Problem
 from worker.cuda.compile import Compiler
 from worker.cuda.library.cublas import Cublas
-from worker.cuda.memory import DeviceMatrix, allocate
+from worker.cuda.memory import Matrices, allocate
 from worker.cuda.scaled.arrangement import dequantised_layout, launch_of, sizes_of
 from worker.cuda.scaled.on_device import ScalesOnDevice, dequantise_arguments
 from worker.cuda.sources import scales_program
-
-Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]  # A, B and C
 
 
 def multiplication(

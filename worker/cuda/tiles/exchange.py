@@ -49,12 +49,13 @@ class Exchange:
             self._offers[load] = offer
             self._changed.notify_all()
 
-    def take(self, load: int, device: int, address: int, stream: Any, wanted: Callable[[], None]) -> None:
-        """Puts the copy from the device that brings it on the stream. Raises what `wanted` does, called meanwhile."""
+    def take(self, load: int, device: int, address: int, stream: Any, check_cancelled: Callable[[], None]) -> None:
+        """Waits until the device that loads the panel has offered it, and puts the copy from there on the stream. Calls
+        `check_cancelled` meanwhile, and raises what that raises."""
         with self._changed:
             while load not in self._offers:
                 self._changed.wait(LOOK_EVERY_S)
-                wanted()
+                check_cancelled()
             offer = self._offers[load]
         stream.wait_event(offer.is_there)
         cupy.cuda.runtime.memcpyPeerAsync(address, device, offer.address, offer.device, offer.bytes, stream.ptr)
@@ -64,13 +65,13 @@ class Exchange:
             offer.takers.append(taken)
             self._changed.notify_all()
 
-    def wait_until_taken(self, load: int, stream: Any, wanted: Callable[[], None]) -> None:
+    def wait_until_taken(self, load: int, stream: Any, check_cancelled: Callable[[], None]) -> None:
         """The stream goes on once all others have that panel: its memory may be written over."""
         with self._changed:
             offer = self._offers[load]
             while len(offer.takers) < self.count - 1:
                 self._changed.wait(LOOK_EVERY_S)
-                wanted()
+                check_cancelled()
             del self._offers[load]
         for taken in offer.takers:
             stream.wait_event(taken)

@@ -42,11 +42,13 @@ class Lane:
         task: TiledTask,
         tiles: Sequence[Tile],
         operands: dict[Side, HostMemory],
-        wanted: Callable[[], None],
+        check_cancelled: Callable[[], None],
         shared: Shared | None = None,
     ) -> None:
-        """`wanted` is called between tiles; what it raises ends the lane. `shared`: all lanes need the inner panels."""
-        self._gpu, self._task, self._tiles, self._operands, self._wanted = gpu, task, tiles, operands, wanted
+        """`check_cancelled` is called between tiles; what it raises ends the lane. `shared`: all lanes need the inner
+        panels."""
+        self._gpu, self._task, self._tiles, self._operands = gpu, task, tiles, operands
+        self._check_cancelled = check_cancelled
         self._up, self._again, self._down = (cupy.cuda.Stream(non_blocking=True) for _ in range(3))
         largest, epilogue = task.plan.largest.problem(task.problem), task.epilogue
         self._out = HostMemory(task.out, largest.product_dtype)
@@ -86,7 +88,7 @@ class Lane:
         coming = self._following()
         launched = [self._launched(0)] if self._tiles else []
         for number in range(len(self._tiles)):
-            self._wanted()
+            self._check_cancelled()
             tile = launched.pop()
             self._prefetch(number, tile, *coming[number])
             self._let_pass()
@@ -99,7 +101,7 @@ class Lane:
             self._bring_back(checked, number, emit)
         self._arrived(emit)
         while any(self._reading.one(operand) for operand in range(self._product)):
-            self._wanted()
+            self._check_cancelled()
 
     def _go_on(self, launched: list[Launched], number: int) -> None:
         """The next tile, right behind the check of the one before."""
@@ -179,12 +181,12 @@ class Lane:
             self._on_its_way = None
 
     # ---- the end ----
-    def finish(self, wanted: Callable[[], None]) -> None:
+    def finish(self, check_cancelled: Callable[[], None]) -> None:
         """Reads the rest of the product, once all devices' tiles are in its memory. Callable from any thread after
         `run`.
         """
         while self._reading.one(self._product):
-            wanted()
+            check_cancelled()
         self.end()
 
     def end(self) -> None:

@@ -38,7 +38,7 @@ class Shared(NamedTuple):
     exchange: Exchange
     lane: int
     device: int
-    wanted: Callable[[], None]
+    check_cancelled: Callable[[], None]
 
     def brings(self, load: int) -> bool:
         return self.exchange.is_brought_by(load, self.lane)
@@ -84,7 +84,7 @@ class Panels:
         self._stream.wait_event(before.is_used)
         self._stream.wait_event(before.is_read)
         if self._shared is not None and self._shared.brings(before.load):
-            self._shared.exchange.wait_until_taken(before.load, self._stream, self._shared.wanted)
+            self._shared.exchange.wait_until_taken(before.load, self._stream, self._shared.check_cancelled)
 
     def advance(self, panel: Panel, share: float = 1.0) -> None:
         """Puts that share of what is left to be copied on the stream, at least one copy; all of it by default."""
@@ -124,7 +124,7 @@ class Panels:
     def _take(self, panel: Panel, shared: Shared) -> None:
         """Copies the panel from the device that brings it."""
         with self._stream, self.watch:
-            shared.exchange.take(panel.load, shared.device, panel.matrix.address, self._stream, shared.wanted)
+            shared.exchange.take(panel.load, shared.device, panel.matrix.address, self._stream, shared.check_cancelled)
         panel.waiting.clear()
         panel.is_there.record(self._stream)
         self._comes(panel)

@@ -124,7 +124,7 @@ class CudaTiledProduct(TiledProduct):
             try:
                 found = self._found.get(timeout=LOOK_EVERY_S)
             except Empty:
-                self._task.wanted()
+                self._task.check_cancelled()
                 self._check_life(time.monotonic() - heard_at)
                 continue
             heard_at = time.monotonic()
@@ -161,8 +161,8 @@ class CudaTiledProduct(TiledProduct):
         shared = None
         if self._exchange is not None:
             enable_peers(index, [each.index for each in self._gpus])
-            shared = Shared(self._exchange, device, index, self._wanted)
-        lane = Lane(self._gpus[device], self._task, tiles, self._operands, self._wanted, shared)
+            shared = Shared(self._exchange, device, index, self._check_cancelled)
+        lane = Lane(self._gpus[device], self._task, tiles, self._operands, self._check_cancelled, shared)
         try:
             lane.run(self._rereads, self._places, self._is_done, self._found.put)
             if device:
@@ -177,7 +177,7 @@ class CudaTiledProduct(TiledProduct):
                 h2d_ms=max(self._times.h2d_ms, lane.h2d_ms), kernel_ms=0.0, d2h_ms=max(self._times.d2h_ms, back_ms)
             )
 
-    def _wanted(self) -> None:
+    def _check_cancelled(self) -> None:
         if self._stop.is_set():
             raise Stopped
 
@@ -194,7 +194,7 @@ class CudaTiledProduct(TiledProduct):
     # ---- the end ----
     def finished(self, records: Mapping[int, TileRecord]) -> bytes:
         with device_faults(), cupy.cuda.Device(self._gpus[0].index), cupy.cuda.Stream(non_blocking=True):
-            self._lanes[0].finish(self._task.wanted)
+            self._lanes[0].finish(self._task.check_cancelled)
         self._compare_operands(records)
         of_tiles_s = sum(record.kernel_ms for record in records.values()) / 1e3
         kernels_s = of_tiles_s + self._library_s * len(self._gpus)

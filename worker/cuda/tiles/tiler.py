@@ -26,8 +26,8 @@ from kernels.tiles.rates import measured_flops
 from worker.cuda.complex.arrangement import arranged_bytes
 from worker.cuda.from_host.libraries import HostLibraries
 from worker.cuda.gpu.admission import SPARE_BYTES
+from worker.cuda.gpu.page_locks import DEFAULT, PageLocks
 from worker.cuda.launch import kernel_bytes
-from worker.cuda.page_locks import DEFAULT, PageLocks
 from worker.cuda.pitch import IN_GROUPS, operand_layout, product_layout
 from worker.cuda.tiles.by_library import LibraryTiler
 from worker.cuda.tiles.gpus import Gpu, free_all
@@ -133,7 +133,7 @@ class Tiler:
 
     def _multiply_first(self, task: TiledTask, expected_s: float) -> float:
         a, b = task.a.elements, task.b.elements
-        return self.libraries.multiply(task.choice, task.problem, a, b, task.out, task.wanted, expected_s)
+        return self.libraries.multiply(task.choice, task.problem, a, b, task.out, task.check_cancelled, expected_s)
 
     def _locked_addend(self, epilogue: Epilogue | None) -> AbstractContextManager[None]:
         c = epilogue.c if epilogue is not None else None

@@ -40,7 +40,7 @@ def product(
 
 
 @EACH
-def test_every_number_is_taken(runner: CudaRunner, name: str, config: TileConfig, rng: np.random.Generator) -> None:
+def test_every_number_is_accepted(runner: CudaRunner, name: str, config: TileConfig, rng: np.random.Generator) -> None:
     """A product with the identity is the other operand: subnormal numbers and the largest among them."""
     finite = np.delete(np.arange(256, dtype=np.uint8), [0x7F, 0xFF])
     given = np.resize(finite, (130, 256))

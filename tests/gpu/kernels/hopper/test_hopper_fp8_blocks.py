@@ -210,7 +210,7 @@ def test_a_wrong_epilogue_is_found(runner: CudaRunner, rng: np.random.Generator)
             told = FusedOnDevice.launch
 
             def launch(self: FusedOnDevice, told: Any = told, factor: float = factor) -> None:
-                told(replace(self, asked=replace(self.asked, alpha=self.asked.alpha * factor)))
+                told(replace(self, fusable=replace(self.fusable, alpha=self.fusable.alpha * factor)))
 
             patch.setattr(FusedOnDevice, "launch", launch)
             with fused(runner, "hopper_fp8", problem, pair, epilogue) as product:

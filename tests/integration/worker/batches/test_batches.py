@@ -195,7 +195,7 @@ def test_a_fault_of_the_launch(bench: WorkerBench, monkeypatch: pytest.MonkeyPat
     def broken(*_: Any, **__: Any) -> None:
         raise fault
 
-    monkeypatch.setattr("worker.process.child.multiply_batch", broken)
+    monkeypatch.setattr("worker.process.job_computer.multiply_batch", broken)
     ids, _ = submitted(bench, 3)
     run(bench, ids[0])
     records = [bench.ledger.get(job_id).record for job_id in ids]

@@ -138,7 +138,7 @@ def test_a_message_that_was_left_does_not_take_the_place_of_the_next(bench: Work
     assert lists(bench) == set()
 
 
-def test_without_functions_the_usual_way_is_taken(bench: WorkerBench) -> None:
+def test_without_functions_the_usual_way_is_accepted(bench: WorkerBench) -> None:
     jobs = [bench.submit(ONES, ONES) for _ in range(2)]
     bench.client.function_flush()
     bench.client.script_flush()

@@ -58,7 +58,7 @@ def test_the_directory_is_listed_once_for_several(some: Watched) -> None:
     assert some.take(SIZE, some.path()) is None and some.listings == 2, "others may have freed some meanwhile"
 
 
-def test_the_latest_is_taken_first(some: Watched) -> None:
+def test_the_latest_is_accepted_first(some: Watched) -> None:
     latest = some.freed(some.taken())
     again = some.taken()
     assert os.fstat(again.fd).st_ino == latest and some.listings == 0

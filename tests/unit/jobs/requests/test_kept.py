@@ -7,7 +7,7 @@ import pytest
 from redis.connection import Connection
 
 from jobs.fleet.workers import DeviceInfo, LeftOutKernel
-from jobs.ledger.parts import KEPT_TEXT_BYTES, request_to_run
+from jobs.ledger.fields import KEPT_TEXT_BYTES, request_to_run
 from jobs.models import MatmulRequest
 from jobs.redis.connections import packed
 from jobs.requests.operands import OperandRef

@@ -16,9 +16,9 @@ from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import DeviceTraits, LibraryKernel
 from kernels.model.numerics import Problem
 from kernels.selection.choose import choose_from
+from kernels.selection.cost_model import model
 from kernels.selection.forecast import Forecast, SpeedPoint, forecasts
 from kernels.selection.nearby import Nearby
-from kernels.selection.paces import pace
 from kernels.selection.tuned import TABLES, Entry, TunedTable
 from tests.support.kernels.tuned import GPU, entry, row, table
 
@@ -179,5 +179,5 @@ def test_a_pace_of_its_own_forecasts_better_than_the_library_s(monkeypatch: pyte
     (shipped,) = (one for one in TABLES if one.device == "NVIDIA H100 80GB HBM3")
     short = replace(shipped, entries=tuple(one for one in shipped.entries if one.dtype == "float16"))
     held = geometric_mean([one.of_best for one in validated(short, EVERY)])
-    monkeypatch.setattr(pace, "MIN_ROWS", 10_000)
+    monkeypatch.setattr(model, "MIN_ROWS", 10_000)
     assert geometric_mean([one.of_best for one in validated(short, EVERY)]) < held - 0.005

@@ -27,7 +27,7 @@ def test_what_tests_put_something_in_the_place_of_is_there(found: dict[str, Any]
     """By module and name, by a dotted path, of each module of a loop, and of a class."""
     assert found["not_there"] == []
     seen = {
-        "worker.cuda.product.upload",
+        "worker.cuda.products.operands.upload",
         "worker.cuda.gpu.admission.free_bytes",
         "worker.cuda.epilogue.on_device.allocate",
         "worker.cuda.compile.Compiler.binary",

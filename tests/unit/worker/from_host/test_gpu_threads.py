@@ -8,14 +8,14 @@ import pytest
 
 from jobs.errors import DeviceFault, OutOfDeviceMemory, WrongState
 from worker.cuda.from_host.gpu_threads import run_together
-from worker.device.cancellable_lock import go_on
+from worker.device.cancellable_lock import never_cancelled
 
 LIMIT_S = 60.0
 
 
 def test_all_are_done() -> None:
     done = [Event(), Event()]
-    run_together([each.set for each in done], go_on, LIMIT_S)
+    run_together([each.set for each in done], never_cancelled, LIMIT_S)
     assert all(each.is_set() for each in done)
 
 
@@ -30,7 +30,7 @@ def test_one_that_fails_before_the_others_begin_stops_them() -> None:
         barrier.wait()
 
     with pytest.raises(OutOfDeviceMemory):
-        run_together([waits, fails], go_on, LIMIT_S)
+        run_together([waits, fails], never_cancelled, LIMIT_S)
 
 
 def test_one_that_fails_in_the_middle_is_not_waited_for() -> None:
@@ -44,14 +44,14 @@ def test_one_that_fails_in_the_middle_is_not_waited_for() -> None:
         never.wait()
 
     with pytest.raises(DeviceFault, match="gone"):
-        run_together([stuck, fails], go_on, LIMIT_S)
+        run_together([stuck, fails], never_cancelled, LIMIT_S)
     never.set()
 
 
 def test_one_that_is_stuck_is_given_up() -> None:
     never = Event()
     with pytest.raises(DeviceFault, match="was not there after 0 s"):
-        run_together([lambda: (never.wait(), None)[1]], go_on, 0.0)
+        run_together([lambda: (never.wait(), None)[1]], never_cancelled, 0.0)
     never.set()
 
 
@@ -59,7 +59,7 @@ def test_a_job_that_is_called_off_ends_after_the_call() -> None:
     """Whoever waits is told once the library is done, and not before: its memory is in use until then."""
     asked, ended = Event(), Event()
 
-    def wanted() -> None:
+    def check_cancelled() -> None:
         asked.set()
         raise WrongState
 
@@ -68,5 +68,5 @@ def test_a_job_that_is_called_off_ends_after_the_call() -> None:
         ended.set()
 
     with pytest.raises(WrongState):
-        run_together([call], wanted, LIMIT_S)
+        run_together([call], check_cancelled, LIMIT_S)
     assert ended.is_set()

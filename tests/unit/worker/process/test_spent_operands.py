@@ -17,7 +17,7 @@ class Played:
     """A ledger and a store that say what they were asked for."""
 
     FINDS_LEFTOVERS = True
-    later_steps_tell = True
+    later_steps_confirm = True
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
@@ -70,7 +70,7 @@ def no_sweep(played: Played) -> None:
 
 
 def replicas(played: Played) -> None:
-    played.later_steps_tell = False
+    played.later_steps_confirm = False
 
 
 @pytest.mark.parametrize("change", [no_sweep, replicas])

@@ -1,8 +1,8 @@
-"""How long products take in a kernel on a device: coefficients of `terms.py`, fitted to what a table says of it.
+"""A model of how long products take in a kernel on a device: coefficients of `terms.py`, fitted to a table's rows.
 
-The fit is one of relative errors, robust against outliers, and no coefficient is negative. Each config then has
-coefficients of its own, near those of all of them unless its rows say otherwise. What remains at each row is kept: it
-is alike at products that are near each other, and `forecast.py` takes it into account.
+The fit minimises relative errors and is robust against outliers; no coefficient is negative. Each config then gets
+coefficients of its own, near those of all configs unless its rows say otherwise. The residual at each row is kept:
+residuals of similar products are similar, and `forecast.py` takes them into account.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.kernel import CudaKernel, Kernel, LibraryKernel
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
-from kernels.selection.paces.configs import as_measured
-from kernels.selection.paces.library import OF_LIBRARY, WORK
-from kernels.selection.paces.terms import PASSES, WAVES, Config, Terms, terms_of
+from kernels.selection.cost_model.configs import as_measured
+from kernels.selection.cost_model.library import OF_LIBRARY, WORK
+from kernels.selection.cost_model.terms import PASSES, WAVES, Config, Terms, terms_of
 from kernels.selection.tuned import Entry, Floats, RankedRow, TableRow, TunedTable
 
-USUAL_ERROR = 0.1  # of the logarithm of a time: what is further off counts less and less
-ROUNDS = 5  # of weighing anew
-# Rows that say as much as what a coefficient is thought to be beforehand: that a product takes as long as its
-# operations, and that a config is like the others. The others count for more where a config has few rows: of one with
-# ten, for three.
+USUAL_ERROR = 0.1  # of the logarithm of a time: rows with larger errors count less and less
+ROUNDS = 5  # of reweighting
+# How many rows each prior counts for: that a product takes as long as its operations, and that a config is like the
+# others. The latter counts for more where a config has few rows: if it has ten, for three.
 OF_WORK, OF_OTHERS, OF_OTHERS_BY_ROWS = 0.01, 0.3, 30.0
-NOT_OF_PACE = ("edge",)  # parameters whose effect the terms know
+KNOWN_TO_TERMS = ("edge",)  # parameters whose effect the terms know
 MIN_EXPECTED = 1e-3  # of what is expected, in the time that was measured
 MIN_OF_OTHERS = 0.1  # share in what is expected at a row
-MIN_ROWS = 24  # for a pace of its own
-MIN_ROWS_OF_EMULATED = 3  # of one that makes its products of another type's: it does not go like the library at all
+MIN_ROWS = 24  # for a model of its own
+MIN_ROWS_OF_EMULATED = 3  # for emulated kernels, whose times do not resemble a library's at all
 OWN = "its own"  # in the place of a library
 Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 _Row = tuple[TableRow, TileConfig]  # with the full config
@@ -48,8 +47,8 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """How long products take in a kernel, in microseconds."""
+class CostModel:
+    """The expected times of a kernel's products."""
 
     kernel: Kernel  # whose terms it has
     multiprocessors: int
@@ -58,54 +57,56 @@ class Pace:
     errors: dict[TableRow, float]  # of rows that it is fitted to: logarithms of their times over what is expected
 
     def log_us(self, config: TileConfig, problem: Problem) -> tuple[float, float]:
-        """The logarithm of what this should take, and its variance. `config` is a full one."""
+        """The logarithm of the expected time in microseconds, and its variance. `config` must be complete."""
         terms = terms_of(self.kernel, config, problem, self.multiprocessors)
-        fit = self.of_config.get(_paced(config, terms), self.of_any)
+        fit = self.of_config.get(_model_key(config, terms), self.of_any)
         us = max(float(fit.coefficients @ terms), MIN_EXPECTED)
         relative = np.array(terms) / us
         return log(us), USUAL_ERROR**2 * float(relative @ fit.covariance @ relative)
 
 
-def pace_of(table: TunedTable, dtype: DTypeName, kernel: Kernel, library: Kernel | None) -> Pace:
-    """Worked out once. A kernel that was measured at few shapes goes like the library, and that by the operations."""
-    own = _own_pace(table, dtype, kernel)
+def cost_model_of(table: TunedTable, dtype: DTypeName, kernel: Kernel, library: Kernel | None) -> CostModel:
+    """The kernel's model, fitted once. A kernel that was measured at few shapes gets the library's; a library that was
+    gets one by which time is proportional to operations."""
+    own = _own_model(table, dtype, kernel)
     if own is not None:
         return own
     key = dtype, kernel.name, library.name if library is not None else None
-    if key not in table.paces:
-        like = _by_work(table) if library is None or library is kernel else pace_of(table, dtype, library, None)
-        table.paces[key] = _like(like, tuple(_rows(table, dtype, kernel)))
-    found: Pace = table.paces[key]
+    if key not in table.cost_models:
+        like = _by_work(table) if library is None or library is kernel else cost_model_of(table, dtype, library, None)
+        table.cost_models[key] = _like(like, tuple(_rows(table, dtype, kernel)))
+    found: CostModel = table.cost_models[key]
     return found
 
 
-def _own_pace(table: TunedTable, dtype: DTypeName, kernel: Kernel) -> Pace | None:
-    """The kernel's own pace; None if it was measured at few shapes."""
+def _own_model(table: TunedTable, dtype: DTypeName, kernel: Kernel) -> CostModel | None:
+    """The model fitted to the kernel's own rows; None if it was measured at few shapes."""
     key = dtype, kernel.name, OWN
-    if key not in table.paces:
+    if key not in table.cost_models:
         rows = tuple(_rows(table, dtype, kernel))
         enough = MIN_ROWS if kernel.emulated_with is None else MIN_ROWS_OF_EMULATED
-        table.paces[key] = _fitted(table, kernel, rows) if len(rows) >= enough else None
-    found: Pace | None = table.paces[key]
+        table.cost_models[key] = _fitted(table, kernel, rows) if len(rows) >= enough else None
+    found: CostModel | None = table.cost_models[key]
     return found
 
 
-def _by_work(table: TunedTable) -> Pace:
-    """The pace of a product whose time is in proportion to its operations."""
+def _by_work(table: TunedTable) -> CostModel:
+    """A model by which time is proportional to operations."""
     coefficients = np.zeros(OF_LIBRARY)
     coefficients[WORK] = 1.0
-    return Pace(BY_NAME["cublas"], table.multiprocessors or 0, Fit(coefficients, np.zeros((OF_LIBRARY,) * 2)), {}, {})
+    fit = Fit(coefficients, np.zeros((OF_LIBRARY,) * 2))
+    return CostModel(BY_NAME["cublas"], table.multiprocessors or 0, fit, {}, {})
 
 
-def _like(pace: Pace, rows: Sequence[_Row]) -> Pace:
-    """The pace of another kernel with these rows, with the coefficients of this one."""
-    errors = {at: _log_us(at.row, at.entry) - pace.log_us(NO_CONFIG, at.entry.problem)[0] for at, _ in rows}
-    return replace(pace, errors=errors)
+def _like(model: CostModel, rows: Sequence[_Row]) -> CostModel:
+    """The model of another kernel, with the coefficients of this one and the residuals at its own rows."""
+    errors = {at: _log_us(at.row, at.entry) - model.log_us(NO_CONFIG, at.entry.problem)[0] for at, _ in rows}
+    return replace(model, errors=errors)
 
 
-def _paced(config: TileConfig, terms: Terms) -> Config:
-    """What has a pace of its own. A kernel that leaves out its passes counts as another one."""
-    parameters = ((name, value) for name, value in config.items() if name not in NOT_OF_PACE)
+def _model_key(config: TileConfig, terms: Terms) -> Config:
+    """The key of a config's own coefficients. A launch without passes counts as another config."""
+    parameters = ((name, value) for name, value in config.items() if name not in KNOWN_TO_TERMS)
     return *parameters, ("passes", int(any(terms[-PASSES:])))
 
 
@@ -140,19 +141,19 @@ def _is_default(row: RankedRow, entry: Entry, accuracy: AccuracyName) -> bool:
     return isinstance(kernel, LibraryKernel) and not kernel.is_tuned and kernel.accuracy.get(entry.dtype) == accuracy
 
 
-def _fitted(table: TunedTable, kernel: Kernel, rows: Sequence[_Row]) -> Pace:
+def _fitted(table: TunedTable, kernel: Kernel, rows: Sequence[_Row]) -> CostModel:
     count = table.multiprocessors or 0
     terms = np.array([terms_of(kernel, config, at.entry.problem, count) for at, config in rows])
     times = np.exp([_log_us(at.row, at.entry) for at, _ in rows])
     together: dict[Config, list[int]] = defaultdict(list)
     for number, (_, config) in enumerate(rows):
-        together[_paced(config, terms[number])].append(number)
-    pace = Pace(kernel, count, _fit(terms, times, _of_work(terms, kernel), OF_WORK)[0], {}, {})
-    for paced, at in together.items():
+        together[_model_key(config, terms[number])].append(number)
+    model = CostModel(kernel, count, _fit(terms, times, _of_work(terms, kernel), OF_WORK)[0], {}, {})
+    for key, at in together.items():
         others = max(OF_OTHERS, OF_OTHERS_BY_ROWS / len(at))
-        pace.of_config[paced], errors = _fit(terms[at], times[at], pace.of_any.coefficients, others)
-        pace.errors.update(zip((rows[each][0] for each in at), errors.tolist(), strict=True))
-    return pace
+        model.of_config[key], errors = _fit(terms[at], times[at], model.of_any.coefficients, others)
+        model.errors.update(zip((rows[each][0] for each in at), errors.tolist(), strict=True))
+    return model
 
 
 def _rows(table: TunedTable, dtype: DTypeName, kernel: Kernel) -> Iterator[_Row]:

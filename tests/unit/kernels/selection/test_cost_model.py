@@ -13,9 +13,9 @@ from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.numerics import Problem
-from kernels.selection.paces.library import OF_LIBRARY, library_terms
-from kernels.selection.paces.pace import MIN_ROWS, pace_of
-from kernels.selection.paces.terms import WAVES, terms_of
+from kernels.selection.cost_model.library import OF_LIBRARY, library_terms
+from kernels.selection.cost_model.model import MIN_ROWS, cost_model_of
+from kernels.selection.cost_model.terms import WAVES, terms_of
 from kernels.selection.tuned import Entry, Trial, TunedTable
 from tests.support.kernels.tuned import GPU, entry, row, table
 
@@ -42,7 +42,7 @@ def made(count: int, slower: dict[int, float] | None = None) -> TunedTable:
 
 def expected_us(found: TunedTable, problem: Problem, kernel: Kernel = PIPELINED) -> float:
     config = CONFIG if kernel is PIPELINED else NO_CONFIG
-    return exp(pace_of(found, "float32", kernel, CUBLAS).log_us(config, problem)[0])
+    return exp(cost_model_of(found, "float32", kernel, CUBLAS).log_us(config, problem)[0])
 
 
 @pytest.mark.parametrize("shape", [(100, 100, 100), (3000, 500, 700), (8000, 8000, 8000)])
@@ -54,8 +54,8 @@ def test_what_waves_take_is_found_and_outliers_do_not_move_it(shape: tuple[int, 
 
 def test_what_remains_at_a_row_is_kept() -> None:
     found = made(80, {3: 2.0})
-    pace, entries = pace_of(found, "float32", PIPELINED, CUBLAS), found.entries
-    errors = [pace.errors[at] for one in entries for at in one.ranked if at.row.kernel == PIPELINED.name]
+    model, entries = cost_model_of(found, "float32", PIPELINED, CUBLAS), found.entries
+    errors = [model.errors[at] for one in entries for at in one.ranked if at.row.kernel == PIPELINED.name]
     assert errors[3] > log(1.8) and max(abs(error) for error in errors[:3] + errors[4:]) < 0.1
 
 
@@ -68,8 +68,8 @@ def test_a_kernel_that_was_measured_at_few_shapes_goes_like_the_library() -> Non
 
 
 def test_far_from_all_rows_it_is_less_sure() -> None:
-    pace = pace_of(made(80), "float32", PIPELINED, CUBLAS)
-    near, far = (pace.log_us(CONFIG, Problem(n, n, n, "float32"))[1] for n in (1000, 200_000))
+    model = cost_model_of(made(80), "float32", PIPELINED, CUBLAS)
+    near, far = (model.log_us(CONFIG, Problem(n, n, n, "float32"))[1] for n in (1000, 200_000))
     assert 0 < near < far
 
 
@@ -139,9 +139,9 @@ def test_a_config_with_another_second_wave_than_others_is_found() -> None:
         problem = Problem(m, n, k, "float64")
         lines = row(kernel.name, problem.flops / us_in(problem, side) * 1e-3, configs[side]), row("cublas", 1.0)
         entries.append(replace(entry(m, dtype="float64", accuracy="fp64", rows=lines), n=n, k=k))
-    pace = pace_of(table(entries=entries), "float64", kernel, CUBLAS)
+    model = cost_model_of(table(entries=entries), "float64", kernel, CUBLAS)
     late = Problem(64 * 150, 64, 2345, "float64")
-    assert exp(pace.log_us(configs[64], late)[0]) == pytest.approx(us_in(late, 64), rel=0.1)
+    assert exp(model.log_us(configs[64], late)[0]) == pytest.approx(us_in(late, 64), rel=0.1)
 
 
 def with_both_lines(tuned_over_default: float) -> TunedTable:
@@ -169,9 +169,9 @@ def test_three_shapes_are_enough_for_a_kernel_that_multiplies_another_type() -> 
         lines = row(kernel.name, 8e4, config), row("cublas", 5e4 if n < 9000 else 2e4)
         entries.append(entry(n, dtype="float64", accuracy="fp64", rows=lines))
     made_of = table(entries=[replace(one, trials=tuple(as_trial(one))) for one in entries])
-    pace = pace_of(made_of, "float64", kernel, CUBLAS)
-    assert pace.kernel is kernel
-    twice = [pace.log_us(config, Problem(8192, 8192, k, "float64"))[0] for k in (8192, 16384)]
+    model = cost_model_of(made_of, "float64", kernel, CUBLAS)
+    assert model.kernel is kernel
+    twice = [model.log_us(config, Problem(8192, 8192, k, "float64"))[0] for k in (8192, 16384)]
     assert twice[1] - twice[0] == pytest.approx(log(2), abs=0.15)
 
 
@@ -189,7 +189,7 @@ def as_trial(one: Entry) -> Iterator[Trial]:
 
 def test_each_pace_is_fitted_once_whatever_it_is_held_against() -> None:
     found = made(80)
-    assert pace_of(found, "float32", PIPELINED, CUBLAS) is pace_of(found, "float32", PIPELINED, None)
+    assert cost_model_of(found, "float32", PIPELINED, CUBLAS) is cost_model_of(found, "float32", PIPELINED, None)
 
 
 def test_a_library_may_cut_k_where_tiles_are_few() -> None:

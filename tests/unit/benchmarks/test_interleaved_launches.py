@@ -1,26 +1,26 @@
-"""Ways that measurements compare."""
+"""Launches that measurements compare."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any, cast
 
+from benchmarks.measure.interleaved.launches import library_launches
 from benchmarks.measure.interleaved.timing import rounded
-from benchmarks.measure.interleaved.ways import library_ways
 from kernels.model.numerics import Problem
 
 PROBLEM = Problem(2, 3, 4, "bfloat16")
 
 
-def test_each_way_calls_the_entry_that_it_is_named_for() -> None:
+def test_each_launch_calls_the_entry_that_it_is_named_for() -> None:
     called: list[tuple[Any, ...]] = []
     cublas = SimpleNamespace(multiply=lambda *arguments: called.append(arguments))
-    ways = library_ways(cast(Any, cublas), PROBLEM, ("cublas", "cublas_tuned"))
+    launches = library_launches(cast(Any, cublas), PROBLEM, ("cublas", "cublas_tuned"))
     at = cast(Any, SimpleNamespace(a="A", b="B", c="C"))
-    for way in ways.values():
-        way(at)
-    assert list(ways) == ["cublas", "cublas_tuned"]
-    assert called == [(name, PROBLEM, "A", "B", "C") for name in ways]
+    for launch in launches.values():
+        launch(at)
+    assert list(launches) == ["cublas", "cublas_tuned"]
+    assert called == [(name, PROBLEM, "A", "B", "C") for name in launches]
 
 
 def test_records_keep_ten_nanoseconds() -> None:

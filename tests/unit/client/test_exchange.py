@@ -9,9 +9,9 @@ import pytest
 
 from matmul_client import Busy, Conflict, DeadlineExceeded, InvalidRequest, JobFailed, ServiceFailed, Unreachable
 from matmul_client.core import products
-from matmul_client.core.operands import Chained, Operand
+from matmul_client.core.exchange import exchange
+from matmul_client.core.operands import ChainedProduct, Operand
 from matmul_client.core.ranges import send_in_ranges
-from matmul_client.core.retrying import exchange
 from matmul_client.core.wire import Reply, Request
 from tests.unit.client.play import CUT, JOB, LOCATION, NOT_SENT, ONE, Played, problem
 
@@ -152,7 +152,7 @@ def test_a_refused_request_leaves_nothing_to_cancel() -> None:
 
 
 def test_a_link_of_a_chain_is_submitted_once() -> None:
-    link = Operand(Chained(A, A))
+    link = Operand(ChainedProduct(A, A))
     played = Played([ACCEPTED, PRODUCT])
     played.run(products.multiply(played.call, link, link.T, {}))
     body = json.loads(bytes(played.requests[1].body[0]))

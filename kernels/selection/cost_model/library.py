@@ -12,7 +12,7 @@ import numpy as np
 
 from kernels.model.numerics import DTYPES, Problem
 from kernels.model.padding import MAX_PAD, padded_size
-from kernels.selection.paces.sizes import RUN_BYTES, megabytes
+from kernels.selection.cost_model.sizes import RUN_BYTES, megabytes
 
 LIKELY_TILES = ((128, 128), (256, 128), (64, 64))  # of which libraries take one for most products
 WORK = 3  # place of the operations

@@ -1,6 +1,6 @@
 """What the time of a product in a kernel is made of: physical quantities, each of which takes some time for one unit.
 
-How long a unit of each takes on a device is fitted to what was measured there (`pace.py`). Of a kernel of ours the
+How long a unit of each takes on a device is fitted to what was measured there (`model.py`). Of a kernel of ours the
 launch is known: its tiles, waves of blocks and passes over memory. Of a library's only what any kernel has to do.
 """
 
@@ -18,8 +18,8 @@ from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, Problem
 from kernels.model.padding import pitch_bytes
 from kernels.model.triangle import MULTIPROCESSORS
-from kernels.selection.paces.library import library_terms
-from kernels.selection.paces.sizes import RUN_BYTES, megabytes
+from kernels.selection.cost_model.library import library_terms
+from kernels.selection.cost_model.sizes import RUN_BYTES, megabytes
 
 PASSES = 4  # at most, of a kernel
 WAVES = 4  # place of the waves among the terms of a kernel of ours

@@ -1,4 +1,4 @@
-"""The parts of a job that the ledger keeps as JSON, as far as this version can read them."""
+"""The fields of a job that the ledger keeps as JSON, as far as this version can read them."""
 
 from __future__ import annotations
 

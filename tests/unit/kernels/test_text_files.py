@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.packed import read_text, write_text
+from kernels.text_files import read_text, write_text
 
 TEXT = '{"m": "A·B"}\n' * 1000
 

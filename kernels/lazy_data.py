@@ -1,4 +1,4 @@
-"""Lazily loaded data of the package: most processes never need most of it."""
+"""Data of the package that is loaded on first use: most processes never need most of it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,53 @@
+"""Flows of jobs: wait for one, cancel one, list them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from matmul_client.core.exchange import exchange, get_json
+from matmul_client.core.wire import Call, Flow, Request
+
+Record = dict[str, Any]
+
+WAIT_S = 20  # of one request; what takes longer is asked for again
+TERMINAL = frozenset({"succeeded", "failed", "cancelled"})
+MAX_PAGE = 200  # jobs that the service lists at once
+
+
+def wait_s(call: Call) -> int:
+    """Seconds that the next request may ask the service to wait."""
+    return max(1, int(min(WAIT_S, call.remaining_s)))
+
+
+def wait(call: Call, job_id: str) -> Flow[Record]:
+    """The job's record at its end."""
+    while True:
+        record: Record = yield from get_json(call, f"/v1/jobs/{job_id}", {"prefer": f"wait={wait_s(call)}"})
+        if record["state"] in TERMINAL:
+            return record
+
+
+def cancel(call: Call, job_id: str) -> Flow[Record]:
+    """The job's record, cancelled. Raises Conflict if it had ended."""
+    headers = {"idempotency-key": secrets.token_hex(16)}
+    reply = yield from exchange(call, Request("POST", f"/v1/jobs/{job_id}/cancel", headers))
+    record: Record = json.loads(bytes(reply.body))
+    return record
+
+
+def list_jobs(call: Call, limit: int, where: Mapping[str, str]) -> Flow[list[Record]]:
+    """Records of at most `limit` jobs, newest first; `where` has the filters of GET /v1/jobs."""
+    found: list[Record] = []
+    cursor: str | None = None
+    while len(found) < limit:
+        page = {"limit": min(limit - len(found), MAX_PAGE), **where, **({"cursor": cursor} if cursor else {})}
+        document = yield from get_json(call, f"/v1/jobs?{urlencode(page)}")
+        found += document["jobs"]
+        cursor = document["next"]
+        if cursor is None:
+            break
+    return found

@@ -1,0 +1,60 @@
+"""The parts of the ledger that manage queues, for the sweeper: fairness between owners within a queue
+(lua/common_fairness.lua), and moving jobs from one queue to another."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+class FairQueues(ABC):
+    """Shares each queue fairly between owners."""
+
+    @abstractmethod
+    def refill(self, workers: Mapping[str, int]) -> int:
+        """Sets how many workers consume each of these queues, and so how many messages of one owner may wait there (at
+        least one; without keys, all). Sends the messages that may now be sent and returns their number.
+
+        Raises StoreUnavailable."""
+
+
+class RedisFairQueues(FairQueues):
+    """The same in Redis."""
+
+    _run: Callable[..., Any]
+    _messages: tuple[str, str]
+
+    def refill(self, workers: Mapping[str, int]) -> int:
+        flat = [part for queue_and_count in workers.items() for part in queue_and_count]
+        return int(self._run("refill", *flat, *self._messages))
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A queued job. `request`: its JSON, as any version may have written it."""
+
+    job_id: str
+    attempt: int
+    request: bytes
+
+
+class Moves:
+    """Moves jobs between queues. `run` runs the ledger's scripts; `messages` are the arguments with which they send
+    messages. Raises StoreUnavailable.
+    """
+
+    def __init__(self, run: Callable[..., Any], messages: tuple[str, str]) -> None:
+        self._run = run
+        self._messages = messages
+
+    def waiting(self, queue: str, *, after: str | None, limit: int) -> tuple[str | None, Sequence[QueuedJob]]:
+        """Jobs of a queue in order, and the position to continue from; None after the last."""
+        last, *found = self._run("queued", queue, "-inf" if after is None else f"({after}", limit)
+        jobs = [QueuedJob(job_id.decode(), int(attempt), request) for job_id, attempt, request in found]
+        return last.decode() or None, jobs
+
+    def move(self, job: QueuedJob, *, source: str, target: str) -> bool:
+        """Moves a job; False if it is no longer queued there under that attempt."""
+        return bool(self._run("move", job.job_id, job.attempt, source, target, *self._messages))

@@ -1,0 +1,139 @@
+"""A product that is checked on the GPU that computed it, and copied back piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from jobs.errors import OperandDamaged
+from jobs.matrices.interface import MatrixWriter, Place
+from kernels.model.numerics import AccuracyName, Problem
+from worker.check.verify import group_width
+from worker.cuda.check.device_product import DeviceProduct
+from worker.cuda.check.product_digests import ProductDigests
+from worker.cuda.check.read_back import CopyBack
+from worker.cuda.check.sketch import NO_DIGESTS, digestible
+from worker.cuda.epilogue.fused import FusedOnDevice
+from worker.cuda.epilogue.on_device import EpilogueOnDevice
+from worker.cuda.grouped.check import GroupedOnDevice, grouped_on_device
+from worker.cuda.memory import Matrices, StopWatch
+from worker.cuda.products.base import CudaProduct, ProductInputs, Times
+from worker.cuda.products.check_matrices import check_matrices, operands_on_host
+from worker.device.runner import verify_on_host
+
+OPERAND_DIGESTS = (0, 1, 3, 4)  # of A, B and what is added, among all that are taken; 2 is the product's
+
+
+class CheckRequest(NamedTuple):
+    """What a product is going to be checked as."""
+
+    problem: Problem
+    accuracy: AccuracyName
+
+
+class ProductOnDevice(CudaProduct):
+    """A product checked on the device and copied back piece by piece, so that this process never holds all of it. It is
+    created before the device multiplies; `follow` is called while it does, and `computed` afterwards.
+    """
+
+    _check: DeviceProduct | GroupedOnDevice
+
+    def __init__(
+        self,
+        inputs: ProductInputs,
+        matrices: Matrices,
+        after: EpilogueOnDevice | FusedOnDevice | None,
+        place: Place | None,
+    ) -> None:
+        """`matrices` are A, B and A·B, or the sums of a kernel with an epilogue. `place`, whose memory is registered
+        with CUDA, is where the product is to be stored."""
+        delivered = matrices[2] if after is None else after.d
+        super().__init__(inputs, delivered)
+        self._after, self._compiler, self._place = after, inputs.compiler, place
+        self._back = StopWatch()
+        self._copy: CopyBack | None = None
+        self._derive: Sequence[Callable[[], None]] = ()
+        if inputs.problem.group_sizes:
+            self._check_groups(inputs, matrices)
+        else:
+            self._check_whole(inputs, matrices)
+
+    def _check_groups(self, inputs: ProductInputs, matrices: Matrices) -> None:
+        """Digests are of all three matrices, and taken separately: no sketch reads one of them as a whole."""
+        problem = inputs.problem
+        on_host = operands_on_host(problem, inputs.operands)
+        self._digests = ProductDigests(self._compiler, matrices, self._staging, NO_DIGESTS)
+        self.matrices = self._check = grouped_on_device(self._compiler, problem, on_host, matrices, inputs.cores)
+
+    def _check_whole(self, inputs: ProductInputs, matrices: Matrices) -> None:
+        problem, after = inputs.problem, self._after
+        read = check_matrices(self._compiler, problem, inputs.operands, matrices)
+        self._derive = read.derive
+        by_sketch = NO_DIGESTS
+        if problem.flops and read.are_stored:
+            by_sketch = digestible(read.on_device, group_width(problem.n, problem.k))
+        if after is not None and after.d is not matrices[2]:  # the product that is checked is not the one delivered
+            by_sketch = (*by_sketch[:2], False)
+        digested = *matrices[:2], self._delivered, *(() if after is None else after.addends)
+        self._digests = ProductDigests(self._compiler, digested, self._staging, by_sketch)
+        fused = after.check(read.on_device) if isinstance(after, FusedOnDevice) else None
+        self.matrices = self._check = DeviceProduct(
+            self._compiler, read.on_device, read.on_host, self._digests, fused, cores=inputs.cores
+        )
+
+    def follow(self, check: CheckRequest | None) -> Any:
+        """Puts on the stream, behind the product, what can follow it: the sketch for the check, unless `check` is None,
+        and beside it the copy back. Nobody reads the copy before the check has passed. Releases the cores if nothing
+        else needs them. Returns the event that the sketch ends with, or None. Called again if the product is launched
+        again."""
+        if self._copy is not None:
+            self._staging.synchronize()
+            self._copy = None
+        self._digests.restart()
+        for derive in self._derive:
+            derive()
+        self._check.prepare()
+        if check is None or self._digests.may_wait or not isinstance(self._check, DeviceProduct):
+            return None
+        copy = None if self._place is None else self._copy_to(self._place)
+        self._digests.begin_others()
+        sketched = self._check.launch_ahead(check.problem, check.accuracy)
+        if sketched is not None:
+            self.device_lock.release()
+            self._copy = None if copy is None else copy.begin()
+        return sketched
+
+    def computed(self, kernel_ms: float) -> None:
+        """Called when the product has been computed."""
+        self._times = Times(kernel_ms, self._copying, self._back)
+        self._digests.begin_others()
+
+    @property
+    def digest(self) -> int:
+        return self._digests.of(2)
+
+    def wrong_elements(self) -> int:
+        return 0 if self._after is None else self._after.wrong_elements()
+
+    def verify_operands(self) -> None:
+        for index, operand in zip(OPERAND_DIGESTS, self._operands, strict=False):
+            if self._digests.of(index) != operand.expected_digest:
+                raise OperandDamaged
+        verify_on_host(part for each in self._operands for part in each.parts[1:])
+
+    def chunks(self) -> Iterator[memoryview]:
+        return self._staging.download(self._delivered, self._times.back)
+
+    def store(self, writer: MatrixWriter) -> None:
+        """The digests of what lies in the store are taken by the device, which reads it back; of a small one, here."""
+        if self._place is None:
+            super().store(writer)
+            return
+        try:
+            parts = (self._copy or self._copy_to(self._place).begin()).parts()
+        finally:
+            self._staging.synchronize()
+        writer.fill(parts)
+
+    def _copy_to(self, place: Place) -> CopyBack:
+        return CopyBack(self._compiler, self._delivered, place, self._back, self._staging)
