@@ -110,6 +110,15 @@ class Partial(ABC):
     is_found: bool  # it comes from an earlier attempt and has that attempt's data
     is_kept: bool = False
 
+    @property
+    @abstractmethod
+    def mark(self) -> int:
+        """Whose data it has: what the attempt that began it set, 64 bits. Only of one that was found, or marked."""
+
+    @mark.setter
+    @abstractmethod
+    def mark(self, mark: int) -> None: ...
+
     @abstractmethod
     def touch(self) -> None:
         """Records that something was written to it."""

@@ -50,11 +50,12 @@ class TileJournal:
         self._found = 0  # tiles of earlier attempts
         self._after_s = 0.0
 
-    def begin(self, tiling: Tiling, kernel: str, config: dict[str, int], *, is_found: bool) -> int:
-        """Records how the product is computed; returns the seed of its fingerprints. `is_found`: the memory that
-        earlier attempts wrote to is still there, so their tiles of the same plan count."""
+    def begin(self, tiling: Tiling, kernel: str, config: dict[str, int], *, found: int | None) -> int:
+        """Records how the product is computed; returns the seed of its fingerprints. `found`: the seed of the tiles
+        that are in the product's memory. If they are those recorded last, and of the same plan, they count. Others may
+        be there: an attempt on another host, or beside a stuck one, begins in memory of its own."""
         known, plan = self.header, tiling.plan
-        if is_found and known is not None and known.key == plan.key and not known.is_spoilt:
+        if known is not None and known.seed == found and known.key == plan.key and not known.is_spoilt:
             self.records = _records(self._kept, known)
             header = known
         else:

@@ -120,8 +120,10 @@ def _compute(
 ) -> tuple[Measured, Verification]:
     """Computes all tiles and stores the product."""
     problem, journal = job.request.problem, job.journal
-    is_found = goes_on(choice.kernel, partial)
-    seed = journal.begin(tiling, choice.kernel.name, dict(choice.config), is_found=is_found)
+    found = partial.mark if partial is not None and goes_on(choice.kernel, partial) else None
+    seed = journal.begin(tiling, choice.kernel.name, dict(choice.config), found=found)
+    if partial is not None:
+        partial.mark = seed
     log.info("a product in tiles", way=tiling.why, kernel=choice.kernel.name, found=len(journal.records))
     whole = out.reshape(problem.batch, problem.m, problem.n)
     task = TiledTask(
