@@ -17,6 +17,7 @@ from jobs.errors import (
     OperandDamaged,
     OperandOutOfRange,
     StoreFull,
+    StoreUnavailable,
     VerificationFailed,
 )
 from jobs.formats.elements import STORAGE_DTYPES, Array
@@ -104,6 +105,10 @@ def _kept_for_another_attempt(partial: Partial | None) -> Iterator[None]:
     """Keeps the finished tiles if another attempt may succeed."""
     try:
         yield
+    except StoreUnavailable:
+        if partial is not None:
+            partial.is_kept = True
+        raise
     except JobFailed as failure:
         if partial is not None and failure.retryable and not isinstance(failure, VerificationFailed | OperandDamaged):
             partial.is_kept = True

@@ -20,10 +20,14 @@ class SlotPlace(Place):
         self.slot: Slot | None = slot  # until a writer takes it
 
     def given(self) -> Slot:
-        """Hands the slot over to a writer, which must release it from now on."""
+        """Hands the slot over to a writer, which must publish it or give it back."""
         assert self.slot is not None, "a place is for one matrix"
         slot, self.slot = self.slot, None
         return slot
+
+    def given_back(self, slot: Slot) -> None:
+        """What was written by its matrix is still there."""
+        self.slot = slot
 
 
 class SlotPartial(Partial):
