@@ -34,6 +34,7 @@ from jobs.matrices.slot_memory import SlotMemory
 from kernels.model.numerics import DTypeName
 
 READ_CHUNK_BYTES = 4 << 20
+PARTIAL = "tiles_"  # names of partial matrices begin so
 
 
 def content_hasher(dtype: DTypeName, shape: tuple[int, ...]) -> ContentHash:

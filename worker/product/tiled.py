@@ -23,7 +23,7 @@ from jobs.errors import (
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.ledger.interface import Claimed
 from jobs.matrices.digest import as_bytes
-from jobs.matrices.interface import MatrixStore, Partial
+from jobs.matrices.interface import PARTIAL, MatrixStore, Partial
 from jobs.models import MatmulRequest, Measured, Outcome, Verification, product_id
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import Kernel
@@ -88,7 +88,7 @@ def _earlier_choice(job: TiledJob, choice: Choice, tiling: Tiling) -> tuple[Choi
 @contextmanager
 def _memory(job: TiledJob, problem: Problem) -> Iterator[tuple[Array, Partial | None]]:
     """The memory for the product: in the store if it can keep a partial product, otherwise in this process."""
-    name = f"tiles_{job.claimed.job.id.removeprefix('job_')}"
+    name = PARTIAL + job.claimed.job.id.removeprefix("job_")
     try:
         with job.store.partial(name, problem.product_dtype, problem.product_shape) as partial:
             if partial is None:

@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from jobs.disk import path_of, remove
 from jobs.matrices.file_lock import open_file
+from jobs.matrices.interface import PARTIAL
 from jobs.matrices.slots import Slots
 
 FETCHING = "fetching"
-WRITTEN = "w_"  # names of files that are being written begin so
+WRITTEN = ("w_", PARTIAL)  # names of files that are being written begin so
 
 
 class _Copy(NamedTuple):
@@ -56,7 +57,9 @@ class Copies:
         return removed
 
     def _all(self) -> tuple[list[_Copy], int]:
-        """The copies that may be removed, least recently used first, and the bytes of files that are being written."""
+        """The copies that may be removed, least recently used first, and the bytes of files that are being written: the
+        bucket does not have them. The sweep removes those that no one writes to.
+        """
         copies, pending_bytes = [], 0
         with os.scandir(self._directory) as entries:
             for entry in entries:

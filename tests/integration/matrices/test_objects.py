@@ -130,6 +130,21 @@ def test_copies_are_bounded_and_those_used_last_stay(host: Hosts) -> None:
         np.testing.assert_array_equal(second.get(infos[1]), arrays[1])
 
 
+def test_an_unfinished_product_is_no_copy(host: Hosts) -> None:
+    """The bucket does not have it."""
+    infos = [host("first").put(numbers((1 << 18,), seed=seed)) for seed in range(6)]  # of 1 MiB
+    second = host("second", store_copies_bytes=4 << 20)
+    name, shape = f"tiles_{'5' * 32}", (1, 1 << 18)
+    with second.store.partial(name, "float32", shape) as partial:
+        assert partial is not None
+        partial.is_kept = True
+        del partial
+    for info in infos:
+        second.get(info)
+    with second.store.partial(name, "float32", shape) as partial:
+        assert partial is not None and partial.is_found
+
+
 def test_copies_of_deleted_matrices_go_from_other_hosts(host: Hosts) -> None:
     first, second = host("first"), host("second")
     info, other = first.put(numbers(LARGE)), first.put(numbers((5,)))
