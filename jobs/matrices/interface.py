@@ -227,6 +227,10 @@ class MatrixStore(ABC):
         """Slots created since the last call, already mapped. For one thread."""
         return iter(())
 
+    def forget_copy(self, matrix_id: str) -> None:
+        """Removes this host's copy, whose bytes are not those that came in, if the store has the matrix elsewhere."""
+        return
+
     def tidy_maps(self, max_bytes: int) -> None:
         """Unmaps some of what was deleted, which frees its memory, and what is unused and more than `max_bytes`."""
         return

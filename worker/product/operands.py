@@ -88,6 +88,13 @@ def operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore, op
     return StoredOperand(ref.shape, found, matrix if _names_contents(matrix) else None)
 
 
+def forget_copies(request: MatmulRequest, store: MatrixStore) -> None:
+    """Has the next attempt fetch the operands again, if the store has them elsewhere than on this host."""
+    for ref in (request.a, request.b, request.c, request.bias, request.scale_a, request.scale_b):
+        if ref is not None and ref.matrix is not None:
+            store.forget_copy(ref.matrix)
+
+
 def epilogue_of(
     request: MatmulRequest, packed: PackedMatrix | None, store: MatrixStore, opened: ExitStack
 ) -> Epilogue | None:

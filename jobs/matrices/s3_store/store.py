@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from jobs.disk import translated_disk
-from jobs.errors import MatrixNotFound, StoreUnavailable
+from jobs.disk import remove, translated_disk
+from jobs.errors import MatrixDamaged, MatrixNotFound, StoreUnavailable
 from jobs.matrices.file_source import FileSource, open_matrix
 from jobs.matrices.file_store import LOOK_ROUND_S, FileMatrixStore, FileWriter
 from jobs.matrices.index import Claim, Elements, MatrixIndex
@@ -169,8 +169,19 @@ class ObjectMatrixStore(FileMatrixStore):
             return
         try:
             yield copy
+        except MatrixDamaged:
+            self._remove_copy(data)
+            raise
         finally:
             copy.file.close()
+
+    def forget_copy(self, matrix_id: str) -> None:
+        with suppress(MatrixNotFound, StoreUnavailable):
+            self._remove_copy(self.index.elements(check_id(matrix_id)).data)
+
+    def _remove_copy(self, data: str) -> None:
+        with translated_disk():
+            remove(self.path(data))  # not freed: its memory may be at fault
 
     # ---- leftovers ----
     def _sweep_leftovers(self, limit: int) -> int:

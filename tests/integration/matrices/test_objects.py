@@ -159,6 +159,21 @@ def test_copies_of_deleted_matrices_go_from_other_hosts(host: Hosts) -> None:
     assert len(second.copies()) == 1 and copy not in second.copies()
 
 
+def test_a_damaged_copy_is_not_read_twice(host: Hosts) -> None:
+    array = numbers(LARGE)
+    info = host("first").put(array)
+    second = host("second")
+    second.get(info)
+    (copy,) = second.copies()
+    with open(second.settings.store_dir / copy, "r+b") as file:
+        file.seek(4_000_000)
+        file.write(b"\xff")
+    with pytest.raises(MatrixDamaged):
+        list(second.store.chunks(info.id, info.bytes))
+    assert b"".join(second.store.chunks(info.id, info.bytes)) == array.tobytes()
+    np.testing.assert_array_equal(second.get(info), array)
+
+
 def test_what_comes_damaged_is_no_copy(host: Hosts) -> None:
     array = numbers(LARGE)
     first, second = host("first"), host("second")

@@ -19,6 +19,7 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.requests.operands import OperandRef
 from jobs.states import JobState
 from kernels.model.numerics import Problem
+from tests.support.objects import ObjectServer
 from tests.support.stores import StoreBench, StoreKind
 from tests.support.workers.copying import CopyingRunner, FaultyRunner, flip
 from tests.support.workers.workers import WorkerBench, running_worker
@@ -80,6 +81,24 @@ def test_an_operand_that_changed_in_the_store_fails_the_job(bench: WorkerBench, 
     assert runs[-1].error is not None
     assert (runs[-1].error.type, runs[-1].error.detail) == ("operand_damaged", UPLOAD_AGAIN)
     assert_nothing_kept(bench, job_id)
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_a_damaged_copy_on_a_host_is_fetched_again(
+    valkey: EmbeddedServer, objects: ObjectServer, key_prefix: str, tmp_path: Path, inline: bool
+) -> None:
+    """The bucket has the bytes that came in."""
+    bench = WorkerBench(valkey, tmp_path, overrides=objects.settings(key_prefix))
+    operand = bench.operand(A, "float32", inline=inline)
+    (copy,) = bench.settings.store_dir.glob(f"{operand.matrix}*")
+    raw = bytearray(copy.read_bytes())
+    raw[1234] ^= 1
+    copy.write_bytes(raw)
+    job_id = bench.submit(operand, B)
+    runs = attempts(bench, CpuRunner(bench.settings), job_id)
+    assert [run.state for run in runs] == [JobState.QUEUED, JobState.SUCCEEDED], runs[-1].error
+    np.testing.assert_array_equal(bench.product(bench.ledger.get(job_id)), A @ B)
+    bench.client.close()
 
 
 def test_a_product_that_changed_in_the_store_is_no_operand(bench: WorkerBench) -> None:
