@@ -19,7 +19,9 @@ from structlog.testing import capture_logs
 
 from jobs.errors import MatrixDamaged, MatrixNotFound, StoreUnavailable
 from jobs.matrices.digest import Digest
+from jobs.matrices.interface import content_hasher
 from jobs.matrices.s3_store import store as object_store
+from jobs.matrices.s3_store.staged import complete_upload, open_upload
 from jobs.matrices.s3_store.store import ObjectMatrixStore
 from jobs.matrices.s3_store.transfer import digests_key, elements_key
 from jobs.matrices.slot_format import MIN_SLOT_BYTES
@@ -257,6 +259,23 @@ def test_the_sweep_finds_objects_that_no_one_knows(host: Hosts, monkeypatch: pyt
     fresh = host("first")
     assert sum(fresh.store.sweep() for _ in range(3)) == 2
     assert [name.partition(".")[0] for name in bench.kept()] == [info.id]
+
+
+def test_the_sweep_leaves_what_was_sent_to_an_open_upload(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long ago: a URL may be valid for days."""
+    array, bench = numbers((9, 9)), objects_of(host("first"))
+    hasher = content_hasher("float32", array.shape)
+    hasher.update(array.tobytes())
+    first, second = (
+        open_upload(bench, hasher.hexdigest(), "float32", array.shape, owner="ada", url_ttl_s=86400.0) for _ in range(2)
+    )
+    for upload in (first, second):
+        httpx.put(upload.url, content=array.tobytes()).raise_for_status()
+    bench.index.release(second.id, "ada")
+    monkeypatch.setattr(object_store, "OBJECT_LEFTOVER_AGE_S", -60.0)
+    fresh = host("first")
+    assert sum(fresh.store.sweep() for _ in range(3)) == 1, "what was sent to the one that was given up"
+    assert complete_upload(bench, first.id, owner="ada", ttl_s=60).id == hasher.hexdigest()
 
 
 def test_a_bucket_that_does_not_answer(host: Hosts, caplog: pytest.LogCaptureFixture) -> None:
