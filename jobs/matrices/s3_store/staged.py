@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from jobs.errors import BodyTooLarge, DigestMismatch, InvalidMatrix, InvalidRequest, MatmulError, MatrixNotFound
 from jobs.formats.elements import matrix_bytes
 from jobs.matrices.index import Claim
-from jobs.matrices.indexed_store import UPLOAD_LEASE_S, is_address
+from jobs.matrices.indexed_store import UPLOAD, UPLOAD_LEASE_S, is_address
 from jobs.matrices.interface import MatrixInfo
-from jobs.matrices.s3_store.store import ObjectMatrixStore, ObjectWriter
+from jobs.matrices.s3_store.store import RANDOM, ObjectMatrixStore, ObjectWriter
 from jobs.matrices.s3_store.transfer import elements_key, ordered_pieces, staged_key
 from jobs.models import new_id
 from kernels.model.numerics import DTypeName
@@ -64,7 +64,8 @@ def open_upload(
     if size > min(store.max_matrix_bytes, MAX_PUT_BYTES):
         most = min(store.max_matrix_bytes, MAX_PUT_BYTES)
         raise BodyTooLarge(f"The matrix has {size} bytes; {most} are the most that one URL takes.")
-    upload, data = new_id("up", cell), f"{matrix_id}.{new_id('w')}"
+    upload = new_id("up", cell)
+    data = f"{matrix_id}.{RANDOM}{upload.removeprefix(UPLOAD)}"
     store.index.claim(Claim(upload, data, dtype, shape, owner, url_ttl_s + UPLOAD_LEASE_S))
     url = store.bucket.sign("PUT", staged_key(data), url_ttl_s)
     return Opened(upload, url, time.time() + url_ttl_s, size)

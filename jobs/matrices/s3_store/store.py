@@ -20,7 +20,7 @@ from jobs.errors import MatrixDamaged, MatrixNotFound, StoreUnavailable
 from jobs.matrices.file_source import FileSource, open_matrix
 from jobs.matrices.file_store import LOOK_ROUND_S, FileMatrixStore, FileWriter
 from jobs.matrices.index import Claim, Elements, MatrixIndex
-from jobs.matrices.indexed_store import UPLOAD_LEASE_S, check_id
+from jobs.matrices.indexed_store import UPLOAD, UPLOAD_LEASE_S, check_id
 from jobs.matrices.interface import ElementSource, MatrixWriter, Place, parts_bytes
 from jobs.matrices.plain_file import PART, PlainFile
 from jobs.matrices.s3_store.copies import Copies
@@ -38,6 +38,7 @@ from jobs.models import new_id
 from jobs.object_store.bucket import PART_BYTES, Bucket, Stored
 
 OBJECT_LEFTOVER_AGE_S = UPLOAD_LEASE_S + 600.0
+RANDOM = "w_"  # what is random in a name begins so
 BUCKET_ROUND_S = 3600.0  # how often the bucket is listed for objects that no one knows
 
 
@@ -201,7 +202,7 @@ class ObjectMatrixStore(FileMatrixStore):
             return 0
         old = [each.key for each in page if time.time() - each.modified_at > OBJECT_LEFTOVER_AGE_S]
         names = [key.rpartition("/")[2] for key in old]
-        kept = self.index.data_names([name.partition(".")[0] for name in names]) if old else []
+        kept = self.index.data_names(list(map(_claimed_as, old))) if old else []
         leftovers = [key for key, name, data in zip(old, names, kept, strict=True) if name != data]
         self.bucket.delete(leftovers)
         return len(leftovers)
@@ -210,6 +211,12 @@ class ObjectMatrixStore(FileMatrixStore):
         for prefix in (elements_key(""), digests_key(""), staged_key("")):
             for page in self.bucket.list(prefix):
                 yield list(page)
+
+
+def _claimed_as(key: str) -> str:
+    """The id whose claim keeps an object: that of the matrix, or of the open upload that it was sent to."""
+    matrix, _, written = key.rpartition("/")[2].partition(".")
+    return UPLOAD + written.removeprefix(RANDOM) if key.startswith(staged_key("")) else matrix
 
 
 def _put_all(fd: int, data: memoryview, at: int) -> None:
