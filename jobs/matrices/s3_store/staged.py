@@ -14,7 +14,8 @@ from jobs.formats.elements import matrix_bytes
 from jobs.matrices.index import Claim
 from jobs.matrices.indexed_store import UPLOAD, UPLOAD_LEASE_S, is_address
 from jobs.matrices.interface import MatrixInfo
-from jobs.matrices.s3_store.store import RANDOM, ObjectMatrixStore, ObjectWriter
+from jobs.matrices.s3_store.removal import RANDOM
+from jobs.matrices.s3_store.store import ObjectMatrixStore, ObjectWriter
 from jobs.matrices.s3_store.transfer import elements_key, ordered_pieces, staged_key
 from jobs.models import new_id
 from kernels.model.numerics import DTypeName

@@ -20,10 +20,11 @@ from jobs.errors import MatrixDamaged, MatrixNotFound, StoreUnavailable
 from jobs.matrices.file_source import FileSource, open_matrix
 from jobs.matrices.file_store import LOOK_ROUND_S, FileMatrixStore, FileWriter
 from jobs.matrices.index import Claim, Elements, MatrixIndex
-from jobs.matrices.indexed_store import UPLOAD, UPLOAD_LEASE_S, check_id
+from jobs.matrices.indexed_store import check_id
 from jobs.matrices.interface import ElementSource, MatrixWriter, Place, parts_bytes
 from jobs.matrices.plain_file import PART, PlainFile
 from jobs.matrices.s3_store.copies import Copies
+from jobs.matrices.s3_store.removal import ObjectRemoval
 from jobs.matrices.s3_store.transfer import (
     BucketSource,
     StreamedUpload,
@@ -35,11 +36,7 @@ from jobs.matrices.s3_store.transfer import (
 )
 from jobs.matrices.slots import Slot
 from jobs.models import new_id
-from jobs.object_store.bucket import PART_BYTES, Bucket, Stored
-
-OBJECT_LEFTOVER_AGE_S = UPLOAD_LEASE_S + 600.0
-RANDOM = "w_"  # what is random in a name begins so
-BUCKET_ROUND_S = 3600.0  # how often the bucket is listed for objects that no one knows
+from jobs.object_store.bucket import PART_BYTES, Bucket
 
 
 class ObjectMatrixStore(FileMatrixStore):
@@ -66,8 +63,7 @@ class ObjectMatrixStore(FileMatrixStore):
         )
         self.bucket = bucket
         self.copies = Copies(self.directory, self.slots, copies_bytes)
-        self._listing: Iterator[list[Stored]] | None = None
-        self._next_listing = 0.0
+        self.removal = ObjectRemoval(bucket, index)
         self._next_tidying = 0.0
 
     def check_ready(self) -> None:
@@ -79,21 +75,15 @@ class ObjectMatrixStore(FileMatrixStore):
         return ObjectWriter(self, claim, expected_id, place)
 
     def remove(self, orphan: Elements) -> None:
-        """Other hosts remove their copies when they tidy up. If the bucket cannot remove the objects now, the sweep
-        does so later.
-        """
+        """Other hosts remove their copies when they tidy up."""
         super().remove(orphan)
-        with suppress(StoreUnavailable):
-            self.bucket.delete([elements_key(orphan.data), digests_key(orphan.data)])
+        self.removal.remove([elements_key(orphan.data), digests_key(orphan.data)])
         if "." in orphan.data:
             self.forget_staged(orphan.data)
 
     def forget_staged(self, data: str) -> None:
-        """Removes an object that a caller sent by a URL. If the bucket cannot remove it now, the sweep does so
-        later.
-        """
-        with suppress(StoreUnavailable):
-            self.bucket.delete([staged_key(data)])
+        """Removes an object that a caller sent by a URL."""
+        self.removal.remove([staged_key(data)])
 
     def url(self, matrix_id: str, for_s: float) -> str:
         """A URL from which anyone can fetch the elements for `for_s` seconds. The caller must have checked access.
@@ -186,37 +176,7 @@ class ObjectMatrixStore(FileMatrixStore):
 
     # ---- leftovers ----
     def _sweep_leftovers(self, limit: int) -> int:
-        return super()._sweep_leftovers(limit) + self._sweep_bucket()
-
-    def _sweep_bucket(self) -> int:
-        """Lists the bucket every BUCKET_ROUND_S, a page at a time, and removes old objects that the books do not
-        know."""
-        if self._listing is None:
-            if time.monotonic() < self._next_listing:
-                return 0
-            self._next_listing = time.monotonic() + BUCKET_ROUND_S
-            self._listing = self._pages()
-        page = next(self._listing, None)
-        if page is None:
-            self._listing = None
-            return 0
-        old = [each.key for each in page if time.time() - each.modified_at > OBJECT_LEFTOVER_AGE_S]
-        names = [key.rpartition("/")[2] for key in old]
-        kept = self.index.data_names(list(map(_claimed_as, old))) if old else []
-        leftovers = [key for key, name, data in zip(old, names, kept, strict=True) if name != data]
-        self.bucket.delete(leftovers)
-        return len(leftovers)
-
-    def _pages(self) -> Iterator[list[Stored]]:
-        for prefix in (elements_key(""), digests_key(""), staged_key("")):
-            for page in self.bucket.list(prefix):
-                yield list(page)
-
-
-def _claimed_as(key: str) -> str:
-    """The id whose claim keeps an object: that of the matrix, or of the open upload that it was sent to."""
-    matrix, _, written = key.rpartition("/")[2].partition(".")
-    return UPLOAD + written.removeprefix(RANDOM) if key.startswith(staged_key("")) else matrix
+        return super()._sweep_leftovers(limit) + self.removal.sweep()
 
 
 def _put_all(fd: int, data: memoryview, at: int) -> None:
@@ -280,8 +240,7 @@ class ObjectWriter(FileWriter):
         for key_of in (elements_key, digests_key):
             if not bucket.is_same(key_of(data), key_of(kept_data)):
                 bucket.copy(key_of(data), key_of(kept_data))
-        with suppress(StoreUnavailable):  # then the sweep finds them
-            bucket.delete([elements_key(data), digests_key(data)])
+        self._objects.removal.remove([elements_key(data), digests_key(data)])
 
     def abort(self) -> None:
         """A staged upload keeps its space, for another try."""

@@ -7,9 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -19,58 +17,15 @@ from structlog.testing import capture_logs
 
 from jobs.errors import MatrixDamaged, MatrixNotFound, StoreUnavailable
 from jobs.matrices.digest import Digest
-from jobs.matrices.interface import content_hasher
-from jobs.matrices.s3_store import store as object_store
-from jobs.matrices.s3_store.staged import complete_upload, open_upload
-from jobs.matrices.s3_store.store import ObjectMatrixStore
-from jobs.matrices.s3_store.transfer import digests_key, elements_key
+from jobs.matrices.s3_store.transfer import elements_key
 from jobs.matrices.slot_format import MIN_SLOT_BYTES
 from jobs.object_store.bucket import PART_BYTES
 from jobs.redis.embedded import EmbeddedServer
+from tests.integration.matrices.objects.hosts import Hosts, objects_of, received
 from tests.support.objects import SECRET, ObjectServer
-from tests.support.stores import LARGE, StoreBench, make_bench, nothing_is_left, numbers
+from tests.support.stores import LARGE, StoreBench, nothing_is_left, numbers
 
-DIGESTS_BYTES = 4096  # at most, of what is put here
 MULTIPART = (PART_BYTES // 4 + 300_000,)  # of float32: more than one part
-
-
-class Hosts:
-    """Hosts with directories of their own and one bucket, on one Redis."""
-
-    def __init__(self, valkey: EmbeddedServer, objects: ObjectServer, prefix: str, directory: Path) -> None:
-        self._valkey, self._objects, self._prefix, self._directory = valkey, objects, prefix, directory
-        self.made: list[StoreBench] = []
-
-    def __call__(self, name: str = "first", **settings: object) -> StoreBench:
-        """Another process's view of a host's store."""
-        place = self._directory / name
-        place.mkdir(exist_ok=True)
-        own = self._objects.settings(self._prefix) | settings
-        self.made.append(make_bench("objects", self._valkey.url, self._prefix, place, **own))
-        return self.made[-1]
-
-
-@pytest.fixture
-def host(valkey: EmbeddedServer, objects: ObjectServer, key_prefix: str, tmp_path: Path) -> Iterator[Hosts]:
-    hosts = Hosts(valkey, objects, key_prefix, tmp_path)
-    yield hosts
-    for bench in hosts.made:
-        bench.client.close()
-
-
-def objects_of(bench: StoreBench) -> ObjectMatrixStore:
-    assert isinstance(bench.store, ObjectMatrixStore)
-    return bench.store
-
-
-@contextmanager
-def received(bench: StoreBench, want: int) -> Iterator[None]:
-    """That so many bytes of elements come from the bucket meanwhile, and their digests."""
-    bucket = objects_of(bench).bucket
-    before = bucket.received_bytes
-    yield
-    came = bucket.received_bytes - before
-    assert want <= came <= (want and want + DIGESTS_BYTES)
 
 
 def test_a_second_use_on_a_host_moves_no_byte_nor_after_a_restart(host: Hosts) -> None:
@@ -220,7 +175,7 @@ def test_a_product_made_in_its_place_is_on_every_host(host: Hosts, shape: tuple[
 
 KILLED = """
 import sys, time
-from tests.integration.matrices.test_objects import MULTIPART, numbers
+from tests.integration.matrices.objects.test_objects import MULTIPART, numbers
 from tests.support.stores import make_bench
 from pathlib import Path
 url, prefix, place, *pairs = sys.argv[1:]
@@ -246,36 +201,6 @@ def test_a_killed_upload_leaves_nothing_readable(
         assert bench.kept() == []
         with pytest.raises(MatrixNotFound):
             bench.store.chunks("c_" + "0" * 32 + "_1", MULTIPART[0] * 4)
-
-
-def test_the_sweep_finds_objects_that_no_one_knows(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = host("first")
-    info = bench.put(numbers((9, 9)))
-    bucket = objects_of(bench).bucket
-    for key_of in (elements_key, digests_key):
-        bucket.put(key_of("c_" + "1" * 32 + "_1"), b"x" * 8)
-    assert bench.store.sweep() == 0 and len(bench.kept()) == 2
-    monkeypatch.setattr(object_store, "OBJECT_LEFTOVER_AGE_S", -60.0)
-    fresh = host("first")
-    assert sum(fresh.store.sweep() for _ in range(3)) == 2
-    assert [name.partition(".")[0] for name in bench.kept()] == [info.id]
-
-
-def test_the_sweep_leaves_what_was_sent_to_an_open_upload(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long ago: a URL may be valid for days."""
-    array, bench = numbers((9, 9)), objects_of(host("first"))
-    hasher = content_hasher("float32", array.shape)
-    hasher.update(array.tobytes())
-    first, second = (
-        open_upload(bench, hasher.hexdigest(), "float32", array.shape, owner="ada", url_ttl_s=86400.0) for _ in range(2)
-    )
-    for upload in (first, second):
-        httpx.put(upload.url, content=array.tobytes()).raise_for_status()
-    bench.index.release(second.id, "ada")
-    monkeypatch.setattr(object_store, "OBJECT_LEFTOVER_AGE_S", -60.0)
-    fresh = host("first")
-    assert sum(fresh.store.sweep() for _ in range(3)) == 1, "what was sent to the one that was given up"
-    assert complete_upload(bench, first.id, owner="ada", ttl_s=60).id == hasher.hexdigest()
 
 
 def test_a_bucket_that_does_not_answer(host: Hosts, caplog: pytest.LogCaptureFixture) -> None:
