@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +20,7 @@ from jobs.matrices.interface import PARTIAL
 from jobs.matrices.slots import Slots
 
 FETCHING = "fetching"
+SHARE = 64
 WRITTEN = ("w_", PARTIAL)  # names of files that are being written begin so
 
 
@@ -35,6 +38,7 @@ class Copies:
         self._locks = directory / FETCHING
         space = os.statvfs(directory)
         self.max_bytes = max_bytes or space.f_blocks * space.f_frsize // 2
+        self._unlisted_bytes = 0
         self.make_directory()
 
     def make_directory(self) -> None:
@@ -55,6 +59,24 @@ class Copies:
             removed += 1
         self._slots.trim(max(0, room - kept_bytes))
         return removed
+
+    def expect(self, need_bytes: int) -> None:
+        """Called before a plain file of that size is made. Makes room once such files are SHARE of the limit: listing
+        the directory for each would take longer than to fetch a small matrix.
+        """
+        self._unlisted_bytes += need_bytes
+        if self._unlisted_bytes >= self.max_bytes // SHARE:
+            self._unlisted_bytes = 0
+            self.make_room(need_bytes)
+
+    def give_some_up(self) -> int:
+        """Removes the quarter of the copies used least recently, for a disk that is full; returns how many."""
+        copies = self._all()[0]
+        sums = list(accumulate(copy.bytes for copy in copies))
+        count = bisect_left(sums, sums[-1] / 4) + 1 if sums else 0
+        for copy in copies[:count]:
+            self._slots.free(path_of(self._directory, copy.name))
+        return count
 
     def _all(self) -> tuple[list[_Copy], int]:
         """The copies that may be removed, least recently used first, and the bytes of files that are being written: the

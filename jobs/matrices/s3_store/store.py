@@ -8,6 +8,7 @@ parallel. The names of objects are those of the files: a matrix's name, or `<sha
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import time
@@ -96,12 +97,25 @@ class ObjectMatrixStore(FileMatrixStore):
         self.copies.make_room(need_bytes)
 
     def make_room(self) -> bool:
-        return self.copies.make_room(self.copies.max_bytes // 4) > 0 or super().make_room()
+        if super().make_room():
+            return True
+        removed = self.copies.give_some_up()
+        super().make_room()  # slots among them
+        return removed > 0
+
+    def slot(self, size: int, *, is_whole: bool = True) -> Slot | None:
+        """As in `FileMatrixStore`. This comes before every file that is made, so this host's directory is seen to here,
+        also where only one host has the sweeper.
+        """
+        self._tidy_up()
+        slot = super().slot(size, is_whole=is_whole)
+        if slot is None:
+            with translated_disk():
+                self.copies.expect(size)
+        return slot
 
     def _tidy_up(self) -> None:
-        """Removes copies of deleted matrices and the leftovers of dead writers on this host. Every host does so,
-        because only one host has the sweeper.
-        """
+        """Removes copies of deleted matrices and the leftovers of dead writers on this host."""
         if time.monotonic() >= self._next_tidying:
             self._next_tidying = time.monotonic() + LOOK_ROUND_S
             super()._sweep_leftovers(1000)
@@ -125,7 +139,6 @@ class ObjectMatrixStore(FileMatrixStore):
         data = self._known(matrix_id, size)
         if (source := self._copy(data, size)) is not None:
             return source
-        self._tidy_up()
         with translated_disk(), self.copies.fetching(data):
             while (source := self._copy(data, size)) is None:
                 self._fetch(data, size)
@@ -148,9 +161,18 @@ class ObjectMatrixStore(FileMatrixStore):
         if isinstance(file, Slot):
             elements = self.memories.of(file.fd).array(file.file, size, writable=True).data
         else:
-            os.posix_fallocate(file.fd, 0, size + parts_bytes(size))  # so that writing to a map never meets a full disk
+            self._allocate(file.fd, size + parts_bytes(size))
             elements = memoryview(mmap.mmap(file.fd, size) if size else b"")
         _put_all(file.fd, memoryview(download(self.bucket, data, elements)), size)
+
+    def _allocate(self, fd: int, size: int) -> None:
+        """All at once, so that writing to a map never meets a full disk."""
+        try:
+            os.posix_fallocate(fd, 0, size)
+        except OSError as error:
+            if error.errno != errno.ENOSPC or not self.make_room():
+                raise
+            os.posix_fallocate(fd, 0, size)
 
     @contextmanager
     def _source(self, matrix_id: str, size: int) -> Iterator[ElementSource]:

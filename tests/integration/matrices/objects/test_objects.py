@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -85,6 +86,48 @@ def test_copies_are_bounded_and_those_used_last_stay(host: Hosts) -> None:
         second.get(infos[0])
     with received(second, arrays[1].nbytes):
         np.testing.assert_array_equal(second.get(infos[1]), arrays[1])
+
+
+def test_plain_files_are_bounded_too(host: Hosts) -> None:
+    """On a disk, where there are no slots; those that are written, as on a host of the API, like those fetched."""
+    arrays = [numbers((1 << 18,), seed=seed) for seed in range(8)]  # of 1 MiB
+    settings = {"store_copies_bytes": 4 << 20, "store_free_bytes": 0}
+    first, second = host("first", **settings), host("second", **settings)
+    infos = [first.put(array) for array in arrays]
+    for info in infos:
+        second.get(info)
+    for bench in (first, second):
+        kept = sum(path.stat().st_blocks * 512 for path in bench.settings.store_dir.rglob("*") if path.is_file())
+        assert kept <= 4 << 20
+    with received(second, 0):
+        second.get(infos[-1])
+
+
+def test_a_full_disk_makes_room_for_a_copy(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something else fills it."""
+    infos = [host("first").put(numbers((1 << 18,), seed=seed)) for seed in range(4)]
+    second = host("second", store_free_bytes=0)
+    for info in infos[:3]:
+        second.get(info)
+    allocate = os.posix_fallocate
+
+    def full(fd: int, offset: int, length: int) -> None:
+        if len(second.copies()) > 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        allocate(fd, offset, length)
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    second.get(infos[3])
+
+
+def test_hosts_that_only_write_remove_leftovers(host: Hosts) -> None:
+    """Only one host of a cell has the sweep."""
+    first = host("first")
+    left = first.settings.store_dir / f"w_{'7' * 32}.part"
+    left.write_bytes(bytes(1 << 20))
+    os.utime(left, (0, 0))
+    first.put(numbers((5,)))
+    assert not left.exists()
 
 
 def test_an_unfinished_product_is_no_copy(host: Hosts) -> None:
