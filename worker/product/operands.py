@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Literal, NamedTuple
 
-from jobs.errors import MatrixNotFound, OperandMissing
+from jobs.errors import MatrixDamaged, MatrixNotFound, OperandDamaged, OperandMissing
 from jobs.formats.elements import matrix_bytes
 from jobs.formats.factors import as_number
 from jobs.ledger.interface import Claimed
@@ -68,7 +68,8 @@ def _scaled(name: Literal["a", "b"], request: MatmulRequest, stored: HostOperand
 
 def operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore, opened: ExitStack) -> HostOperand:
     """The matrix that `ref` names; `packed` is the matrix itself, where it is in the job's record. A stored one is open
-    as long as `opened` is. Raises OperandMissing, DoesNotFit."""
+    as long as `opened` is, and opened when it is needed: then OperandMissing and OperandDamaged are raised, too. Raises
+    OperandMissing, DoesNotFit."""
     if packed is not None:
         return HostOperand(packed.elements(ref.dtype, ref.shape), digest=packed.digest)
     if ref.random is not None:
@@ -84,6 +85,8 @@ def operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore, op
             return opened.enter_context(store.open(matrix, ref.dtype, ref.shape))
         except MatrixNotFound as error:
             raise OperandMissing from error
+        except MatrixDamaged as error:
+            raise OperandDamaged from error
 
     return StoredOperand(ref.shape, found, matrix if _names_contents(matrix) else None)
 

@@ -101,6 +101,20 @@ def test_a_damaged_copy_on_a_host_is_fetched_again(
     bench.client.close()
 
 
+def test_an_operand_that_is_fetched_damaged_fails_the_job(
+    valkey: EmbeddedServer, objects: ObjectServer, key_prefix: str, tmp_path: Path
+) -> None:
+    """In the bucket, of which this host has no copy."""
+    bench = WorkerBench(valkey, tmp_path, overrides=objects.settings(key_prefix))
+    operand = bench.operand(A, "float32")
+    StoreBench("objects", bench.settings, bench.client, bench.store).flip(1234)
+    job_id = bench.submit(operand, B)
+    runs = attempts(bench, CpuRunner(bench.settings), job_id)
+    assert [run.state for run in runs] == [JobState.QUEUED, JobState.FAILED]
+    assert runs[-1].error is not None and runs[-1].error.type == "operand_damaged"
+    bench.client.close()
+
+
 def test_a_product_that_changed_in_the_store_is_no_operand(bench: WorkerBench) -> None:
     first = bench.submit(A, B)
     assert attempts(bench, CpuRunner(bench.settings), first)[-1].state is JobState.SUCCEEDED
