@@ -99,7 +99,7 @@ def complete_upload(store: ObjectMatrixStore, upload: str, *, owner: str, ttl_s:
     if sent_bytes != info.bytes:
         give_up(store, upload, owner=owner)
         raise InvalidMatrix(f"{sent_bytes} bytes were sent; the matrix's shape has {info.bytes}.")
-    store.bucket.copy(staged_key(data), elements_key(data))
+    store.bucket.copy(staged_key(data), elements_key(data), info.bytes)
     claim = Claim(upload, data, info.dtype, info.shape, owner, ttl_s)
     try:
         stored = _read_through(store, claim)

@@ -261,7 +261,7 @@ class ObjectWriter(FileWriter):
         bucket = self._objects.bucket
         for key_of in (elements_key, digests_key):
             if not bucket.is_same(key_of(data), key_of(kept_data)):
-                bucket.copy(key_of(data), key_of(kept_data))
+                bucket.copy(key_of(data), key_of(kept_data), self._claim.bytes)
         self._objects.removal.remove([elements_key(data), digests_key(data)])
 
     def abort(self) -> None:
