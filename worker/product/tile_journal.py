@@ -18,6 +18,7 @@ from worker.device.tiles import CheckedTile, TileRecord, Tiling
 
 KEEP_TIMEOUT_S = 60.0  # for a Redis that is away or full: what is done would be lost with the attempt
 NO_ROOM = "The job store has no room for what is known of the product's tiles; delete finished jobs and retry this one."
+UNREADABLE = "what is known of a product's tiles cannot be read; all are computed again"
 HEADER = "tiling"
 
 log = structlog.get_logger(__name__)
@@ -55,11 +56,13 @@ class TileJournal:
         that are in the product's memory. If they are those recorded last, and of the same plan, they count. Others may
         be there: an attempt on another host, or beside a stuck one, begins in memory of its own."""
         known, plan = self.header, tiling.plan
+        records: dict[int, TileRecord] | None = None
         if known is not None and known.seed == found and known.key == plan.key and not known.is_spoilt:
-            self.records = _records(self._kept, known)
-            header = known
-        else:
+            records = _records(self._kept, known)
+        if known is None or records is None:
             header = Header(key=plan.key, kernel=kernel, config=config, seed=secrets.randbits(62))
+        else:
+            header, self.records = known, records
         self.header, self._total, self._found = header, plan.count, len(self.records)
         self._estimate_s = tiling.estimate.total_s * (1 - self._found / plan.count)
         self._keep({HEADER: header.model_dump_json()}, f"{kernel} {tiling.why}")
@@ -111,10 +114,16 @@ def _name(header: Header | None, tile: int | str) -> str:
     return f"tile:{header.seed}:{tile}"
 
 
-def _records(kept: Mapping[str, bytes], header: Header) -> dict[int, TileRecord]:
-    """The records of the tiles with this header's seed; the elements of others were overwritten."""
-    own = (TileRecord.model_validate_json(text) for name, text in kept.items() if name.startswith(_name(header, "")))
-    return {record.tile: record for record in own}
+def _records(kept: Mapping[str, bytes], header: Header) -> dict[int, TileRecord] | None:
+    """The records of the tiles with this header's seed; the elements of others were overwritten. None if another
+    version wrote them.
+    """
+    own = [text for name, text in kept.items() if name.startswith(_name(header, ""))]
+    try:
+        return {record.tile: record for record in map(TileRecord.model_validate_json, own)}
+    except ValidationError:
+        log.warning(UNREADABLE)
+        return None
 
 
 def _header(text: bytes | None) -> Header | None:
@@ -122,5 +131,5 @@ def _header(text: bytes | None) -> Header | None:
     try:
         return None if text is None else Header.model_validate_json(text)
     except ValidationError:
-        log.warning("what is known of a product's tiles cannot be read; all are computed again")
+        log.warning(UNREADABLE)
         return None

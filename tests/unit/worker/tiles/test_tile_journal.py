@@ -9,7 +9,7 @@ import pytest
 from jobs.errors import StaleAttempt
 from jobs.ledger.interface import Claimed
 from jobs.matrices.interface import Partial
-from jobs.models import ANONYMOUS, JobError, MatmulRequest, NewJob
+from jobs.models import ANONYMOUS, JobError, MatmulRequest, NewJob, Progress
 from jobs.requests.operands import OperandRef, RandomSpec
 from kernels.catalog import BY_NAME
 from kernels.entries.libraries import CUBLASMP
@@ -96,13 +96,17 @@ def test_tiles_of_an_earlier_attempt_count_where_their_memory_is_found(lab: Lab)
     assert (progress.done, progress.eta_s) == (3, 2.0)
 
 
-@pytest.mark.parametrize("case", ["no memory", "memory of another attempt", "another plan", "spoilt"])
+@pytest.mark.parametrize(
+    "case", ["no memory", "memory of another attempt", "another plan", "spoilt", "another version"]
+)
 def test_else_all_begins_anew_with_another_seed(lab: Lab, case: str) -> None:
     first = lab.attempt(1)
     seed = first.begin(tiling(), "cublas", {}, found=None)
     add(first, tiling(), 3)
     if case == "spoilt":
         first.spoil()
+    if case == "another version":
+        lab.ledger.keep_findings(lab.job_id, 1, {f"tile:{seed}:3": b"{}"}, Progress(done=4, total=4), {})
     lab.ended(1)
     second = lab.attempt(2)
     planned = tiling(5) if case == "another plan" else tiling()
