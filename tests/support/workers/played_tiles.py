@@ -163,10 +163,7 @@ def outcome(case: dict[str, Any]) -> str:
     done = _earlier(case, a, b, out, plan)
     records = dict(done)
     with Tiler._locked(cast(Any, None), out, None):
-        for each in product.tiles(done):
-            if each.is_wrong:
-                raise VerificationFailed
-            records[each.record.tile] = each.record
+        records |= _computed(product, done)
     if "faults" not in case:
         whole = multiply(problem, a, b)
         whole = whole if epilogue is None else add_epilogue(problem, epilogue, whole)
@@ -178,6 +175,16 @@ def outcome(case: dict[str, Any]) -> str:
         expected = a.nbytes + int(case.get("of_b", 1) * b.nbytes) + out.nbytes
         return "all bytes once" if runtime.bytes_up == expected else f"{runtime.bytes_up} bytes, not {expected}"
     return f"{len(records) - len(done)} tiles"
+
+
+def _computed(product: Any, done: dict[int, TileRecord]) -> dict[int, TileRecord]:
+    """All tiles but those that are done."""
+    records = {}
+    for each in product.tiles(done):
+        if each.is_wrong:
+            raise VerificationFailed
+        records[each.record.tile] = each.record
+    return records
 
 
 def _check_calls(case: dict[str, Any]) -> None:
