@@ -29,6 +29,7 @@ PARTS_AT_ONCE = 8
 COPIED_BYTES_PER_S = 50e6  # by a slow store
 DOWN = "The object store does not answer; try again in a moment."
 REFUSED = "The object store refuses this service's credentials; tell whoever runs the service."
+NO_BUCKET = "The object store has no bucket of that name; tell whoever runs the service."
 Buffer = bytes | bytearray | memoryview
 
 
@@ -118,6 +119,8 @@ class Bucket:
                 obstore.put(self._inside, key, bytes(data), use_multipart=False, mode="create" if is_new else None)
             except AlreadyExistsError:
                 return False
+            except FileNotFoundError:
+                raise StoreUnavailable(NO_BUCKET, resource="objects") from None
         self._count(sent=len(data))
         return True
 

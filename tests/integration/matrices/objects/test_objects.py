@@ -258,6 +258,14 @@ def test_a_bucket_that_does_not_answer(host: Hosts, caplog: pytest.LogCaptureFix
     assert SECRET not in caplog.text + repr(own_lines) + repr(bench.settings) + repr(vars(objects_of(bench).bucket))
 
 
+@pytest.mark.parametrize("shape", [(3, 3), MULTIPART])
+def test_a_bucket_that_is_not_there_is_no_missing_matrix(host: Hosts, shape: tuple[int, ...]) -> None:
+    bench = host("first", s3_url="s3://no-such-bucket/prefix")
+    with pytest.raises(StoreUnavailable):
+        bench.put(numbers(shape), name=f"c_{'8' * 32}_1")
+    assert bench.store.used_bytes() == 0
+
+
 def test_urls_reach_the_bucket_itself(host: Hosts) -> None:
     array = numbers((7, 8))
     bench = host("first")
