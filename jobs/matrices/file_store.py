@@ -187,8 +187,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
         with translated_disk():
             removed = sum(self.slots.remove_left(self.path(name)) for name in leftovers)
         if removed:  # slots of dead writers are free now, and so within the bound
-            with translated_disk():
-                self.respect_bound(0)
+            self.room_taken()
         return removed
 
     def _is_old(self, name: str) -> bool:
@@ -257,6 +256,8 @@ class FileWriter(IndexedWriter):
     def _drop(self) -> None:
         """A file that was already renamed is left to the sweep: the name may belong to another attempt by now."""
         file, self._file, self._memory = self._file, None, None
-        if file is not None:
+        if isinstance(self._place, SlotPlace) and isinstance(file, Slot):
+            self._place.given_back(file)
+        elif file is not None:
             with suppress(OSError):
                 file.drop()

@@ -34,6 +34,7 @@ from jobs.matrices.slot_memory import SlotMemory
 from kernels.model.numerics import DTypeName
 
 READ_CHUNK_BYTES = 4 << 20
+PARTIAL = "tiles_"  # names of partial matrices begin so
 
 
 def content_hasher(dtype: DTypeName, shape: tuple[int, ...]) -> ContentHash:
@@ -109,6 +110,15 @@ class Partial(ABC):
     place: Place
     is_found: bool  # it comes from an earlier attempt and has that attempt's data
     is_kept: bool = False
+
+    @property
+    @abstractmethod
+    def mark(self) -> int:
+        """Whose data it has: what the attempt that began it set, 64 bits. Only of one that was found, or marked."""
+
+    @mark.setter
+    @abstractmethod
+    def mark(self, mark: int) -> None: ...
 
     @abstractmethod
     def touch(self) -> None:
@@ -216,6 +226,10 @@ class MatrixStore(ABC):
     def new_memories(self) -> Iterator[SlotMemory]:
         """Slots created since the last call, already mapped. For one thread."""
         return iter(())
+
+    def forget_copy(self, matrix_id: str) -> None:
+        """Removes this host's copy, whose bytes are not those that came in, if the store has the matrix elsewhere."""
+        return
 
     def tidy_maps(self, max_bytes: int) -> None:
         """Unmaps some of what was deleted, which frees its memory, and what is unused and more than `max_bytes`."""

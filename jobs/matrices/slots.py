@@ -172,7 +172,8 @@ class Slots:
         if file is None:
             remove(path)
         else:
-            self._free_or_remove(file, path)
+            with suppress(FileNotFoundError):  # another process removed it meanwhile, as it could not lock it
+                self._free_or_remove(file, path)
             file.close()
 
     def remove_left(self, path: str) -> bool:

@@ -6,18 +6,17 @@ file in the format of `~/.aws/credentials`. No error raised here quotes a reques
 
 from __future__ import annotations
 
-import configparser
 import secrets
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from jobs.errors import InvalidSettings, MatrixNotFound, StoreUnavailable
+from jobs.object_store.credentials import credentials_of
 from jobs.object_store.ranges import NotServed, OtherSize, RangeReader
 from jobs.settings import Settings
 
@@ -27,8 +26,10 @@ if TYPE_CHECKING:
 PART_BYTES = 16 << 20  # of a multipart upload, at least
 MAX_PARTS = 9000  # of the 10,000 that S3 takes
 PARTS_AT_ONCE = 8
+COPIED_BYTES_PER_S = 50e6  # by a slow store
 DOWN = "The object store does not answer; try again in a moment."
 REFUSED = "The object store refuses this service's credentials; tell whoever runs the service."
+NO_BUCKET = "The object store has no bucket of that name; tell whoever runs the service."
 Buffer = bytes | bytearray | memoryview
 
 
@@ -65,11 +66,12 @@ class Bucket:
         """The longest that a request may take."""
         return max(30.0, self._settings.s3_timeout_s)
 
-    def _store(self, endpoint: str | None) -> S3Store:
+    def _store(self, endpoint: str | None, work_s: float = 0.0) -> S3Store:
+        """`work_s`: how much longer an answer may take, for what the store does before it."""
         from obstore.store import S3Store
 
         timeout_s = self._settings.s3_timeout_s
-        options: dict[str, Any] = _credentials(self._settings.s3_credentials_file)
+        options: dict[str, Any] = credentials_of(self._settings.s3_credentials_file)
         if endpoint is not None:
             options["endpoint"] = endpoint
         if self._settings.s3_region is not None:
@@ -80,8 +82,8 @@ class Bucket:
             client_options={
                 "allow_http": endpoint is not None and endpoint.startswith("http://"),
                 "connect_timeout": timedelta(seconds=timeout_s / 2),
-                "read_timeout": timedelta(seconds=timeout_s),
-                "timeout": timedelta(seconds=self._request_s),
+                "read_timeout": timedelta(seconds=timeout_s + work_s),
+                "timeout": timedelta(seconds=self._request_s + work_s),
             },
             retry_config={
                 "max_retries": 3,
@@ -117,26 +119,38 @@ class Bucket:
                 obstore.put(self._inside, key, bytes(data), use_multipart=False, mode="create" if is_new else None)
             except AlreadyExistsError:
                 return False
+            except FileNotFoundError:
+                raise StoreUnavailable(NO_BUCKET, resource="objects") from None
         self._count(sent=len(data))
         return True
 
     def put_pieces(self, key: str, pieces: Iterable[Buffer], size: int) -> None:
-        """Stores an object in parts, several in parallel, as the pieces arrive. If the iterator raises, nothing is
+        """Stores a new object in parts, several in parallel, as the pieces arrive. If the iterator raises, nothing is
         stored.
         """
         import obstore
 
         part_bytes = max(PART_BYTES, -(-size // MAX_PARTS))
-        with _translated():
-            obstore.put(
-                self._inside,
-                key,
-                pieces,
-                use_multipart=True,
-                chunk_size=part_bytes,
-                max_concurrency=PARTS_AT_ONCE,
-            )
+        try:
+            with _translated():
+                obstore.put(
+                    self._inside,
+                    key,
+                    pieces,
+                    use_multipart=True,
+                    chunk_size=part_bytes,
+                    max_concurrency=PARTS_AT_ONCE,
+                )
+        except MatrixNotFound:  # the upload: its end was asked for again, as the answer did not come
+            if not self._has(key, size):
+                raise StoreUnavailable(DOWN, resource="objects") from None
         self._count(sent=size)
+
+    def _has(self, key: str, size: int) -> bool:
+        try:
+            return self.size(key) == size
+        except MatrixNotFound:
+            return False
 
     def get(self, key: str, start: int, stop: int) -> memoryview:
         """Exactly these bytes. Raises MatrixNotFound also if the object has fewer."""
@@ -207,11 +221,12 @@ class Bucket:
             found = obstore.head(self._inside, key)
         return found["size"], found["e_tag"]
 
-    def copy(self, key: str, to: str) -> None:
+    def copy(self, key: str, to: str, size: int) -> None:
+        """Copies an object of `size` bytes. Some stores say nothing until they are done."""
         import obstore
 
         with _translated():
-            obstore.copy(self._inside, key, to)
+            obstore.copy(self._store(self._settings.s3_endpoint, size / COPIED_BYTES_PER_S), key, to)
 
     def delete(self, keys: Sequence[str]) -> None:
         """Deletes these keys; missing ones are ignored."""
@@ -256,28 +271,6 @@ def _obstore() -> Any:
     except ImportError:
         return None
     return obstore
-
-
-def _credentials(path: Path | None) -> dict[str, str]:
-    """The profile `default` of a credentials file; empty without a file. Raises InvalidSettings."""
-    if path is None:
-        return {}
-    parser = configparser.ConfigParser(interpolation=None)
-    try:
-        with open(path) as file:
-            parser.read_file(file)
-        section = parser["default"]
-        found = {
-            "access_key_id": section["aws_access_key_id"],
-            "secret_access_key": section["aws_secret_access_key"],
-        }
-    except (OSError, configparser.Error, KeyError):
-        raise InvalidSettings(
-            f"MATMUL_S3_CREDENTIALS_FILE: {path} must have a section [default] with aws_access_key_id and "
-            "aws_secret_access_key."
-        ) from None
-    token = section.get("aws_session_token")
-    return found | ({"session_token": token} if token else {})
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import orjson
 from service.cells.plan import BUCKETS, CellPlan
 
 CELL_IN_PATH = r"^/(?:v1/(?:jobs|benchmarks)/job_|v1/matrices/c_|v1/uploads/up_|ui/(?:jobs|benchmarks)/job_)"
+SERVER_KIB = 8  # of nginx's memory for what is known of a host, which may have a few addresses
 DOWN = {
     "type": "/problems/cell_unavailable",
     "title": "This cell of the service does not answer.",
@@ -77,7 +78,8 @@ def _upstreams(plan: CellPlan) -> list[str]:
 def _upstream(name: str, servers: tuple[str, ...] | list[str]) -> str:
     lines = "\n".join(f"    server {server} max_fails=2 fail_timeout=2s;" for server in servers)
     kept = "    keepalive 64;\n    keepalive_timeout 20s;  # the API ends idle ones after 30 s"
-    return f"upstream {name} {{\n    zone {name} 64k;\n    least_conn;\n{lines}\n{kept}\n}}\n"
+    zone_kib = 64 + SERVER_KIB * len(servers)
+    return f"upstream {name} {{\n    zone {name} {zone_kib}k;\n    least_conn;\n{lines}\n{kept}\n}}\n"
 
 
 def _map(source: str, target: str, rows: list[tuple[str, str]]) -> str:

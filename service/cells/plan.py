@@ -6,9 +6,9 @@ import hashlib
 import tomllib
 from itertools import groupby
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from jobs.base import Strict
 from jobs.errors import InvalidSettings
@@ -50,6 +50,15 @@ class CellPlan(Strict):
         if len({each.cell for each in cells}) != len(cells):
             raise ValueError("two cells have the same number")
         return cells
+
+    @model_validator(mode="after")
+    def _have_a_share(self) -> Self:
+        idle = {each.cell for each in self.cells} - {name for name, _ in self.buckets()}
+        if idle:
+            raise ValueError(
+                f"cell {min(idle)} gets no share of the {BUCKETS} that callers are hashed to: too many cells"
+            )
+        return self
 
     def buckets(self) -> list[tuple[str, int]]:
         """Runs of buckets of one cell, in order. By rendezvous hashing, so adding or removing a cell moves only its own

@@ -8,12 +8,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobs.redis.embedded import free_port
+from tests.chaos.network.proxy import Proxies
 
 BUCKET = "matrices"
 KEY_ID, SECRET = "key-id-of-tests", "secret/of+tests/that/no+log/may+hold0001"
@@ -41,6 +42,33 @@ class ObjectServer:
     def stop(self) -> None:
         self.process.kill()
         self.process.wait()
+
+
+@dataclass
+class CutOff:
+    """A server that is reached over a link, which can be cut."""
+
+    server: ObjectServer  # at the link's end
+    proxies: Proxies
+
+    def cut(self) -> None:
+        self.proxies.do("objects", "mode", mode="hole", delay_s=0.0)
+        self.proxies.do("objects", "reset")
+
+    def mend(self) -> None:
+        self.proxies.do("objects", "mode", mode="plain", delay_s=0.0)
+        self.proxies.do("objects", "reset")  # what was held back is not to be waited for
+
+
+@contextmanager
+def cut_off_at_will(server: ObjectServer, directory: Path) -> Iterator[CutOff]:
+    listen, target = free_port(), int(server.url.rpartition(":")[2])
+    link = {"name": "objects", "listen": listen, "target": target, "fails_calls": False}
+    proxies = Proxies([link], 1, directory / "proxy.log")
+    try:
+        yield CutOff(replace(server, url=f"http://127.0.0.1:{listen}"), proxies)
+    finally:
+        proxies.stop()
 
 
 def write_credentials(path: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,20 +11,23 @@ from typing import Any
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+WAITING = "matmul_queue_waiting_jobs"
 SCALING = Path(__file__).parents[2] / "docker" / "kubernetes" / "cell" / "scaling.yaml"
 
 
 def figures(metrics: str, device_class: str) -> tuple[float, float]:
-    """Of a page of /metrics: jobs of a class that wait or run, and how long the oldest has waited in seconds. These are
-    the two queries of the file, of one API process."""
+    """Of a page of /metrics: jobs of a class that wait and workers that run some, and how long the oldest has waited in
+    seconds. These are the two queries of the file, of one API process."""
     found: dict[tuple[str, str], float] = {}
     for family in text_string_to_metric_families(metrics):
         for sample in family.samples:
             labels: Mapping[str, str] = sample.labels
             found[sample.name, ",".join(f"{key}={labels[key]}" for key in sorted(labels))] = sample.value
     busy = found.get(("matmul_workers", f"device_class={device_class},state=busy"), 0.0)
-    waiting = found["matmul_queue_waiting_jobs", f"queue={device_class}"]
-    return waiting + busy, found["matmul_queue_oldest_seconds", f"queue={device_class}"]
+    ours = re.compile(f"queue=({device_class}|bench-.*)").fullmatch
+    waiting = [value for (name, labels), value in found.items() if name == WAITING and ours(labels)]
+    oldest_s = found["matmul_queue_oldest_seconds", f"queue={device_class}"]
+    return sum(waiting) + busy, oldest_s * (1 - found["matmul_paused", ""])
 
 
 class Scaler:

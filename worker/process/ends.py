@@ -10,12 +10,20 @@ from typing import TypeVar
 
 import structlog
 
-from jobs.errors import DeviceFault, JobFailed, MatrixNotFound, NoRoomForProduct, StoreFull, StoreUnavailable
+from jobs.errors import (
+    DeviceFault,
+    JobFailed,
+    MatrixNotFound,
+    NoRoomForProduct,
+    OperandDamaged,
+    StoreFull,
+    StoreUnavailable,
+)
 from jobs.ledger.acceptance import Acceptance
 from jobs.ledger.interface import Claimed, Ledger, Success
 from jobs.ledger.successes import SuccessesAhead
 from jobs.matrices.interface import MatrixStore
-from jobs.models import BenchmarkOutcome, JobError, Outcome, product_id
+from jobs.models import BenchmarkOutcome, JobError, MatmulRequest, Outcome, product_id
 from jobs.settings import Settings
 from worker.device.host_lock import LongWait
 from worker.device.retry import pause, retry_until
@@ -24,6 +32,7 @@ from worker.process.heartbeat import Heartbeat
 from worker.process.lease import EXIT_FAULT, EXIT_QUARANTINED, LeaseKeeper
 from worker.product.mismatch import Mismatch
 from worker.product.multiply import Multiplied
+from worker.product.operands import forget_copies
 from worker.product.spent_operands import Spent, SpentOperands
 from worker.tracing.launches import Launches
 
@@ -151,6 +160,8 @@ class JobEnds:
     def _record_failure(self, claimed: Claimed, failure: JobFailed) -> None:
         job, error = claimed.job, JobError(type=failure.type, detail=failure.detail)
         log.warning("a job failed", job=job.id, attempt=claimed.attempt, error=failure.type, detail=failure.detail)
+        if isinstance(failure, OperandDamaged) and isinstance(job.record.request, MatmulRequest):
+            forget_copies(job.record.request, self._store)
         try:
             if self._with_retries(lambda: self._fail_attempt(claimed, failure, error)):
                 self._launches.ended(claimed, error)

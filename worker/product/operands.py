@@ -68,7 +68,8 @@ def _scaled(name: Literal["a", "b"], request: MatmulRequest, stored: HostOperand
 
 def operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore, opened: ExitStack) -> HostOperand:
     """The matrix that `ref` names; `packed` is the matrix itself, where it is in the job's record. A stored one is open
-    as long as `opened` is. Raises OperandMissing, OperandDamaged, DoesNotFit."""
+    as long as `opened` is, and opened when it is needed: then OperandMissing and OperandDamaged are raised, too. Raises
+    OperandMissing, DoesNotFit."""
     if packed is not None:
         return HostOperand(packed.elements(ref.dtype, ref.shape), digest=packed.digest)
     if ref.random is not None:
@@ -88,6 +89,13 @@ def operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore, op
             raise OperandDamaged from error
 
     return StoredOperand(ref.shape, found, matrix if _names_contents(matrix) else None)
+
+
+def forget_copies(request: MatmulRequest, store: MatrixStore) -> None:
+    """Has the next attempt fetch the operands again, if the store has them elsewhere than on this host."""
+    for ref in (request.a, request.b, request.c, request.bias, request.scale_a, request.scale_b):
+        if ref is not None and ref.matrix is not None:
+            store.forget_copy(ref.matrix)
 
 
 def epilogue_of(

@@ -18,6 +18,7 @@ from worker.device.tiles import CheckedTile, TileRecord, Tiling
 
 KEEP_TIMEOUT_S = 60.0  # for a Redis that is away or full: what is done would be lost with the attempt
 NO_ROOM = "The job store has no room for what is known of the product's tiles; delete finished jobs and retry this one."
+UNREADABLE = "what is known of a product's tiles cannot be read; all are computed again"
 HEADER = "tiling"
 
 log = structlog.get_logger(__name__)
@@ -50,15 +51,18 @@ class TileJournal:
         self._found = 0  # tiles of earlier attempts
         self._after_s = 0.0
 
-    def begin(self, tiling: Tiling, kernel: str, config: dict[str, int], *, is_found: bool) -> int:
-        """Records how the product is computed; returns the seed of its fingerprints. `is_found`: the memory that
-        earlier attempts wrote to is still there, so their tiles of the same plan count."""
+    def begin(self, tiling: Tiling, kernel: str, config: dict[str, int], *, found: int | None) -> int:
+        """Records how the product is computed; returns the seed of its fingerprints. `found`: the seed of the tiles
+        that are in the product's memory. If they are those recorded last, and of the same plan, they count. Others may
+        be there: an attempt on another host, or beside a stuck one, begins in memory of its own."""
         known, plan = self.header, tiling.plan
-        if is_found and known is not None and known.key == plan.key and not known.is_spoilt:
-            self.records = _records(self._kept, known)
-            header = known
-        else:
+        records: dict[int, TileRecord] | None = None
+        if known is not None and known.seed == found and known.key == plan.key and not known.is_spoilt:
+            records = _records(self._kept, known)
+        if known is None or records is None:
             header = Header(key=plan.key, kernel=kernel, config=config, seed=secrets.randbits(62))
+        else:
+            header, self.records = known, records
         self.header, self._total, self._found = header, plan.count, len(self.records)
         self._estimate_s = tiling.estimate.total_s * (1 - self._found / plan.count)
         self._keep({HEADER: header.model_dump_json()}, f"{kernel} {tiling.why}")
@@ -110,10 +114,16 @@ def _name(header: Header | None, tile: int | str) -> str:
     return f"tile:{header.seed}:{tile}"
 
 
-def _records(kept: Mapping[str, bytes], header: Header) -> dict[int, TileRecord]:
-    """The records of the tiles with this header's seed; the elements of others were overwritten."""
-    own = (TileRecord.model_validate_json(text) for name, text in kept.items() if name.startswith(_name(header, "")))
-    return {record.tile: record for record in own}
+def _records(kept: Mapping[str, bytes], header: Header) -> dict[int, TileRecord] | None:
+    """The records of the tiles with this header's seed; the elements of others were overwritten. None if another
+    version wrote them.
+    """
+    own = [text for name, text in kept.items() if name.startswith(_name(header, ""))]
+    try:
+        return {record.tile: record for record in map(TileRecord.model_validate_json, own)}
+    except ValidationError:
+        log.warning(UNREADABLE)
+        return None
 
 
 def _header(text: bytes | None) -> Header | None:
@@ -121,5 +131,5 @@ def _header(text: bytes | None) -> Header | None:
     try:
         return None if text is None else Header.model_validate_json(text)
     except ValidationError:
-        log.warning("what is known of a product's tiles cannot be read; all are computed again")
+        log.warning(UNREADABLE)
         return None

@@ -17,12 +17,13 @@ from jobs.errors import (
     OperandDamaged,
     OperandOutOfRange,
     StoreFull,
+    StoreUnavailable,
     VerificationFailed,
 )
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.ledger.interface import Claimed
 from jobs.matrices.digest import as_bytes
-from jobs.matrices.interface import MatrixStore, Partial
+from jobs.matrices.interface import PARTIAL, MatrixStore, Partial
 from jobs.models import MatmulRequest, Measured, Outcome, Verification, product_id
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import Kernel
@@ -87,7 +88,7 @@ def _earlier_choice(job: TiledJob, choice: Choice, tiling: Tiling) -> tuple[Choi
 @contextmanager
 def _memory(job: TiledJob, problem: Problem) -> Iterator[tuple[Array, Partial | None]]:
     """The memory for the product: in the store if it can keep a partial product, otherwise in this process."""
-    name = f"tiles_{job.claimed.job.id.removeprefix('job_')}"
+    name = PARTIAL + job.claimed.job.id.removeprefix("job_")
     try:
         with job.store.partial(name, problem.product_dtype, problem.product_shape) as partial:
             if partial is None:
@@ -104,6 +105,10 @@ def _kept_for_another_attempt(partial: Partial | None) -> Iterator[None]:
     """Keeps the finished tiles if another attempt may succeed."""
     try:
         yield
+    except StoreUnavailable:
+        if partial is not None:
+            partial.is_kept = True
+        raise
     except JobFailed as failure:
         if partial is not None and failure.retryable and not isinstance(failure, VerificationFailed | OperandDamaged):
             partial.is_kept = True
@@ -120,8 +125,10 @@ def _compute(
 ) -> tuple[Measured, Verification]:
     """Computes all tiles and stores the product."""
     problem, journal = job.request.problem, job.journal
-    is_found = goes_on(choice.kernel, partial)
-    seed = journal.begin(tiling, choice.kernel.name, dict(choice.config), is_found=is_found)
+    found = partial.mark if partial is not None and goes_on(choice.kernel, partial) else None
+    seed = journal.begin(tiling, choice.kernel.name, dict(choice.config), found=found)
+    if partial is not None:
+        partial.mark = seed
     log.info("a product in tiles", way=tiling.why, kernel=choice.kernel.name, found=len(journal.records))
     whole = out.reshape(problem.batch, problem.m, problem.n)
     task = TiledTask(

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import fcntl
 import os
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
 from jobs.disk import path_of, remove
 from jobs.matrices.file_lock import open_file
+from jobs.matrices.interface import PARTIAL
 from jobs.matrices.slots import Slots
 
 FETCHING = "fetching"
-WRITTEN = "w_"  # names of files that are being written begin so
+SHARE = 64
+WRITTEN = ("w_", PARTIAL)  # names of files that are being written begin so
 
 
 class _Copy(NamedTuple):
@@ -34,6 +38,7 @@ class Copies:
         self._locks = directory / FETCHING
         space = os.statvfs(directory)
         self.max_bytes = max_bytes or space.f_blocks * space.f_frsize // 2
+        self._unlisted_bytes = 0
         self.make_directory()
 
     def make_directory(self) -> None:
@@ -55,8 +60,28 @@ class Copies:
         self._slots.trim(max(0, room - kept_bytes))
         return removed
 
+    def expect(self, need_bytes: int) -> None:
+        """Called before a plain file of that size is made. Makes room once such files are SHARE of the limit: listing
+        the directory for each would take longer than to fetch a small matrix.
+        """
+        self._unlisted_bytes += need_bytes
+        if self._unlisted_bytes >= self.max_bytes // SHARE:
+            self._unlisted_bytes = 0
+            self.make_room(need_bytes)
+
+    def give_some_up(self) -> int:
+        """Removes the quarter of the copies used least recently, for a disk that is full; returns how many."""
+        copies = self._all()[0]
+        sums = list(accumulate(copy.bytes for copy in copies))
+        count = bisect_left(sums, sums[-1] / 4) + 1 if sums else 0
+        for copy in copies[:count]:
+            self._slots.free(path_of(self._directory, copy.name))
+        return count
+
     def _all(self) -> tuple[list[_Copy], int]:
-        """The copies that may be removed, least recently used first, and the bytes of files that are being written."""
+        """The copies that may be removed, least recently used first, and the bytes of files that are being written: the
+        bucket does not have them. The sweep removes those that no one writes to.
+        """
         copies, pending_bytes = [], 0
         with os.scandir(self._directory) as entries:
             for entry in entries:

@@ -1,19 +1,21 @@
 """Uploads that bypass the API: a caller puts the elements into the bucket by a signed URL, and then completes the
-upload. The URL is valid only for `uploads/<name>`, which no reader uses. Completing copies that object to a key without
-a signed URL, reads all of it, and makes it readable only if size and contents are as announced.
+upload. The URL is valid only for `uploads/<name>`, which no reader uses. Completing copies that object to a new key
+without a signed URL, reads all of it, and makes it readable only if size and contents are as announced.
 """
 
 from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from jobs.errors import BodyTooLarge, DigestMismatch, InvalidMatrix, InvalidRequest, MatmulError, MatrixNotFound
 from jobs.formats.elements import matrix_bytes
 from jobs.matrices.index import Claim
-from jobs.matrices.indexed_store import UPLOAD_LEASE_S, is_address
+from jobs.matrices.indexed_store import UPLOAD, UPLOAD_LEASE_S, is_address
 from jobs.matrices.interface import MatrixInfo
+from jobs.matrices.s3_store.removal import RANDOM
 from jobs.matrices.s3_store.store import ObjectMatrixStore, ObjectWriter
 from jobs.matrices.s3_store.transfer import elements_key, ordered_pieces, staged_key
 from jobs.models import new_id
@@ -64,7 +66,8 @@ def open_upload(
     if size > min(store.max_matrix_bytes, MAX_PUT_BYTES):
         max_bytes = min(store.max_matrix_bytes, MAX_PUT_BYTES)
         raise BodyTooLarge(f"The matrix has {size} bytes; {max_bytes} are the most that one URL takes.")
-    upload, data = new_id("up", cell), f"{matrix_id}.{new_id('w')}"
+    upload = new_id("up", cell)
+    data = f"{matrix_id}.{RANDOM}{upload.removeprefix(UPLOAD)}"
     store.index.claim(Claim(upload, data, dtype, shape, owner, url_ttl_s + UPLOAD_LEASE_S))
     url = store.bucket.sign("PUT", staged_key(data), url_ttl_s)
     return Opened(upload, url, time.time() + url_ttl_s, size)
@@ -97,20 +100,24 @@ def complete_upload(store: ObjectMatrixStore, upload: str, *, owner: str, ttl_s:
     if sent_bytes != info.bytes:
         give_up(store, upload, owner=owner)
         raise InvalidMatrix(f"{sent_bytes} bytes were sent; the matrix's shape has {info.bytes}.")
-    store.bucket.copy(staged_key(data), elements_key(data))
+    matrix_id = data.partition(".")[0]
+    kept = f"{matrix_id}.{new_id('w')}"  # this completion's alone: another one may have verified what was sent before
+    store.bucket.copy(staged_key(data), elements_key(kept), info.bytes)
     claim = Claim(upload, data, info.dtype, info.shape, owner, ttl_s)
     try:
-        stored = _read_through(store, claim)
+        stored = _read_through(store, claim, matrix_id, kept)
     except DigestMismatch:
-        give_up(store, upload, owner=owner)
+        store.removal.remove([elements_key(kept)])
+        with suppress(MatrixNotFound):
+            give_up(store, upload, owner=owner)
         raise
     store.forget_staged(data)
     return stored
 
 
-def _read_through(store: ObjectMatrixStore, claim: Claim) -> MatrixInfo:
-    with ObjectWriter(store, claim, claim.data.partition(".")[0], None, staged=claim.data) as writer:
-        for piece in ordered_pieces(store.bucket, elements_key(claim.data), claim.bytes):
+def _read_through(store: ObjectMatrixStore, claim: Claim, matrix_id: str, kept: str) -> MatrixInfo:
+    with ObjectWriter(store, claim, matrix_id, None, staged=kept) as writer:
+        for piece in ordered_pieces(store.bucket, elements_key(kept), claim.bytes):
             writer.write(piece)
         return writer.commit()
 

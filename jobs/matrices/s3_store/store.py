@@ -8,6 +8,7 @@ parallel. The names of objects are those of the files: a matrix's name, or `<sha
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import time
@@ -15,15 +16,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from jobs.disk import translated_disk
-from jobs.errors import MatrixNotFound, StoreUnavailable
+from jobs.disk import remove, translated_disk
+from jobs.errors import MatrixDamaged, MatrixNotFound, StoreUnavailable
 from jobs.matrices.file_source import FileSource, open_matrix
 from jobs.matrices.file_store import LOOK_ROUND_S, FileMatrixStore, FileWriter
 from jobs.matrices.index import Claim, Elements, MatrixIndex
-from jobs.matrices.indexed_store import UPLOAD_LEASE_S, check_id
+from jobs.matrices.indexed_store import check_id
 from jobs.matrices.interface import ElementSource, MatrixWriter, Place, parts_bytes
 from jobs.matrices.plain_file import PART, PlainFile
 from jobs.matrices.s3_store.copies import Copies
+from jobs.matrices.s3_store.removal import ObjectRemoval
 from jobs.matrices.s3_store.transfer import (
     BucketSource,
     StreamedUpload,
@@ -35,10 +37,7 @@ from jobs.matrices.s3_store.transfer import (
 )
 from jobs.matrices.slots import Slot
 from jobs.models import new_id
-from jobs.object_store.bucket import PART_BYTES, Bucket, Stored
-
-OBJECT_LEFTOVER_AGE_S = UPLOAD_LEASE_S + 600.0
-BUCKET_ROUND_S = 3600.0  # how often the bucket is listed for objects that no one knows
+from jobs.object_store.bucket import PART_BYTES, Bucket
 
 
 class ObjectMatrixStore(FileMatrixStore):
@@ -65,8 +64,7 @@ class ObjectMatrixStore(FileMatrixStore):
         )
         self.bucket = bucket
         self.copies = Copies(self.directory, self.slots, copies_bytes)
-        self._listing: Iterator[list[Stored]] | None = None
-        self._next_listing = 0.0
+        self.removal = ObjectRemoval(bucket, index)
         self._next_tidying = 0.0
 
     def check_ready(self) -> None:
@@ -78,21 +76,15 @@ class ObjectMatrixStore(FileMatrixStore):
         return ObjectWriter(self, claim, expected_id, place)
 
     def remove(self, orphan: Elements) -> None:
-        """Other hosts remove their copies when they tidy up. If the bucket cannot remove the objects now, the sweep
-        does so later.
-        """
+        """Other hosts remove their copies when they tidy up."""
         super().remove(orphan)
-        with suppress(StoreUnavailable):
-            self.bucket.delete([elements_key(orphan.data), digests_key(orphan.data)])
+        self.removal.remove([elements_key(orphan.data), digests_key(orphan.data)])
         if "." in orphan.data:
             self.forget_staged(orphan.data)
 
     def forget_staged(self, data: str) -> None:
-        """Removes an object that a caller sent by a URL. If the bucket cannot remove it now, the sweep does so
-        later.
-        """
-        with suppress(StoreUnavailable):
-            self.bucket.delete([staged_key(data)])
+        """Removes an object that a caller sent by a URL."""
+        self.removal.remove([staged_key(data)])
 
     def url(self, matrix_id: str, for_s: float) -> str:
         """A URL from which anyone can fetch the elements for `for_s` seconds. The caller must have checked access.
@@ -105,12 +97,25 @@ class ObjectMatrixStore(FileMatrixStore):
         self.copies.make_room(need_bytes)
 
     def make_room(self) -> bool:
-        return self.copies.make_room(self.copies.max_bytes // 4) > 0 or super().make_room()
+        if super().make_room():
+            return True
+        removed = self.copies.give_some_up()
+        super().make_room()  # slots among them
+        return removed > 0
+
+    def slot(self, size: int, *, is_whole: bool = True) -> Slot | None:
+        """As in `FileMatrixStore`. This comes before every file that is made, so this host's directory is seen to here,
+        also where only one host has the sweeper.
+        """
+        self._tidy_up()
+        slot = super().slot(size, is_whole=is_whole)
+        if slot is None:
+            with translated_disk():
+                self.copies.expect(size)
+        return slot
 
     def _tidy_up(self) -> None:
-        """Removes copies of deleted matrices and the leftovers of dead writers on this host. Every host does so,
-        because only one host has the sweeper.
-        """
+        """Removes copies of deleted matrices and the leftovers of dead writers on this host."""
         if time.monotonic() >= self._next_tidying:
             self._next_tidying = time.monotonic() + LOOK_ROUND_S
             super()._sweep_leftovers(1000)
@@ -134,7 +139,6 @@ class ObjectMatrixStore(FileMatrixStore):
         data = self._known(matrix_id, size)
         if (source := self._copy(data, size)) is not None:
             return source
-        self._tidy_up()
         with translated_disk(), self.copies.fetching(data):
             while (source := self._copy(data, size)) is None:
                 self._fetch(data, size)
@@ -157,9 +161,18 @@ class ObjectMatrixStore(FileMatrixStore):
         if isinstance(file, Slot):
             elements = self.memories.of(file.fd).array(file.file, size, writable=True).data
         else:
-            os.posix_fallocate(file.fd, 0, size + parts_bytes(size))  # so that writing to a map never meets a full disk
+            self._allocate(file.fd, size + parts_bytes(size))
             elements = memoryview(mmap.mmap(file.fd, size) if size else b"")
         _put_all(file.fd, memoryview(download(self.bucket, data, elements)), size)
+
+    def _allocate(self, fd: int, size: int) -> None:
+        """All at once, so that writing to a map never meets a full disk."""
+        try:
+            os.posix_fallocate(fd, 0, size)
+        except OSError as error:
+            if error.errno != errno.ENOSPC or not self.make_room():
+                raise
+            os.posix_fallocate(fd, 0, size)
 
     @contextmanager
     def _source(self, matrix_id: str, size: int) -> Iterator[ElementSource]:
@@ -169,36 +182,23 @@ class ObjectMatrixStore(FileMatrixStore):
             return
         try:
             yield copy
+        except MatrixDamaged:
+            self._remove_copy(data)
+            raise
         finally:
             copy.file.close()
 
+    def forget_copy(self, matrix_id: str) -> None:
+        with suppress(MatrixNotFound, StoreUnavailable):
+            self._remove_copy(self.index.elements(check_id(matrix_id)).data)
+
+    def _remove_copy(self, data: str) -> None:
+        with translated_disk():
+            remove(self.path(data))  # not freed: its memory may be at fault
+
     # ---- leftovers ----
     def _sweep_leftovers(self, limit: int) -> int:
-        return super()._sweep_leftovers(limit) + self._sweep_bucket()
-
-    def _sweep_bucket(self) -> int:
-        """Lists the bucket every BUCKET_ROUND_S, a page at a time, and removes old objects that the books do not
-        know."""
-        if self._listing is None:
-            if time.monotonic() < self._next_listing:
-                return 0
-            self._next_listing = time.monotonic() + BUCKET_ROUND_S
-            self._listing = self._pages()
-        page = next(self._listing, None)
-        if page is None:
-            self._listing = None
-            return 0
-        old = [each.key for each in page if time.time() - each.modified_at > OBJECT_LEFTOVER_AGE_S]
-        names = [key.rpartition("/")[2] for key in old]
-        kept = self.index.data_names([name.partition(".")[0] for name in names]) if old else []
-        leftovers = [key for key, name, data in zip(old, names, kept, strict=True) if name != data]
-        self.bucket.delete(leftovers)
-        return len(leftovers)
-
-    def _pages(self) -> Iterator[list[Stored]]:
-        for prefix in (elements_key(""), digests_key(""), staged_key("")):
-            for page in self.bucket.list(prefix):
-                yield list(page)
+        return super()._sweep_leftovers(limit) + self.removal.sweep()
 
 
 def _put_all(fd: int, data: memoryview, at: int) -> None:
@@ -261,9 +261,8 @@ class ObjectWriter(FileWriter):
         bucket = self._objects.bucket
         for key_of in (elements_key, digests_key):
             if not bucket.is_same(key_of(data), key_of(kept_data)):
-                bucket.copy(key_of(data), key_of(kept_data))
-        with suppress(StoreUnavailable):  # then the sweep finds them
-            bucket.delete([elements_key(data), digests_key(data)])
+                bucket.copy(key_of(data), key_of(kept_data), self._claim.bytes)
+        self._objects.removal.remove([elements_key(data), digests_key(data)])
 
     def abort(self) -> None:
         """A staged upload keeps its space, for another try."""

@@ -87,6 +87,17 @@ def test_what_comes_first(ask: Ask) -> None:
     assert ask(x_matmul_cell="fff", x_matmul_affinity=mine[SECOND]) == SECOND, "there is no such cell"
 
 
+def test_forty_cells_with_many_hosts_each(tmp_path: Path) -> None:
+    """nginx keeps what it knows of each host in memory of a given size."""
+    needs_nginx()
+    port = free_port()
+    servers = tuple(f"127.0.{i}.1:8000" for i in range(64))
+    cells = tuple(Cell(cell=f"{i:03x}", servers=servers) for i in range(40))
+    plan = CellPlan(listen=f"127.0.0.1:{port}", cells=cells, new_work="least_connections")
+    with running_nginx(nginx_configuration(plan), port, tmp_path):
+        assert httpx.get(f"http://127.0.0.1:{port}/metrics").status_code == 404
+
+
 def test_least_connections_is_for_what_belongs_to_nothing(tmp_path: Path) -> None:
     with routing(tmp_path, "least_connections") as ask:
         assert {ask() for _ in range(16)} == {"any"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,8 @@ import httpx
 import numpy as np
 import pytest
 
-from jobs.redis.embedded import free_port
-from tests.chaos.network.proxy import Proxies
 from tests.integration.api.test_jobs import problem
-from tests.support.objects import SECRET, ObjectServer
+from tests.support.objects import SECRET, CutOff, ObjectServer, cut_off_at_will
 from tools.played.api import from_npy, http_client, npy, until
 from tools.stack import Stack
 
@@ -27,30 +24,15 @@ SMALL_BYTES = 4096
 RNG = np.random.default_rng(5)
 
 
-@dataclass
-class CutOff:
-    """Two hosts, the API's and a worker's, each with a directory of its own, whose object store can be cut off."""
-
-    stack: Stack
-    proxies: Proxies
-    directory: Path
-
-    def cut(self) -> None:
-        self.proxies.do("objects", "mode", mode="hole", delay_s=0.0)
-        self.proxies.do("objects", "reset")
-
-    def mend(self) -> None:
-        self.proxies.do("objects", "mode", mode="plain", delay_s=0.0)
-        self.proxies.do("objects", "reset")  # what was held back is not to be waited for
+@pytest.fixture
+def link(objects: ObjectServer, tmp_path: Path) -> Iterator[CutOff]:
+    with cut_off_at_will(objects, tmp_path) as link:
+        yield link
 
 
 @pytest.fixture
-def cut_off(objects: ObjectServer, key_prefix: str, tmp_path: Path) -> Iterator[CutOff]:
-    listen = free_port()
-    target = int(objects.url.rpartition(":")[2])
-    link = {"name": "objects", "listen": listen, "target": target, "fails_calls": False}
-    proxies = Proxies([link], 1, tmp_path / "proxy.log")
-    settings = replace(objects, url=f"http://127.0.0.1:{listen}").settings(key_prefix)
+def stack(link: CutOff, key_prefix: str, tmp_path: Path) -> Iterator[Stack]:
+    """Two hosts, the API's and a worker's, each with a directory of its own."""
     more = {
         "s3_timeout_s": "0.5",
         "record_matrix_bytes": f"{SMALL_BYTES}",
@@ -58,11 +40,8 @@ def cut_off(objects: ObjectServer, key_prefix: str, tmp_path: Path) -> Iterator[
         "sweep_grace_s": "0.5",
         "max_attempts": "1",  # a run that was counted would be the last
     }
-    try:
-        with Stack(tmp_path, settings=settings | more, separate_stores=True) as stack:
-            yield CutOff(stack, proxies, tmp_path)
-    finally:
-        proxies.stop()
+    with Stack(tmp_path, settings=link.server.settings(key_prefix) | more, separate_stores=True) as stack:
+        yield stack
 
 
 def stored(client: httpx.Client, matrix: Any) -> httpx.Response:
@@ -94,11 +73,11 @@ def submit(client: httpx.Client, a: str, b: str) -> str:
     return str(reply.json()["job"]["id"])
 
 
-def test_accepted_jobs_outlast_it_and_callers_are_told(cut_off: CutOff) -> None:
-    with http_client(cut_off.stack.url) as client:
+def test_accepted_jobs_outlast_it_and_callers_are_told(link: CutOff, stack: Stack, tmp_path: Path) -> None:
+    with http_client(stack.url) as client:
         operands = [RNG.standard_normal((2, 90, 90)).astype(np.float32) for _ in range(JOBS)]
         names = [[answered(partial(stored, client, each)).json()["id"] for each in pair] for pair in operands]
-        cut_off.cut()
+        link.cut()
         began = time.monotonic()
         jobs = [submit(client, *pair) for pair in names]  # no worker has a copy of any operand
         refused = stored(client, operands[0][0] + 1)
@@ -109,10 +88,10 @@ def test_accepted_jobs_outlast_it_and_callers_are_told(cut_off: CutOff) -> None:
         while time.monotonic() - began < OUTAGE_S:
             assert {client.get(f"/v1/jobs/{job}").json()["state"] for job in jobs} <= {"queued", "running"}
             time.sleep(0.1)
-        cut_off.mend()
+        link.mend()
         for job, (a, b) in zip(jobs, operands, strict=True):
             record = client.get(f"/v1/jobs/{job}", headers={"prefer": "wait=60"}).json()
             assert record["state"] == "succeeded", record
             np.testing.assert_allclose(product(client, job), a @ b, rtol=1e-3, atol=1e-3)
-    logs = "".join(path.read_text(errors="replace") for path in cut_off.directory.glob("*.log"))
+    logs = "".join(path.read_text(errors="replace") for path in tmp_path.glob("*.log"))
     assert SECRET not in logs and "X-Amz-Signature" not in logs

@@ -16,6 +16,7 @@ from jobs.errors import MatrixNotFound, StoreFull
 from jobs.formats.elements import matrix_bytes
 from jobs.matrices import slots
 from jobs.matrices.digest import part_count, part_digests
+from jobs.matrices.file_lock import LockedFile, open_locked
 from jobs.matrices.file_store import SLOT_LEFTOVER_AGE_S, FileMatrixStore
 from jobs.matrices.slot_format import TRAILER_BYTES, slot_length
 from jobs.redis.embedded import EmbeddedServer
@@ -167,6 +168,21 @@ def test_a_plain_file_that_finds_the_disk_full_takes_free_slots_too(
     monkeypatch.setattr(os, "write", full)
     info = bench.put(numbers((9, 9)), name=fresh_name())
     np.testing.assert_array_equal(bench.get(info), numbers((9, 9)))
+
+
+def test_two_that_remove_the_same_matrix(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts' processes that make room choose the same copies: one has the lock, and the other removes the name."""
+    info = bench.put(numbers(LARGE))
+    (name,) = bench.kept()
+
+    def removed_meanwhile(path: str, kind: int) -> LockedFile | None:
+        file = open_locked(path, kind)
+        os.unlink(path)
+        return file
+
+    monkeypatch.setattr(slots, "open_locked", removed_meanwhile)
+    bench.store.delete(info.id, owner="ada")
+    assert not bench.free() and name not in bench.kept()
 
 
 def test_a_sweep_gives_back_what_no_one_took_for_long(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:

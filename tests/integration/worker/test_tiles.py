@@ -25,7 +25,7 @@ N = 500  # three matrices of a million bytes each
 def bench(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerBench]:
     """A worker that stops before its third tile, unless `go_on` is there."""
     directory = tmp_path_factory.mktemp("tiles")
-    overrides = {"device_memory_bytes": str(MEMORY_BYTES), "store": "file"}
+    overrides = {"device_memory_bytes": str(MEMORY_BYTES), "store": "file", "max_attempts": "3"}
     with running_worker(valkey, directory, module="tests.support.workers.tiled_worker", overrides=overrides) as bench:
         yield bench
 
@@ -132,6 +132,26 @@ def test_an_attempt_goes_on_where_the_one_before_was_killed(bench: WorkerBench, 
     np.testing.assert_array_equal(bench.product(job), multiply(Problem(N, N, N, "float32"), a, b))
     stored = [path for path in bench.settings.store_dir.glob("c_*") if path.stat().st_ino == written]
     assert stored and not partials(bench)
+
+
+def test_tiles_in_memory_of_another_attempt_do_not_count(bench: WorkerBench, go_on: Path) -> None:
+    """As on a host whose attempt got less far than one elsewhere, to which the job comes back."""
+    a, b = operands()
+    job_id = bench.submit(a, b)
+    until(lambda: len(tiles(bench, job_id)) == HELD_FROM, timeout_s=60, what="two tiles")
+    (partial,) = partials(bench)
+    here = bytearray(partial.read_bytes())
+    here[: 4 * N * N] = bytes(4 * N * N)  # none of its tiles was done
+    partial.unlink()
+    bench.child().kill()
+    until(lambda: len(tiles(bench, job_id)) == 2 * HELD_FROM, timeout_s=60, what="two tiles elsewhere")
+    (partial,) = partials(bench)
+    partial.write_bytes(here)
+    bench.child().kill()
+    go_on.touch()
+    job = bench.ended(job_id)
+    assert (job.record.state, job.record.attempt) == (JobState.SUCCEEDED, 3), job.record.error
+    np.testing.assert_array_equal(bench.product(job), multiply(Problem(N, N, N, "float32"), a, b))
 
 
 def test_a_cancelled_product_ends_between_tiles_and_leaves_nothing(bench: WorkerBench, go_on: Path) -> None:

@@ -19,6 +19,7 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.requests.operands import OperandRef
 from jobs.states import JobState
 from kernels.model.numerics import Problem
+from tests.support.objects import ObjectServer
 from tests.support.stores import StoreBench, StoreKind
 from tests.support.workers.copying import CopyingRunner, FaultyRunner, flip
 from tests.support.workers.workers import WorkerBench, running_worker
@@ -97,6 +98,37 @@ def test_an_operand_whose_slot_on_a_disk_changed_fails_the_job(
     record = attempts(bench, CpuRunner(bench.settings), bench.submit(a, b))[-1]
     expected = {8: "operand_damaged", -100: None, -60: "operand_missing", -40: "operand_damaged"}[position]
     assert (record.error.type if record.error else None) == expected
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_a_damaged_copy_on_a_host_is_fetched_again(
+    valkey: EmbeddedServer, objects: ObjectServer, key_prefix: str, tmp_path: Path, inline: bool
+) -> None:
+    """The bucket has the bytes that came in."""
+    bench = WorkerBench(valkey, tmp_path, overrides=objects.settings(key_prefix))
+    operand = bench.operand(A, "float32", inline=inline)
+    (copy,) = bench.settings.store_dir.glob(f"{operand.matrix}*")
+    raw = bytearray(copy.read_bytes())
+    raw[1234] ^= 1
+    copy.write_bytes(raw)
+    job_id = bench.submit(operand, B)
+    runs = attempts(bench, CpuRunner(bench.settings), job_id)
+    assert [run.state for run in runs] == [JobState.QUEUED, JobState.SUCCEEDED], runs[-1].error
+    np.testing.assert_array_equal(bench.product(bench.ledger.get(job_id)), A @ B)
+    bench.client.close()
+
+
+def test_an_operand_that_is_fetched_damaged_fails_the_job(
+    valkey: EmbeddedServer, objects: ObjectServer, key_prefix: str, tmp_path: Path
+) -> None:
+    """In the bucket, of which this host has no copy."""
+    bench = WorkerBench(valkey, tmp_path, overrides=objects.settings(key_prefix))
+    operand = bench.operand(A, "float32")
+    StoreBench("objects", bench.settings, bench.client, bench.store).flip(1234)
+    job_id = bench.submit(operand, B)
+    runs = attempts(bench, CpuRunner(bench.settings), job_id)
+    assert [run.state for run in runs] == [JobState.QUEUED, JobState.FAILED]
+    assert runs[-1].error is not None and runs[-1].error.type == "operand_damaged"
     bench.client.close()
 
 

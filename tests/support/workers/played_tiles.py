@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
+from threading import Event
 from typing import Any, cast
 from unittest.mock import MagicMock
 
@@ -39,10 +40,13 @@ COMPLEX = "complex_as_real"
 PLAYED: dict[str, Any] = {"name": "played", "accuracy": {}}
 LIBRARY_S = 0.25
 FEW_ZEROS = 1 << 10
+STUCK_S = 0.5  # beside 20 times what a tile should take
 
 
 class DeviceError(Exception):
-    """No one raises it."""
+    """Of the driver; an address that is not the process's."""
+
+    status = 700
 
 
 class Zeros:
@@ -84,6 +88,10 @@ class Multiplier:
     """In place of prepared kernels, and of cuBLAS."""
 
     def multiply(self, _: str, problem: Problem, a: Any, b: Any, c: Any, _config: Any) -> None:
+        if played_driver.faults.pop("stuck", False):
+            Event().wait()
+        if played_driver.faults.pop("device", False):
+            raise DeviceError("cudaErrorIllegalAddress: told by a test")
         arrays = [self._array(matrix) for matrix in (a, b, c)]
         for matrix in (a, b):
             self._check_padding(matrix)
@@ -125,6 +133,7 @@ def outcome(case: dict[str, Any]) -> str:
     from worker.cuda.pitch import stored_shapes
     from worker.cuda.tiles.gpus import Gpu
     from worker.cuda.tiles.product import CudaTiledProduct
+    from worker.cuda.tiles.tiler import Tiler
 
     runtime: Any = cupy.cuda.runtime
     runtime.bytes_up = 0
@@ -149,13 +158,12 @@ def outcome(case: dict[str, Any]) -> str:
         return LIBRARY_S
 
     first = by_library if "library" in case else None
-    product = CudaTiledProduct(task, gpus, tile_s=1.0, block_parts=3, places=2, multiply=first)
+    tile_s = 0.0 if "stuck" in case.get("faults", ()) else 1.0
+    product = CudaTiledProduct(task, gpus, tile_s, block_parts=3, places=2, multiply=first)
     done = _earlier(case, a, b, out, plan)
     records = dict(done)
-    for each in product.tiles(done):
-        if each.is_wrong:
-            raise VerificationFailed
-        records[each.record.tile] = each.record
+    with Tiler._locked(cast(Any, None), out, None):
+        records |= _computed(product, done)
     if "faults" not in case:
         whole = multiply(problem, a, b)
         whole = whole if epilogue is None else add_epilogue(problem, epilogue, whole)
@@ -167,6 +175,16 @@ def outcome(case: dict[str, Any]) -> str:
         expected = a.nbytes + int(case.get("of_b", 1) * b.nbytes) + out.nbytes
         return "all bytes once" if runtime.bytes_up == expected else f"{runtime.bytes_up} bytes, not {expected}"
     return f"{len(records) - len(done)} tiles"
+
+
+def _computed(product: Any, done: dict[int, TileRecord]) -> dict[int, TileRecord]:
+    """All tiles but those that are done."""
+    records = {}
+    for each in product.tiles(done):
+        if each.is_wrong:
+            raise VerificationFailed
+        records[each.record.tile] = each.record
+    return records
 
 
 def _check_calls(case: dict[str, Any]) -> None:
@@ -236,10 +254,11 @@ def checked(computing: Any, launched: Any, sketched: Any) -> Verification:
 
 
 def main() -> None:
-    played_driver.install()
-    from worker.cuda.tiles import padding
+    runtime = played_driver.install()
+    from worker.cuda.tiles import padding, product
     from worker.cuda.tiles.computing import Computing
 
+    setattr(product, "STUCK_S", STUCK_S)  # noqa: B010
     setattr(padding, "ZEROS_BYTES", FEW_ZEROS)  # noqa: B010  # so that they are copied many times
     setattr(Computing, "_checked", checked)  # noqa: B010  # what A·B is checked by has tests of its own
     cupy = sys.modules["cupy"]
@@ -258,6 +277,8 @@ def main() -> None:
             _check_calls(case)
         except MatmulError as error:
             told = type(error).__name__
+        assert bool(runtime.registered) == (told == "DeviceFault"), "who unregisters waits for the device"
+        runtime.registered.clear()
         played_driver.faults.clear()
         played_driver.memsets.clear()
         print(json.dumps(told), flush=True)

@@ -37,6 +37,11 @@ def test_a_cell_more_moves_only_its_own_share() -> None:
     assert set(moved) == {"008"} and len(moved) < 1.5 * BUCKETS / 9
 
 
+def test_a_cell_without_a_share_is_refused() -> None:
+    with pytest.raises(ValueError, match="no share"):
+        plan_of(1000)
+
+
 def test_the_example_is_a_list_and_wrong_ones_are_sentences(tmp_path: Path) -> None:
     assert len(read_plan(EXAMPLE).cells) == 2
     wrong = {

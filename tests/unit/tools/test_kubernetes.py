@@ -11,6 +11,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from jobs.queue import bench_queue
 from jobs.setting_groups.cells import MAX_CELL
 from jobs.settings import Settings
 from service.ledger_metrics import LedgerCollector
@@ -119,3 +120,6 @@ def test_the_scaler_asks_for_metrics_that_there_are() -> None:
         assert {"serverAddress", "query", "threshold", "activationThreshold"} <= trigger["metadata"].keys()
         names = re.findall(r"matmul_\w+", trigger["metadata"]["query"])
         assert names and all(f'"{name}"' in source for name in names)
+    (waiting,) = re.findall(r'waiting_jobs\{queue=~"([^"]*)"', spec["triggers"][0]["metadata"]["query"])
+    for queue, is_ours in {"gpu": True, bench_queue("NVIDIA H100 80GB HBM3"): True, "cpu": False}.items():
+        assert bool(re.fullmatch(waiting, queue)) == is_ours, "a benchmark whose worker was lost waits for another"

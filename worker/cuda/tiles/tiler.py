@@ -11,6 +11,7 @@ from operator import is_
 
 import cupy
 
+from jobs.errors import DeviceFault
 from jobs.fleet.workers import DeviceInfo
 from jobs.formats.elements import Array
 from jobs.matrices.slot_memory import SlotMemory
@@ -160,8 +161,12 @@ class Tiler:
             return
         try:
             yield
-        finally:
+        except DeviceFault:
+            raise  # this process ends; to unregister memory that a device which hangs may use would wait for it
+        except BaseException:
             runtime.hostUnregister(address)
+            raise
+        runtime.hostUnregister(address)
 
     def _speeds(self, problem: Problem, choice: Choice) -> Speeds:
         device, dtype = self._device(), problem.dtype

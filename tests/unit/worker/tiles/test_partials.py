@@ -16,6 +16,7 @@ from jobs.redis.embedded import EmbeddedServer
 from tests.support.stores import StoreBench, fresh_name, make_bench
 
 SHAPE = (300, 310)  # large enough for a slot
+MARK = 2**64 - 3
 
 
 @pytest.fixture(params=["file", "slots"])
@@ -34,10 +35,11 @@ def test_what_is_kept_is_found_again_and_stored(bench: StoreBench) -> None:
     with bench.store.partial(named, "float32", SHAPE) as first:
         assert first is not None and not first.is_found
         first.place.elements[...] = 7
+        first.mark = MARK
         first.is_kept = True
         del first
     with bench.store.partial(named, "float32", SHAPE) as again:
-        assert again is not None and again.is_found
+        assert again is not None and again.is_found and again.mark == MARK
         np.testing.assert_array_equal(again.place.elements, np.full(SHAPE, 7, np.float32))
         stored = fresh_name()
         place = again.place

@@ -9,7 +9,7 @@ import pytest
 from jobs.errors import StaleAttempt
 from jobs.ledger.interface import Claimed
 from jobs.matrices.interface import Partial
-from jobs.models import ANONYMOUS, JobError, MatmulRequest, NewJob
+from jobs.models import ANONYMOUS, JobError, MatmulRequest, NewJob, Progress
 from jobs.requests.operands import OperandRef, RandomSpec
 from kernels.catalog import BY_NAME
 from kernels.entries.libraries import CUBLASMP
@@ -59,7 +59,7 @@ class Lab:
 class Found(Partial):
     """A place with what an earlier attempt wrote."""
 
-    is_found = True
+    is_found, mark = True, 7
 
     def touch(self) -> None:
         """Nothing looks."""
@@ -77,7 +77,7 @@ def lab() -> Lab:
 
 
 def test_the_record_says_which_way_it_goes_before_the_first_tile(lab: Lab) -> None:
-    lab.attempt(1).begin(tiling(), "cublas", {}, is_found=False)
+    lab.attempt(1).begin(tiling(), "cublas", {}, found=None)
     progress = lab.ledger.get(lab.job_id).record.progress
     assert (progress.done, progress.total, progress.eta_s) == (0, 4, 8.0)
     assert progress.current == "cublas in 4 tiles of 25×100 on one GPU, about 8.0 s"
@@ -85,33 +85,38 @@ def test_the_record_says_which_way_it_goes_before_the_first_tile(lab: Lab) -> No
 
 def test_tiles_of_an_earlier_attempt_count_where_their_memory_is_found(lab: Lab) -> None:
     first = lab.attempt(1)
-    seed = first.begin(tiling(), "cublas", {}, is_found=False)
+    seed = first.begin(tiling(), "cublas", {}, found=None)
     add(first, tiling(), 3)
     lab.ended(1)
     second = lab.attempt(2)
     assert second.header is not None and second.header.kernel == "cublas"
-    assert second.begin(tiling(), "cublas", {}, is_found=True) == seed
+    assert second.begin(tiling(), "cublas", {}, found=seed) == seed
     assert sorted(second.records) == [0, 1, 2] and second.records[0].fingerprint == 2**64 - 1
     progress = lab.ledger.get(lab.job_id).record.progress
     assert (progress.done, progress.eta_s) == (3, 2.0)
 
 
-@pytest.mark.parametrize("case", ["no memory", "another plan", "spoilt"])
+@pytest.mark.parametrize(
+    "case", ["no memory", "memory of another attempt", "another plan", "spoilt", "another version"]
+)
 def test_else_all_begins_anew_with_another_seed(lab: Lab, case: str) -> None:
     first = lab.attempt(1)
-    seed = first.begin(tiling(), "cublas", {}, is_found=False)
+    seed = first.begin(tiling(), "cublas", {}, found=None)
     add(first, tiling(), 3)
     if case == "spoilt":
         first.spoil()
+    if case == "another version":
+        lab.ledger.keep_findings(lab.job_id, 1, {f"tile:{seed}:3": b"{}"}, Progress(done=4, total=4), {})
     lab.ended(1)
     second = lab.attempt(2)
     planned = tiling(5) if case == "another plan" else tiling()
-    assert second.begin(planned, "naive", {}, is_found=case != "no memory") != seed
-    assert not second.records
+    found = {"no memory": None, "memory of another attempt": seed + 1}.get(case, seed)
+    again = second.begin(planned, "naive", {}, found=found)
+    assert again != seed and not second.records
     add(second, planned, 1)
     lab.ended(2)
     third = lab.attempt(3)
-    third.begin(planned, "naive", {}, is_found=True)
+    third.begin(planned, "naive", {}, found=again)
     assert sorted(third.records) == [0]
 
 
@@ -119,7 +124,7 @@ def test_an_attempt_that_was_given_up_on_keeps_nothing(lab: Lab) -> None:
     claimed = lab.ledger.claim(lab.job_id, 1, worker="w", lease_s=60)
     assert claimed is not None
     late = lab.journal(claimed)
-    late.begin(tiling(), "cublas", {}, is_found=False)
+    late.begin(tiling(), "cublas", {}, found=None)
     lab.ended(1)
     with pytest.raises(StaleAttempt):
         add(late, tiling(), 1)
@@ -129,7 +134,7 @@ def test_an_attempt_that_was_given_up_on_keeps_nothing(lab: Lab) -> None:
 def test_the_pace_is_that_of_tiles(lab: Lab) -> None:
     """What a library took before the first is not taken for theirs."""
     journal, planned = lab.attempt(1), tiling()
-    journal.begin(planned, "cublas_xt", {}, is_found=False)
+    journal.begin(planned, "cublas_xt", {}, found=None)
     first = next(planned.plan.tiles())
     record = TileRecord(tile=first.number, residual=0.5, fingerprint=1, a=1, b=2, kernel_ms=0.0)
     journal.add(CheckedTile(first, NOT_CHECKED, record), after_s=3600.0)

@@ -120,6 +120,12 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "VerificationFailed",
     ),
     "a panel that changed": ({"problem": PLAIN, "parts": (1, 3, 4), "faults": ["panel"]}, "OperandDamaged"),
+    "a device that faults": ({"problem": PLAIN, "parts": (1, 4, 3), "devices": 2, "faults": ["device"]}, "DeviceFault"),
+    "after it": ({"problem": PLAIN, "parts": (1, 4, 3), "devices": 2}, "12 tiles"),
+    "a device that is stuck": (
+        {"problem": PLAIN, "parts": (1, 4, 3), "devices": 2, "faults": ["stuck"]},
+        "DeviceFault",
+    ),
 }
 
 

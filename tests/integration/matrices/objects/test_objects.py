@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -19,56 +18,15 @@ from structlog.testing import capture_logs
 
 from jobs.errors import MatrixDamaged, MatrixNotFound, StoreUnavailable
 from jobs.matrices.digest import Digest
-from jobs.matrices.s3_store import store as object_store
-from jobs.matrices.s3_store.store import ObjectMatrixStore
-from jobs.matrices.s3_store.transfer import digests_key, elements_key
+from jobs.matrices.s3_store.transfer import elements_key
 from jobs.matrices.slot_format import MIN_SLOT_BYTES
 from jobs.object_store.bucket import PART_BYTES
 from jobs.redis.embedded import EmbeddedServer
+from tests.integration.matrices.objects.hosts import Hosts, objects_of, received
 from tests.support.objects import SECRET, ObjectServer
-from tests.support.stores import LARGE, StoreBench, make_bench, nothing_is_left, numbers
+from tests.support.stores import LARGE, StoreBench, nothing_is_left, numbers
 
-DIGESTS_BYTES = 4096  # at most, of what is put here
 MULTIPART = (PART_BYTES // 4 + 300_000,)  # of float32: more than one part
-
-
-class Hosts:
-    """Hosts with directories of their own and one bucket, on one Redis."""
-
-    def __init__(self, valkey: EmbeddedServer, objects: ObjectServer, prefix: str, directory: Path) -> None:
-        self._valkey, self._objects, self._prefix, self._directory = valkey, objects, prefix, directory
-        self.made: list[StoreBench] = []
-
-    def __call__(self, name: str = "first", **settings: object) -> StoreBench:
-        """Another process's view of a host's store."""
-        place = self._directory / name
-        place.mkdir(exist_ok=True)
-        own = self._objects.settings(self._prefix) | settings
-        self.made.append(make_bench("objects", self._valkey.url, self._prefix, place, **own))
-        return self.made[-1]
-
-
-@pytest.fixture
-def host(valkey: EmbeddedServer, objects: ObjectServer, key_prefix: str, tmp_path: Path) -> Iterator[Hosts]:
-    hosts = Hosts(valkey, objects, key_prefix, tmp_path)
-    yield hosts
-    for bench in hosts.made:
-        bench.client.close()
-
-
-def objects_of(bench: StoreBench) -> ObjectMatrixStore:
-    assert isinstance(bench.store, ObjectMatrixStore)
-    return bench.store
-
-
-@contextmanager
-def received(bench: StoreBench, want: int) -> Iterator[None]:
-    """That so many bytes of elements come from the bucket meanwhile, and their digests."""
-    bucket = objects_of(bench).bucket
-    before = bucket.received_bytes
-    yield
-    came = bucket.received_bytes - before
-    assert want <= came <= (want and want + DIGESTS_BYTES)
 
 
 def test_a_second_use_on_a_host_moves_no_byte_nor_after_a_restart(host: Hosts) -> None:
@@ -130,6 +88,63 @@ def test_copies_are_bounded_and_those_used_last_stay(host: Hosts) -> None:
         np.testing.assert_array_equal(second.get(infos[1]), arrays[1])
 
 
+def test_plain_files_are_bounded_too(host: Hosts) -> None:
+    """On a disk, where there are no slots; those that are written, as on a host of the API, like those fetched."""
+    arrays = [numbers((1 << 18,), seed=seed) for seed in range(8)]  # of 1 MiB
+    settings = {"store_copies_bytes": 4 << 20, "store_free_bytes": 0}
+    first, second = host("first", **settings), host("second", **settings)
+    infos = [first.put(array) for array in arrays]
+    for info in infos:
+        second.get(info)
+    for bench in (first, second):
+        kept = sum(path.stat().st_blocks * 512 for path in bench.settings.store_dir.rglob("*") if path.is_file())
+        assert kept <= 4 << 20
+    with received(second, 0):
+        second.get(infos[-1])
+
+
+def test_a_full_disk_makes_room_for_a_copy(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something else fills it."""
+    infos = [host("first").put(numbers((1 << 18,), seed=seed)) for seed in range(4)]
+    second = host("second", store_free_bytes=0)
+    for info in infos[:3]:
+        second.get(info)
+    allocate = os.posix_fallocate
+
+    def full(fd: int, offset: int, length: int) -> None:
+        if len(second.copies()) > 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        allocate(fd, offset, length)
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    second.get(infos[3])
+
+
+def test_hosts_that_only_write_remove_leftovers(host: Hosts) -> None:
+    """Only one host of a cell has the sweep."""
+    first = host("first")
+    left = first.settings.store_dir / f"w_{'7' * 32}.part"
+    left.write_bytes(bytes(1 << 20))
+    os.utime(left, (0, 0))
+    first.put(numbers((5,)))
+    assert not left.exists()
+
+
+def test_an_unfinished_product_is_no_copy(host: Hosts) -> None:
+    """The bucket does not have it."""
+    infos = [host("first").put(numbers((1 << 18,), seed=seed)) for seed in range(6)]  # of 1 MiB
+    second = host("second", store_copies_bytes=4 << 20)
+    name, shape = f"tiles_{'5' * 32}", (1, 1 << 18)
+    with second.store.partial(name, "float32", shape) as partial:
+        assert partial is not None
+        partial.is_kept = True
+        del partial
+    for info in infos:
+        second.get(info)
+    with second.store.partial(name, "float32", shape) as partial:
+        assert partial is not None and partial.is_found
+
+
 def test_copies_of_deleted_matrices_go_from_other_hosts(host: Hosts) -> None:
     first, second = host("first"), host("second")
     info, other = first.put(numbers(LARGE)), first.put(numbers((5,)))
@@ -142,6 +157,21 @@ def test_copies_of_deleted_matrices_go_from_other_hosts(host: Hosts) -> None:
     os.utime(second.settings.store_dir / copy, (0, 0))
     host("second").get(other)  # whoever fetches looks for them
     assert len(second.copies()) == 1 and copy not in second.copies()
+
+
+def test_a_damaged_copy_is_not_read_twice(host: Hosts) -> None:
+    array = numbers(LARGE)
+    info = host("first").put(array)
+    second = host("second")
+    second.get(info)
+    (copy,) = second.copies()
+    with open(second.settings.store_dir / copy, "r+b") as file:
+        file.seek(4_000_000)
+        file.write(b"\xff")
+    with pytest.raises(MatrixDamaged):
+        list(second.store.chunks(info.id, info.bytes))
+    assert b"".join(second.store.chunks(info.id, info.bytes)) == array.tobytes()
+    np.testing.assert_array_equal(second.get(info), array)
 
 
 def test_what_comes_damaged_is_no_copy(host: Hosts) -> None:
@@ -188,7 +218,7 @@ def test_a_product_made_in_its_place_is_on_every_host(host: Hosts, shape: tuple[
 
 KILLED = """
 import sys, time
-from tests.integration.matrices.test_objects import MULTIPART, numbers
+from tests.integration.matrices.objects.test_objects import MULTIPART, numbers
 from tests.support.stores import make_bench
 from pathlib import Path
 url, prefix, place, *pairs = sys.argv[1:]
@@ -216,19 +246,6 @@ def test_a_killed_upload_leaves_nothing_readable(
             bench.store.chunks("c_" + "0" * 32 + "_1", MULTIPART[0] * 4)
 
 
-def test_the_sweep_finds_objects_that_no_one_knows(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = host("first")
-    info = bench.put(numbers((9, 9)))
-    bucket = objects_of(bench).bucket
-    for key_of in (elements_key, digests_key):
-        bucket.put(key_of("c_" + "1" * 32 + "_1"), b"x" * 8)
-    assert bench.store.sweep() == 0 and len(bench.kept()) == 2
-    monkeypatch.setattr(object_store, "OBJECT_LEFTOVER_AGE_S", -60.0)
-    fresh = host("first")
-    assert sum(fresh.store.sweep() for _ in range(3)) == 2
-    assert [name.partition(".")[0] for name in bench.kept()] == [info.id]
-
-
 def test_a_bucket_that_does_not_answer(host: Hosts, caplog: pytest.LogCaptureFixture) -> None:
     bench = host("first", s3_endpoint="http://127.0.0.1:9", s3_timeout_s=0.2)
     with capture_logs() as own_lines:
@@ -239,6 +256,14 @@ def test_a_bucket_that_does_not_answer(host: Hosts, caplog: pytest.LogCaptureFix
         with pytest.raises(StoreUnavailable):
             bench.store.check_ready()
     assert SECRET not in caplog.text + repr(own_lines) + repr(bench.settings) + repr(vars(objects_of(bench).bucket))
+
+
+@pytest.mark.parametrize("shape", [(3, 3), MULTIPART])
+def test_a_bucket_that_is_not_there_is_no_missing_matrix(host: Hosts, shape: tuple[int, ...]) -> None:
+    bench = host("first", s3_url="s3://no-such-bucket/prefix")
+    with pytest.raises(StoreUnavailable):
+        bench.put(numbers(shape), name=f"c_{'8' * 32}_1")
+    assert bench.store.used_bytes() == 0
 
 
 def test_urls_reach_the_bucket_itself(host: Hosts) -> None:

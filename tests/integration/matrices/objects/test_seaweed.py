@@ -12,9 +12,9 @@ import pytest
 from jobs.errors import MatrixNotFound
 from jobs.matrices.interface import content_hasher
 from jobs.matrices.s3_store.staged import complete_upload, open_upload
-from jobs.matrices.s3_store.store import ObjectMatrixStore
 from jobs.redis.embedded import EmbeddedServer
-from tests.integration.matrices.test_objects import MULTIPART
+from tests.integration.matrices.objects.hosts import objects_of
+from tests.integration.matrices.objects.test_objects import MULTIPART
 from tests.support.objects import ObjectServer, has_seaweed, start_seaweed
 from tests.support.stores import LARGE, StoreBench, make_bench, nothing_is_left, numbers
 
@@ -39,11 +39,6 @@ def hosts(
     yield made[0], made[1]
     for bench in made:
         bench.client.close()
-
-
-def objects_of(bench: StoreBench) -> ObjectMatrixStore:
-    assert isinstance(bench.store, ObjectMatrixStore)
-    return bench.store
 
 
 @pytest.mark.parametrize("shape", [(3, 4), LARGE, MULTIPART])

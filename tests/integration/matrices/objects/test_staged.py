@@ -1,0 +1,37 @@
+"""Uploads by URL that are completed twice at once."""
+
+from __future__ import annotations
+
+import httpx
+import numpy as np
+import pytest
+
+from jobs.errors import DigestMismatch
+from jobs.matrices.interface import content_hasher
+from jobs.matrices.s3_store.staged import complete_upload, open_upload
+from tests.integration.matrices.objects.hosts import Hosts, objects_of
+from tests.support.stores import numbers
+
+
+def test_other_bytes_reach_nothing_that_was_verified(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are sent once the matrix is there, while another completion, which began before, has not copied yet."""
+    array, store = numbers((300, 200)), objects_of(host("first"))
+    hasher = content_hasher("float32", array.shape)
+    hasher.update(array.tobytes())
+    upload = open_upload(store, hasher.hexdigest(), "float32", array.shape, owner="eve", url_ttl_s=60.0)
+    httpx.put(upload.url, content=array.tobytes()).raise_for_status()
+    copy = store.bucket.copy
+
+    def late(key: str, to: str, size: int) -> None:
+        monkeypatch.undo()
+        complete_upload(store, upload.id, owner="eve", ttl_s=60)
+        httpx.put(upload.url, content=bytes(array.nbytes)).raise_for_status()
+        copy(key, to, size)
+
+    monkeypatch.setattr(store.bucket, "copy", late)
+    with pytest.raises(DigestMismatch):
+        complete_upload(store, upload.id, owner="eve", ttl_s=60)
+    info = store.info(hasher.hexdigest(), owner="eve")
+    assert httpx.get(store.url(info.id, 60.0)).content == array.tobytes()
+    np.testing.assert_array_equal(host("second").get(info), array)
+    assert len(host("second").kept()) == 1 and store.used_bytes() == array.nbytes
