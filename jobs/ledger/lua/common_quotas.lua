@@ -55,6 +55,9 @@ end
 
 local function charge_quota(job, charge)
   if not charge then
+    if job.cost then -- of a run under a quota that is no more, whose end gave it back
+      write('HDEL', job.key, 'cost')
+    end
     return
   end
   local jobs_field, bytes_field = flight_of(job.owner)

@@ -132,6 +132,18 @@ def test_a_redrive_counts_as_a_submission(bench: Bench) -> None:
         end(bench, job, "succeeded")
 
 
+def test_a_redrive_after_the_quota_was_taken_away_counts_nothing(bench: Bench) -> None:
+    """Nor does its end take back what its first run gave back already."""
+    quota = Quota(jobs=1)
+    job = submit(bench, quota)
+    end(bench, job, "cancelled")
+    redrive(bench, NO_QUOTA, job)
+    end(bench, job, "cancelled")
+    submit(bench, quota)
+    with pytest.raises(QuotaExceeded):
+        submit(bench, quota)
+
+
 def test_a_dependent_counts_from_its_submission_to_its_end(bench: Bench) -> None:
     """It fails with the job that it waits for, in one step, and leaves with it."""
     first = submit(bench, NO_QUOTA)
