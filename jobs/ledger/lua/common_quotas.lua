@@ -4,6 +4,7 @@
 --   flops:<owner>         string  when all operations asked for are paid off, at the owner's rate; goes at that time
 -- A job that was recorded under a limit has its `cost` in its hash: bytes and operations.
 local WINDOW_US = 60e6
+local MAX_COST_US = 2 ^ 53 -- 285 years; what is much longer is no number of microseconds to Redis
 
 local function flight_of(owner)
   return 'flight:' .. owner, 'flight_bytes:' .. owner
@@ -42,7 +43,7 @@ local function over_quota(owner, limits, known_cost, waiting_in_all)
   if most_flops > 0 then
     local at = now()
     local paid = math.max(tonumber(redis.call('GET', prefix .. 'flops:' .. owner) or 0), at)
-    local costs = flops / most_flops * WINDOW_US
+    local costs = math.min(flops / most_flops * WINDOW_US, MAX_COST_US)
     -- What is more than a minute's worth by itself is let in once all before it is paid off.
     local wait = math.min(paid + costs - at - WINDOW_US, paid - at)
     if wait > 0 then
