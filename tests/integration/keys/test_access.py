@@ -194,6 +194,17 @@ def test_the_job_that_a_worker_runs_is_named_to_its_owner(guarded: Guarded) -> N
         guarded.api.registry.beat(worker_info(), FAKE_TTL_S)
 
 
+@pytest.mark.parametrize("name", ["Authorization", "X-API-Key"])
+def test_two_keys_are_none(guarded: Guarded, name: str) -> None:
+    """What is in front of this server may have gone by the other."""
+    begin = "Bearer " if name == "Authorization" else ""
+    owner, other = ((name, begin + KEYS[who].key) for who in ("owner", "other"))
+    with guarded.api.client() as client:
+        told = problem(client.get("/v1/jobs", headers=[owner, other]), 400, "invalid_header")
+        assert told["field"] == name and "comes with 2 values that differ" in told["detail"]
+        assert client.get("/v1/jobs", headers=[owner, owner]).status_code == 200
+
+
 def test_an_expired_key_is_told_so(guarded: Guarded) -> None:
     with guarded.client("expired") as client:
         told = problem(client.get("/v1/jobs"), 401, "unauthenticated")
