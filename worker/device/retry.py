@@ -40,8 +40,10 @@ def retry_until(
         pause_s = min(2 * pause_s, longest_pause_s)
 
 
-def pause(seconds: float, wanted: Callable[[], None] | None = None) -> None:
-    """Raises what `wanted` does, which is called every LOOK_EVERY_S."""
+def pause(
+    seconds: float, wanted: Callable[[], None] | None = None, *, until: Callable[[], bool] = lambda: False
+) -> None:
+    """Ends once `until` holds. Raises what `wanted` does. Both are called every LOOK_EVERY_S, if `wanted` is given."""
     if wanted is None:
         time.sleep(seconds)
         return
@@ -49,3 +51,5 @@ def pause(seconds: float, wanted: Callable[[], None] | None = None) -> None:
     while (left_s := deadline - time.monotonic()) > 0:
         wanted()
         time.sleep(min(left_s, LOOK_EVERY_S))
+        if until():
+            return

@@ -41,7 +41,7 @@ from worker.device.measured_model import measured_model
 from worker.device.retry import pause, retry_until
 from worker.device.runner import Runner
 from worker.process.device_loans import DeviceLoans
-from worker.process.ends import NO_ROOM_PAUSE_S, WORK_TIMEOUT_S, End, JobEnds
+from worker.process.ends import WORK_TIMEOUT_S, End, JobEnds
 from worker.process.heartbeat import Heartbeat
 from worker.process.job_threads import JobThreads, Room
 from worker.process.lease import EXIT_NOT_READY, Hold, LeaseKeeper
@@ -220,7 +220,7 @@ class Child:
         except (DeviceFault, TimeLimitExceeded) as failure:
             return [(each, failure) for each in claimed]
         except NoRoomForProduct as failure:
-            pause(NO_ROOM_PAUSE_S)
+            self._ends.pause_without_room(claimed)
             return [(each, failure) for each in claimed]
         except (JobFailed, StaleAttempt, StoreUnavailable) as reason:
             log.info("jobs of one launch are computed one by one", jobs=len(claimed), reason=str(reason))
@@ -252,7 +252,7 @@ class Child:
             try:
                 return retry_until(lambda: self._multiply(claimed, check), timeout_s=WORK_TIMEOUT_S, wanted=check)
             except NoRoomForProduct:
-                pause(NO_ROOM_PAUSE_S, check)  # only the job itself is held now
+                self._ends.pause_without_room([claimed], check)  # only the job itself is held now
                 raise
 
     def _multiply(self, claimed: Claimed, check_ownership: Callable[[], None]) -> Multiplied:
