@@ -109,11 +109,11 @@ class Context:
     audit: Audit | None
     threads: WorkThreads
     renders: Renders
+    bodies: BodyMemory
     breaker: Breaker = field(default_factory=Breaker)
     tasks: set[asyncio.Future[None]] = field(default_factory=set)  # work that continues after its reply
     events: SingleFlight[Sequence[JobEvent]] = field(default_factory=SingleFlight)  # pending reads of jobs' events
     known_matrices: KnownMatrices = field(default_factory=KnownMatrices)
-    bodies: BodyMemory = field(default_factory=BodyMemory)
     unclaimed: UnclaimedBytes = field(default_factory=UnclaimedBytes)
     plans: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_PLANS))  # benchmarks being expanded
 
@@ -189,6 +189,7 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: K
         audit=Audit(settings) if keys is not None or settings.audit_file is not None else None,
         threads=WorkThreads(share.of(MAX_THREADS, minimum=MIN_THREADS)),
         renders=Renders(share),
+        bodies=BodyMemory(settings.max_json_bytes),
     )
 
 
