@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import redis
-from anyio import CapacityLimiter
 from starlette.requests import Request
 
 from jobs.errors import StoreUnavailable
@@ -37,6 +36,7 @@ from service.api_process.live_workers import LiveWorkers
 from service.api_process.render_cache import Renders
 from service.api_process.share import Share
 from service.api_process.single_flight import SingleFlight
+from service.api_process.turns import Turns
 from service.api_process.unclaimed import UnclaimedBytes
 from service.api_process.work_threads import WorkThreads
 from service.audit import Audit
@@ -52,7 +52,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_THREADS, MIN_THREADS = 64, 16  # over all API processes; at least, for each
-MAX_PLANS = 1  # more at once would not be faster, and would slow down everyone else
 BREAK_S = 0.25
 
 
@@ -115,7 +114,7 @@ class Context:
     events: SingleFlight[Sequence[JobEvent]] = field(default_factory=SingleFlight)  # pending reads of jobs' events
     known_matrices: KnownMatrices = field(default_factory=KnownMatrices)
     unclaimed: UnclaimedBytes = field(default_factory=UnclaimedBytes)
-    plans: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_PLANS))  # benchmarks being expanded
+    plans: Turns = field(default_factory=Turns)  # to expand a benchmark: more at once would not be faster
 
     @property
     def staging_dir(self) -> Path | None:
