@@ -59,7 +59,8 @@ def keys_are_on(settings: Settings) -> bool:
 
 
 def key_ring(settings: Settings) -> KeyRing | None:
-    """The accepted keys; None on a server without keys. Raises InvalidSettings."""
+    """The accepted keys; None on a server without keys. Raises InvalidSettings, also for host names that are none."""
+    HostWall(settings.allowed_hosts)
     return KeyRing(settings) if keys_are_on(settings) else None
 
 
