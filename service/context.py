@@ -34,9 +34,9 @@ from service.api_process.in_thread import in_thread
 from service.api_process.known_matrices import KnownMatrices
 from service.api_process.live_workers import LiveWorkers
 from service.api_process.render_cache import Renders
+from service.api_process.round_robin import RoundRobin
 from service.api_process.share import Share
 from service.api_process.single_flight import SingleFlight
-from service.api_process.turns import Turns
 from service.api_process.unclaimed import UnclaimedBytes
 from service.api_process.work_threads import WorkThreads
 from service.audit import Audit
@@ -114,7 +114,7 @@ class Context:
     events: SingleFlight[Sequence[JobEvent]] = field(default_factory=SingleFlight)  # pending reads of jobs' events
     known_matrices: KnownMatrices = field(default_factory=KnownMatrices)
     unclaimed: UnclaimedBytes = field(default_factory=UnclaimedBytes)
-    plans: Turns = field(default_factory=Turns)  # to expand a benchmark: more at once would not be faster
+    plans: RoundRobin = field(default_factory=RoundRobin)  # to expand a benchmark: more at once would not be faster
 
     @property
     def staging_dir(self) -> Path | None:

@@ -14,8 +14,8 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 
 from analysis.results import Results
+from service.api_process.round_robin import RoundRobin
 from service.api_process.share import Share
-from service.api_process.turns import Turns
 
 T = TypeVar("T")
 KEPT_RESULTS = 4  # over all API processes, like the rendered bodies
@@ -49,7 +49,7 @@ class Renders:
     """The cache. Creating it needs a running event loop."""
 
     def __init__(self, share: Share) -> None:
-        self._turns, self._thread = Turns(), CapacityLimiter(1)
+        self._round, self._thread = RoundRobin(), CapacityLimiter(1)
         self._bodies: Recent[bytes] = Recent(share.of(KEPT_BODIES, minimum=MIN_BODIES))
         self._results: Recent[Results] = Recent(share.of(KEPT_RESULTS))
 
@@ -60,7 +60,7 @@ class Renders:
         known = self._bodies.get(key)
         if known is not None:
             return known
-        async with self._turns.turn(owner):
+        async with self._round.alone(owner):
             return await anyio.to_thread.run_sync(partial(self._make, key, make), limiter=self._thread)
 
     def _make(self, key: Hashable, make: Callable[[], bytes]) -> bytes:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
 
-class Turns:
+class RoundRobin:
     """Of each owner one waits at a time, first come, first served. For the event loop's thread."""
 
     def __init__(self) -> None:
@@ -16,7 +16,7 @@ class Turns:
         self._of_owner: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # while any of its work is here
 
     @asynccontextmanager
-    async def turn(self, owner: str) -> AsyncIterator[None]:
+    async def alone(self, owner: str) -> AsyncIterator[None]:
         own = self._of_owner.setdefault(owner, asyncio.Lock())
         async with own, self._one:
             yield

@@ -6,8 +6,8 @@ import asyncio
 from functools import partial
 
 from service.api_process.render_cache import Renders
+from service.api_process.round_robin import RoundRobin
 from service.api_process.share import ALONE
-from service.api_process.turns import Turns
 
 
 def test_one_key_s_many_requests_delay_another_s_by_one() -> None:
@@ -27,12 +27,12 @@ def test_one_key_s_many_requests_delay_another_s_by_one() -> None:
     assert [name for name in made if name.startswith("alice")] == [f"alice {number}" for number in range(20)]
 
 
-def test_a_turn_that_is_given_up_lets_the_next_go() -> None:
+def test_work_that_is_given_up_lets_the_next_go() -> None:
     async def run() -> list[str]:
-        turns, done = Turns(), list[str]()
+        plans, done = RoundRobin(), list[str]()
 
         async def work(owner: str, name: str, until: asyncio.Event) -> None:
-            async with turns.turn(owner):
+            async with plans.alone(owner):
                 done.append(name)
                 await until.wait()
 
@@ -46,7 +46,7 @@ def test_a_turn_that_is_given_up_lets_the_next_go() -> None:
             await asyncio.sleep(0)
         tasks[1].cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        async with turns.turn("bob"):
+        async with plans.alone("bob"):
             done.append("last")
         return done
 
