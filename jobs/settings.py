@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from jobs.setting_groups.cells import CellSettings
-from jobs.setting_groups.consistency import check_times
+from jobs.setting_groups.consistency import check_paths, check_sizes, check_times
 from jobs.setting_groups.object_store import ObjectStoreSettings
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -111,7 +111,7 @@ class Settings(ObjectStoreSettings, CellSettings):
     )
     max_flops_per_minute_per_key: float | None = Field(
         None,
-        gt=0,
+        ge=1,
         description="Operations that one key may request per minute, benchmarks as estimated. A larger job is accepted "
         "once, and then paid off. Unset: unlimited.",
     )
@@ -273,11 +273,13 @@ class Settings(ObjectStoreSettings, CellSettings):
     @model_validator(mode="before")
     @classmethod
     def _read_redis_url(cls, values: dict[str, Any]) -> dict[str, Any]:
+        check_paths(values, cls.model_fields)
         path = values.get("redis_url_file")
         return values | {"redis_url": Path(path).read_text().strip()} if path else values
 
     @model_validator(mode="after")
     def _check_times(self) -> Self:
+        check_sizes(self.__dict__)
         check_times(
             lease_s=self.lease_s,
             heartbeat_s=self.heartbeat_s,

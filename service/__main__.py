@@ -20,6 +20,7 @@ from jobs.redis.replication import warn_of_missing_replicas
 from jobs.settings import Settings
 from jobs.starting.options import add_settings, apply_settings, cannot_start, make_parser
 from jobs.starting.wrong_settings import checked_settings
+from service.audit import check_file
 from service.http.security import key_ring
 from service.local.api import ApiProcesses, process_count
 from service.local.supervisor import Supervisor
@@ -35,8 +36,9 @@ EXAMPLES = """\
 
 
 def keep_serving(settings: Settings) -> None:
-    """Serves with several processes until a signal arrives. Raises InvalidSettings."""
+    """Serves with several processes until a signal arrives. Raises InvalidSettings, OSError."""
     key_ring(settings)  # reports wrong settings once, here
+    check_file(settings)
     make_matrix_store(settings)
     claim_layout(settings)
     log = structlog.get_logger()

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import orjson
 from starlette.datastructures import Headers
@@ -41,15 +40,29 @@ def _hash(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()[:32]
 
 
+def open_file(path: Path) -> int:
+    """A descriptor that lines are appended to. Raises OSError."""
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+
+def check_file(settings: Settings) -> None:
+    """Raises OSError if the audit file cannot be opened: before the server runs, where it would be a traceback."""
+    if settings.audit_file is not None:
+        os.close(open_file(settings.audit_file))
+
+
 class Audit:
-    """The audit log of one process. Lines go to MATMUL_AUDIT_FILE if it is set, otherwise to the log."""
+    """The audit log of one process. Lines go to MATMUL_AUDIT_FILE if it is set, otherwise to the log; to the log also
+    while the file cannot be written, for what they say has been done.
+    """
 
     def __init__(self, settings: Settings) -> None:
         """Raises OSError if the file cannot be opened."""
         self._log = logging.getLogger(LOGGER)
         self._file: int | None = None
         if settings.audit_file is not None:
-            self._file = os.open(settings.audit_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            self._file = open_file(settings.audit_file)
+        self._begin = b""  # of the next line in the file: ends one that was cut off
         self._log.setLevel(logging.INFO)
         self._chain = secrets.token_hex(4)
         self._last = FIRST
@@ -90,22 +103,37 @@ class Audit:
             }
         )
         self._last = _hash(line)
-        if self._file is None:
+        if self._file is None or not self._is_written(self._file, line):
             self._log.info("%s", line.decode())
-        else:
-            os.write(self._file, line + b"\n")  # one write, so that lines of several processes do not mix
+
+    def _is_written(self, file: int, line: bytes) -> bool:
+        """Whether the whole line is in the file."""
+        whole = self._begin + line + b"\n"
+        try:
+            written = os.write(file, whole)  # one write, so that lines of several processes do not mix
+        except OSError as error:
+            self._log.error("the audit file cannot be written, so a line is here (%s)", error.strerror)
+            return False
+        if written < len(whole):
+            self._log.error("the audit file has only part of a line, so it is here")
+        self._begin = b"" if written == len(whole) else b"\n"
+        return written == len(whole)
 
 
 def broken_at(lines: Iterable[bytes]) -> int | None:
-    """The number (from 1) of the first line that does not follow the previous line of its process; None if there is
-    none. Lines removed from the end of a chain are not detected.
+    """The number (from 1) of the first line that is none of this log, or does not follow the previous line of its
+    process; None if there is none. Lines removed from the end of a chain are not detected.
     """
-    last: dict[Any, str] = {}
+    last: dict[str, str] = {}
     for number, line in enumerate((line.rstrip(b"\n") for line in lines), 1):
-        entry = orjson.loads(line)
-        if entry["after"] != last.get(entry["chain"], FIRST):
+        try:
+            entry = orjson.loads(line)
+            chain, after = str(entry["chain"]), entry["after"]
+        except (ValueError, TypeError, KeyError):
             return number
-        last[entry["chain"]] = _hash(line)
+        if after != last.get(chain, FIRST):
+            return number
+        last[chain] = _hash(line)
     return None
 
 

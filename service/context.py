@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import redis
-from anyio import CapacityLimiter
 from starlette.requests import Request
 
 from jobs.errors import StoreUnavailable
@@ -35,6 +34,7 @@ from service.api_process.in_thread import in_thread
 from service.api_process.known_matrices import KnownMatrices
 from service.api_process.live_workers import LiveWorkers
 from service.api_process.render_cache import Renders
+from service.api_process.round_robin import RoundRobin
 from service.api_process.share import Share
 from service.api_process.single_flight import SingleFlight
 from service.api_process.unclaimed import UnclaimedBytes
@@ -52,7 +52,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_THREADS, MIN_THREADS = 64, 16  # over all API processes; at least, for each
-MAX_PLANS = 1  # more at once would not be faster, and would slow down everyone else
 BREAK_S = 0.25
 
 
@@ -109,13 +108,13 @@ class Context:
     audit: Audit | None
     threads: WorkThreads
     renders: Renders
+    bodies: BodyMemory
     breaker: Breaker = field(default_factory=Breaker)
     tasks: set[asyncio.Future[None]] = field(default_factory=set)  # work that continues after its reply
     events: SingleFlight[Sequence[JobEvent]] = field(default_factory=SingleFlight)  # pending reads of jobs' events
     known_matrices: KnownMatrices = field(default_factory=KnownMatrices)
-    bodies: BodyMemory = field(default_factory=BodyMemory)
     unclaimed: UnclaimedBytes = field(default_factory=UnclaimedBytes)
-    plans: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_PLANS))  # benchmarks being expanded
+    plans: RoundRobin = field(default_factory=RoundRobin)  # to expand a benchmark: more at once would not be faster
 
     @property
     def staging_dir(self) -> Path | None:
@@ -189,6 +188,7 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: K
         audit=Audit(settings) if keys is not None or settings.audit_file is not None else None,
         threads=WorkThreads(share.of(MAX_THREADS, minimum=MIN_THREADS)),
         renders=Renders(share),
+        bodies=BodyMemory(settings.max_json_bytes),
     )
 
 

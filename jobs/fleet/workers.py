@@ -110,7 +110,9 @@ class WorkerInfo(Strict):
     queue: str = Field(description="Queue it takes products from.")
     bench_queue: str = Field("", description="Queue it takes benchmarks from: one for each model of device.")
     kernels: tuple[str, ...] = Field(description="Kernels it serves.")
-    job: str | None = Field(None, description="Job it runs now.")
+    job: str | None = Field(
+        None, description="Job it runs now; another key's is shown to operators alone, and null to others."
+    )
     verified_products: int = Field(0, description="Products it computed and checked since it started.")
     verified_today: int = Field(0, description="Of these, those of today (UTC).")
     started_at: datetime = Field(description="When its process started (UTC).")

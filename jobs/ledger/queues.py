@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import redis
+
+from jobs.redis.client import translated
 
 
 class FairQueues(ABC):
@@ -19,16 +23,27 @@ class FairQueues(ABC):
 
         Raises StoreUnavailable."""
 
+    @abstractmethod
+    def others_wait(self, queue: str, owners: Collection[str]) -> bool:
+        """Whether jobs of other owners wait in the queue. Without keys there are none. Raises StoreUnavailable."""
+
 
 class RedisFairQueues(FairQueues):
     """The same in Redis."""
 
+    _client: redis.Redis
+    _prefix: str
     _run: Callable[..., Any]
     _messages: tuple[str, str]
 
     def refill(self, workers: Mapping[str, int]) -> int:
         flat = [part for queue_and_count in workers.items() for part in queue_and_count]
         return int(self._run("refill", *flat, *self._messages))
+
+    @translated()
+    def others_wait(self, queue: str, owners: Collection[str]) -> bool:
+        found: Any = self._client.hkeys(f"{self._prefix}window:{queue}")
+        return any(owner.decode() not in owners for owner in found)
 
 
 @dataclass(frozen=True, slots=True)

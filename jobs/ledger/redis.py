@@ -129,13 +129,9 @@ class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisDurability,
             raise IdempotencyKeyReused
         return str(job_id)
 
-    @translated()
     def bind_key(self, owner: str, idempotency: IdempotencyKey, subject: str) -> None:
-        name = f"{self._prefix}idem:{key_digest(owner, idempotency.key)}"
-        pipe = self._client.pipeline()
-        pipe.hset(name, mapping={"job": subject, "fingerprint": idempotency.fingerprint})
-        pipe.pexpire(name, self._idempotency_ttl_ms)
-        pipe.execute()
+        digest, fingerprint, ttl_ms = self._binding(owner, idempotency)
+        self._run("bind_key", owner, digest, fingerprint, subject, ttl_ms, self._max_ended.of_owner)
 
     def get(self, job_id: str, *, owner: str | None = None, with_product: bool = False) -> Job:
         reply = self._run_on("get", job_id, int(with_product))
@@ -167,7 +163,8 @@ class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisDurability,
         self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
         limiting = limit_arguments(limits, self._quota_of(owner or ""))
-        about = (owner or "", *limiting, *self._binding(owner or "", key), unmet_error())
+        binding = self._binding(owner or "", key)
+        about = (owner or "", *limiting, *binding, unmet_error(), self._max_ended.of_owner)
         return redriven(self._run_on("redrive", job_id, *about, *self._messages))
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:

@@ -1,10 +1,20 @@
-"""Checks settings that depend on each other: combinations that would lose jobs or declare healthy workers dead."""
+"""Checks what the types of settings do not: combinations that would lose jobs or declare healthy workers dead, times
+beyond the calendar, and blank paths.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic.fields import FieldInfo
 
 from jobs.errors import InvalidSettings
 
 BEATS_PER_LEASE = 3  # a lease survives two renewals that get lost
+MAX_TIME_S = 100 * 31_557_600  # a hundred years: a time far beyond is none that Redis or a date can have
+MAX_INTEGER = 2**63 - 1
 MAX_SWEEP_S = 2.0  # a sweeper keeps its lock for 3 s, and must come back before
 
 
@@ -47,3 +57,29 @@ def check_times(
     ]
     if broken := [sentence for holds, sentence in rules if not holds]:
         raise InvalidSettings(" ".join(broken))
+
+
+def check_sizes(values: Mapping[str, Any]) -> None:
+    """Raises InvalidSettings for each number that is too large for what it counts."""
+    numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
+    most = {
+        name: MAX_TIME_S if name.endswith("_s") else MAX_INTEGER
+        for name, value in numbers.items()
+        if name.endswith("_s") or isinstance(value, int)
+    }
+    if too_large := [name for name, limit in most.items() if numbers[name] > limit]:
+        raise InvalidSettings(
+            " ".join(
+                f"MATMUL_{each.upper()} is {numbers[each]}: it must be {most[each]} at most." for each in too_large
+            )
+        )
+
+
+def check_paths(values: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> None:
+    """Raises InvalidSettings for each blank path, which would mean the current directory."""
+    blank = (name for name, value in values.items() if isinstance(value, str) and not value.strip())
+    paths = [name for name in blank if name in fields and fields[name].annotation in (Path, Path | None)]
+    if paths:
+        raise InvalidSettings(
+            " ".join(f"MATMUL_{name.upper()} is blank: give a path, or do not set it." for name in paths)
+        )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from jobs.models import ANONYMOUS
 from service.problems import TooManyBodies
 
 MUCH_BYTES = 128 << 20  # bytes waiting for their readers, above which each batch is passed on as soon as it arrives
@@ -16,11 +17,15 @@ FREE_BYTES = 64 << 10  # a body up to this length never waits
 
 
 class BodyMemory:
-    """The memory of all request bodies. For the event loop's thread only."""
+    """The memory of all request bodies, of which one of JSON may have `max_body_bytes`. For the event loop's thread
+    only.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, max_body_bytes: int = 0) -> None:
+        self._max_body_bytes = max_body_bytes
         self.waiting_bytes = 0
         self._kept_bytes = 0
+        self._kept_by: Counter[str] = Counter()  # owner
         self._parsed_bytes = 0
         self._turns: deque[tuple[int, asyncio.Future[None]]] = deque()
 
@@ -28,14 +33,21 @@ class BodyMemory:
     def is_scarce(self) -> bool:
         return self.waiting_bytes > MUCH_BYTES
 
-    def keep(self, size: int) -> None:
-        """Reserves `size` bytes. Raises TooManyBodies if there is no room."""
-        if size > FREE_BYTES and self._kept_bytes + size > KEPT_BYTES:
+    def keep(self, size: int, owner: str = ANONYMOUS) -> None:
+        """Reserves `size` bytes. Raises TooManyBodies if there is no room. One key alone has half of it, two have a
+        third each, and so on: none may have more than it leaves to others, but for one body.
+        """
+        kept, left = self._kept_by[owner] + size, KEPT_BYTES - self._kept_bytes - size
+        is_greedy = owner != ANONYMOUS and kept > max(left, self._max_body_bytes)
+        if size > FREE_BYTES and (left < 0 or is_greedy):
             raise TooManyBodies
         self._kept_bytes += size
+        self._kept_by[owner] = kept
 
-    def let_go(self, size: int) -> None:
-        self._kept_bytes -= size
+    def let_go(self, size: int, owner: str = ANONYMOUS) -> None:
+        if size:
+            self._kept_bytes -= size
+            self._kept_by -= Counter({owner: size})  # owners without any are dropped
 
     @asynccontextmanager
     async def parsing(self, size: int) -> AsyncIterator[None]:

@@ -14,6 +14,7 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 
 from analysis.results import Results
+from service.api_process.round_robin import RoundRobin
 from service.api_process.share import Share
 
 T = TypeVar("T")
@@ -48,18 +49,19 @@ class Renders:
     """The cache. Creating it needs a running event loop."""
 
     def __init__(self, share: Share) -> None:
-        self._one_at_a_time = CapacityLimiter(1)
+        self._round, self._thread = RoundRobin(), CapacityLimiter(1)
         self._bodies: Recent[bytes] = Recent(share.of(KEPT_BODIES, minimum=MIN_BODIES))
         self._results: Recent[Results] = Recent(share.of(KEPT_RESULTS))
 
-    async def body(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        """The result of `make` for this key, from the cache or computed in a separate worker thread. Raises what `make`
-        raises.
+    async def body(self, key: Hashable, make: Callable[[], bytes], *, owner: str) -> bytes:
+        """The result of `make` for this key, from the cache or computed in a separate worker thread, in the owner's
+        turn. Raises what `make` raises.
         """
         known = self._bodies.get(key)
         if known is not None:
             return known
-        return await anyio.to_thread.run_sync(partial(self._make, key, make), limiter=self._one_at_a_time)
+        async with self._round.alone(owner):
+            return await anyio.to_thread.run_sync(partial(self._make, key, make), limiter=self._thread)
 
     def _make(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
         body = self._bodies.get(key)  # another request may have rendered it in the meantime

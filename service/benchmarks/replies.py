@@ -73,7 +73,7 @@ async def results_reply(
     if is_not_modified(request, headers["etag"]):
         return Response(None, 304, headers)
     make = partial(_made, context, job, forms[name])
-    body = await context.renders.body((job.id, job.version, what, name), make)
+    body = await context.renders.body((job.id, job.version, what, name), make, owner=owner_of(request))
     return Response(body, 200, headers, forms[name].media_type)
 
 
@@ -91,7 +91,7 @@ async def compared(request: Request, job_id: str, other_id: str) -> Response:
         return comparison(results_of(context, other), results_of(context, job)).model_dump_json().encode()
 
     key = (job.id, job.version, "compare", other.id, other.version)
-    return Response(await context.renders.body(key, make), 200, headers, JSON)
+    return Response(await context.renders.body(key, make, owner=owner), 200, headers, JSON)
 
 
 def find_benchmark(context: Context, job_id: str, owner: str, field: str | None = None) -> Job:

@@ -152,7 +152,9 @@ async def _reply(
     if is_not_modified(request, headers["etag"]):
         return Response(None, 304, headers)
     key = (*kept.version, "report", name, digest)
-    body = await context_of(request).renders.body(key, lambda: form.make(subject(), options, kept.plots_at))
+    body = await context_of(request).renders.body(
+        key, lambda: form.make(subject(), options, kept.plots_at), owner=owner_of(request)
+    )
     return Response(body, 200, headers, form.media_type)
 
 

@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from jobs.errors import MalformedBody
+from jobs.models import ANONYMOUS
 from service.api_process.body_bytes import EXTENSION, BodyBytes
 from service.api_process.body_memory import BodyMemory
 from service.bodies.inflate import WINDOW_BITS, Inflater
@@ -50,6 +51,7 @@ class Body:
         inflates: bool = False,
     ) -> None:
         headers = Headers(scope=scope)
+        self.owner: str = scope.get("state", {}).get("owner", ANONYMOUS)  # who sends it
         self._memory = memory or BodyMemory()  # a body with a small limit is not counted elsewhere
         has_matrices = memory is not None and headers.get("content-type", "").startswith("application/json")
         self._advice = "; JSON is for small matrices, so send .npy or safetensors" if has_matrices else ""

@@ -49,7 +49,7 @@ async def receive(
                 return concluded if concluded is not None else await context.call(_conclude, read, uploads, conclude)
             if reader.keeps:
                 size = sum(map(len, batch))
-                context.bodies.keep(size)
+                context.bodies.keep(size, body.owner)
                 kept_bytes += size
             if body.ended:
                 async with context.bodies.parsing(kept_bytes):
@@ -69,7 +69,7 @@ async def receive(
             await anyio.to_thread.run_sync(uploads.abort)
         raise
     finally:
-        context.bodies.let_go(kept_bytes)
+        context.bodies.let_go(kept_bytes, body.owner)
         reader.close()
 
 

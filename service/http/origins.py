@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from starlette.datastructures import Headers
 
-from jobs.errors import Forbidden
+from jobs.errors import Forbidden, InvalidSettings
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -91,7 +91,11 @@ class HostWall:
     """Allows only requests for certain host names. An entry without a port allows every port of that name."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
-        self._allowed = frozenset(place for text in allowed if (place := place_of(text)) is not None)
+        """Raises InvalidSettings for an entry that is no host name, which would match nothing."""
+        places = {text: place_of(text) for text in allowed}
+        if wrong := [text for text, place in places.items() if place is None]:
+            raise InvalidSettings(f"MATMUL_ALLOWED_HOSTS has {wrong[0]!a}; an entry is a host name, or `name:port`.")
+        self._allowed = frozenset(place for place in places.values() if place is not None)
 
     def check(self, method: str, headers: Headers) -> None:
         """A request without a Host is HTTP/1.0's: no browser's, but a load balancer's probe. Raises Forbidden."""

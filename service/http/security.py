@@ -18,6 +18,7 @@ from jobs.models import ANONYMOUS
 from jobs.settings import Settings
 from service.context import Context
 from service.http.access import check_method, check_write_token
+from service.http.listed import sole_of
 from service.http.origins import LOOPBACK_NAMES, HostWall, check_origin, origin_of
 from service.keys import KeyRing, KnownKey, Role
 from service.keys.sessions import cookie_name
@@ -58,7 +59,8 @@ def keys_are_on(settings: Settings) -> bool:
 
 
 def key_ring(settings: Settings) -> KeyRing | None:
-    """The accepted keys; None on a server without keys. Raises InvalidSettings."""
+    """The accepted keys; None on a server without keys. Raises InvalidSettings, also for host names that are none."""
+    HostWall(settings.allowed_hosts)
     return KeyRing(settings) if keys_are_on(settings) else None
 
 
@@ -130,12 +132,13 @@ class Gate:
             raise Forbidden("This server has no API keys, so it answers on loopback addresses only.")
 
     async def _authenticate(self, keys: KeyRing, scope: Scope, headers: Headers) -> KnownKey:
+        """Raises Unauthenticated, InvalidHeader for two keys, StoreUnavailable."""
         if time.monotonic() > self._reload_at:
             keys.reload()
             self._reload_at = time.monotonic() + KEYS_RELOAD_S
         context = cast(Context, scope["app"].state.context)
-        scheme, _, credentials = headers.get("authorization", "").partition(" ")
-        key = credentials.strip() if scheme.lower() == "bearer" else headers.get("x-api-key")
+        scheme, _, credentials = (sole_of(headers, "Authorization") or "").partition(" ")
+        key = credentials.strip() if scheme.lower() == "bearer" else sole_of(headers, "X-API-Key")
         session = cookie_parser(headers.get("cookie", "")).get(self._cookie)
         if not key and session is None:
             raise Unauthenticated

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jobs.errors import InvalidSettings
 from jobs.settings import Settings
-from service.keys.line import KnownKey, parse_lines
+from service.keys.line import KnownKey, lines_in, parse_lines
 
 
 class KeyFile:
@@ -43,7 +43,7 @@ class KeyFile:
         self._write([each for each in kept if each is not None])
 
     def _lines(self) -> list[str]:
-        return self._path.read_text().splitlines() if self._path.exists() else []
+        return lines_in(self._path.read_bytes(), self._path) if self._path.exists() else []
 
     def _write(self, lines: list[str]) -> None:
         mode = self._path.stat().st_mode & 0o777 if self._path.exists() else 0o600

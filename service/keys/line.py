@@ -16,9 +16,11 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from types import MappingProxyType
 
 from jobs.errors import InvalidSettings
+from jobs.models import ANONYMOUS
 from service.keys.role import ROLES, Role
 
 PREFIX = "mm"
@@ -31,6 +33,8 @@ LIMITS: Mapping[str, str] = {
     "flops_per_minute": "operations asked for in a minute",
 }
 _OPTION = re.compile(r":([a-z_]+)=([^:=]*)$")
+_ID = re.compile("[A-Za-z0-9-]{1,64}")
+_DIGEST = re.compile("[0-9a-f]{64}")
 _NO_LIMITS: Mapping[str, float] = MappingProxyType({})
 
 
@@ -94,17 +98,26 @@ def make_key(
     return NewKey(key, KnownKey(key_id, digest, plain, role, expires_at, limits).line)
 
 
+def lines_in(text: bytes, path: Path) -> list[str]:
+    """The lines of the key file `path`. Raises InvalidSettings."""
+    try:
+        return text.decode().splitlines()
+    except UnicodeDecodeError:
+        raise InvalidSettings(f"{path} is no text in UTF-8.") from None
+
+
 def parse_lines(lines: Iterable[str]) -> dict[str, KnownKey]:
     """Keys by id; blank lines and those that begin with # are skipped. Raises InvalidSettings."""
-    known = {}
+    known: dict[str, KnownKey] = {}
     for number, line in enumerate(lines, 1):
         if not (text := line.strip()) or text.startswith("#"):
             continue
         try:
             key = parse_line(text)
+            if known.setdefault(key.id, key) != key:
+                raise ValueError(f"the id {key.id} is there twice; a key has one line.")
         except ValueError as error:
             raise InvalidSettings(f"API key line {number}: {error}") from None
-        known[key.id] = key
     return known
 
 
@@ -113,10 +126,12 @@ def parse_line(text: str) -> KnownKey:
     options: dict[str, str] = {}
     while found := _OPTION.search(text):
         text = text[: found.start()]
+        if found[1] in options:
+            raise ValueError(f"{found[1]} is there twice.")
         options = {found[1]: found[2], **options}
     key_id, _, rest = text.partition(":")
     digest, _, name = rest.partition(":")
-    if not key_id or len(digest) != hashlib.sha256().digest_size * 2:
+    if key_id == ANONYMOUS or not _ID.fullmatch(key_id) or not _DIGEST.fullmatch(digest):
         raise ValueError("it is not of the form <key id>:<hash>:<name>.")
     role, expires = options.pop("role", Role.SUBMITTER.word), options.pop("expires", None)
     if role not in ROLES:
@@ -152,7 +167,7 @@ def read_limits(given: Mapping[str, str]) -> Mapping[str, float]:
             value = float(text)
         except ValueError:
             value = math.nan
-        if not 0 < value < math.inf:
-            raise ValueError(f"{name} is {text!r}, but a limit is a number above 0.")
+        if not 1 <= value < math.inf:
+            raise ValueError(f"{name} is {text!r}, but a limit is a number of at least 1.")
         limits[name] = value
     return MappingProxyType(limits)

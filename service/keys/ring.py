@@ -9,7 +9,7 @@ import structlog
 
 from jobs.errors import InvalidSettings, Unauthenticated
 from jobs.settings import Settings
-from service.keys.line import PREFIX, KnownKey, digest_of, parse_lines
+from service.keys.line import PREFIX, KnownKey, digest_of, lines_in, parse_lines
 
 MIN_PEPPER_BYTES = 16
 
@@ -37,6 +37,7 @@ class KeyRing:
         self._settings = settings
         self._pepper = read_pepper(settings)
         self._file_stamp: tuple[int, int, int] | None = None
+        self._unread: str | None = None  # why the file cannot be read
         self._keys = self._read()
         if not self._keys:
             raise InvalidSettings(
@@ -47,8 +48,9 @@ class KeyRing:
     def _read(self) -> dict[str, KnownKey]:
         lines = self._settings.api_keys.get_secret_value().split() if self._settings.api_keys else []
         if (path := self._settings.api_keys_file) is not None:
-            self._file_stamp = self._stamp()
-            lines += path.read_text().splitlines()
+            stamp, text = self._stamp(), path.read_bytes()
+            self._file_stamp = stamp  # of a file that cannot be read only later
+            lines += lines_in(text, path)
         return parse_lines(lines)
 
     def _stamp(self) -> tuple[int, int, int] | None:
@@ -58,13 +60,16 @@ class KeyRing:
 
     def reload(self) -> None:
         """Reads the key file again if it has changed. If it cannot be read, the keys stay as they are, and the reason
-        is logged.
+        is logged, once.
         """
         try:
             if self._stamp() != self._file_stamp:
                 self._keys = self._read()
-        except OSError:
-            pass  # it is being replaced, or its disk is unavailable; try again a second later
+            self._unread = None
+        except OSError as error:  # it is being replaced, or its disk is unavailable; try again a second later
+            if self._unread != error.strerror:
+                self._unread = error.strerror
+                log.error("the key file cannot be read, so the keys stay as they were", reason=error.strerror)
         except InvalidSettings as error:
             log.error("the key file is wrong, so the keys stay as they were", reason=error.detail)
 

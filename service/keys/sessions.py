@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import time
+from typing import Any
 
 import redis
 
@@ -15,6 +17,7 @@ from service.keys import KeyRing, KnownKey
 
 NAME_BYTES = 32
 MAX_NAME_LENGTH = 64
+MAX_SESSIONS = 1000  # of one key; a further one ends the oldest, so that sign-ins without end fill nothing
 COOKIE = "matmul_session"
 
 
@@ -29,6 +32,7 @@ class Sessions:
     def __init__(self, client: redis.Redis, settings: Settings) -> None:
         self._client = client
         self._prefix = f"{settings.key_prefix}session:"
+        self._of_key = f"{settings.key_prefix}sessions:"  # a sorted set for each key: its sessions, by their begin
         self.ttl_s = settings.session_ttl_s
 
     def _key(self, name: str) -> str:
@@ -37,8 +41,18 @@ class Sessions:
     @translated()
     def begin(self, key: KnownKey) -> str:
         """Starts a session for that key and returns its name. Raises StoreFull."""
-        name = secrets.token_urlsafe(NAME_BYTES)
-        self._client.set(self._key(name), f"{key.id} {_mark(key)}", ex=self.ttl_s)
+        name, now = secrets.token_urlsafe(NAME_BYTES), time.time()
+        of_key = f"{self._of_key}{key.id}"
+        with self._client.pipeline() as pipe:
+            pipe.set(self._key(name), f"{key.id} {_mark(key)}", ex=self.ttl_s)
+            pipe.zremrangebyscore(of_key, "-inf", now - self.ttl_s)
+            pipe.zadd(of_key, {self._key(name): now})
+            pipe.expire(of_key, self.ttl_s)
+            pipe.zcard(of_key)
+            count: int = pipe.execute()[-1]
+        if count > MAX_SESSIONS:
+            oldest: Any = self._client.zpopmin(of_key, count - MAX_SESSIONS)
+            self._client.delete(*(session for session, _ in oldest))
         return name
 
     @translated()

@@ -11,7 +11,7 @@ from math import prod
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import AwareDatetime, FailFast, Field, ValidationError
+from pydantic import AfterValidator, AwareDatetime, FailFast, Field, ValidationError
 
 from jobs.base import Strict
 from jobs.benchmarks.findings import attempt_name, ceiling_name, record_name, samples_name
@@ -31,12 +31,15 @@ from service.pinned.pins import keep_imported
 
 FORMAT, VERSION = "matmul-service/results", 1
 MAX_FILE_BYTES = 16 << 20
-MAX_FINDINGS = 40_000
+MAX_VALUES = 1_000_000  # of the JSON: reading them takes as long as a large product's
+FINDINGS_OF_CASES = 2  # tuning measures more than MATMUL_MAX_BENCHMARK_CASES says, which goes by an estimate
 MAX_DEPTH = 12  # nesting depth of device and environment
 MAX_NUMBER = 1e19  # larger than any number of bytes, operations or nanoseconds
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)  # earliest time of a job
 MIN_FIGURE, MAX_EXTENT, MAX_NAME, MAX_ROUNDS = 1e-9, 1 << 24, 1000, 10_000
 IMPORTED = "Imported from a file on {at:%Y-%m-%d}: another service measured it, and this one has not checked it."
+# Python code after each: otherwise no other thread would run until the whole file is validated.
+_GIVES_WAY = AfterValidator(lambda finding: finding)
 
 
 class ExportedJob(Strict):
@@ -59,8 +62,8 @@ class ResultsFile(Strict):
     spec: BenchmarkSpec
     summary: BenchmarkSummary
     attempts: Annotated[tuple[AttemptInfo, ...], FailFast()] = Field(max_length=1000)
-    records: Annotated[tuple[CaseRecord, ...], FailFast()] = Field(max_length=MAX_FINDINGS)
-    samples: dict[str, Samples] = Field(max_length=MAX_FINDINGS)  # by finding name
+    records: Annotated[tuple[Annotated[CaseRecord, _GIVES_WAY], ...], FailFast()]
+    samples: dict[str, Annotated[Samples, _GIVES_WAY]]  # by finding name
     ceilings: Annotated[tuple[Ceiling, ...], FailFast()] = Field(max_length=1000)
 
 
@@ -96,15 +99,24 @@ def _of_kind(kept: Mapping[str, bytes], kind: str) -> list[Any]:
     return [orjson.loads(kept[name]) for name in sorted(kept) if name.startswith(kind)]
 
 
-def read_file(body: bytes) -> ResultsFile:
-    """Parses a file. Raises MalformedBody or InvalidRequest for anything outside the format, and for records that
-    cannot belong to one benchmark.
+def read_file(body: bytes, max_findings: int) -> ResultsFile:
+    """Parses a file with at most so many records, and samples of as many. Raises MalformedBody or InvalidRequest for
+    anything outside the format, and for records that cannot belong to one benchmark.
     """
+    if body.count(b",") + body.count(b"[") + body.count(b"{") > MAX_VALUES:  # each value but the first follows one
+        raise InvalidRequest(f"The file has more values than are read here: {MAX_VALUES}.")
     document = json_object(body)
     if document.get("format") != FORMAT:
         raise InvalidRequest(f"This is no file of results: its format must be {FORMAT!a}.", field="format")
     if document.get("version") != VERSION:
         raise InvalidRequest(f"This service reads files of version {VERSION} alone.", field="version")
+    for name in ("records", "samples"):
+        if isinstance(found := document.get(name), list | dict) and len(found) > max_findings:
+            raise InvalidRequest(
+                f"The file has {len(found)} {name}; this server reads {max_findings}, which depends on its "
+                "MATMUL_MAX_BENCHMARK_CASES.",
+                field=name,
+            )
     _check_values(document)
     try:
         file = ResultsFile.model_validate_json(orjson.dumps(document))
@@ -184,7 +196,7 @@ def _wrong(record: CaseRecord) -> str | None:
 
 def import_file(context: Context, owner: str, body: bytes) -> Job:
     """Imports a file and returns the new job. Raises what `read_file` and `keep_imported` raise."""
-    file = read_file(body)
+    file = read_file(body, FINDINGS_OF_CASES * context.settings.max_benchmark_cases)
     warning = IMPORTED.format(at=datetime.now(UTC))
     earlier = (each for each in file.summary.warnings if not each.startswith("Imported from a file"))
     summary = file.summary.model_copy(update={"warnings": (warning, *earlier)})

@@ -62,12 +62,12 @@ async def submit_benchmark(request: Request, query: Annotated[NewBenchmarkQuery,
     if query.dry_run:
         key_of(request)  # a dry run makes no job, so the key is not bound, but an invalid one is still refused
         body = await _body(request)
-        async with context.plans:
+        async with context.plans.alone(owner_of(request)):
             plan = await context.call(dry_run, context, body)
         return Response(plan.model_dump_json(), 200, {"cache-control": "no-store"}, JSON)
     async with holding_key(request) as key:
         body = await _body(request)
-        async with context.plans:
+        async with context.plans.alone(owner_of(request)):
             receipt = await context.call(submit, context, owner_of(request), key, body)
         await context.check_written(receipt.job)
     extra = {"idempotent-replayed": "true"} if receipt.replayed else {}

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
 from jobs.errors import NotFound
+from jobs.fleet.workers import WorkerInfo
+from jobs.ledger.interface import JobFilter
+from jobs.states import JobState
 from kernels.assembly import assembly_of
 from kernels.catalog import CATALOG
 from kernels.model.kernel import CudaKernel
 from service.catalogue import DeviceList, KernelList, detail, find, view
-from service.context import context_of
+from service.context import Context, context_of, owner_of
+from service.http.access import role_of
 from service.http.negotiation import JSON
+from service.keys import Role
 from service.openapi.manual import rest as manual
+
+MAX_RUNNING = 1000  # of one key at once
 
 router = APIRouter(prefix="/v1")
 
@@ -58,5 +66,15 @@ async def kernel_assembly(
 @router.get("/devices", **manual.DEVICES)
 async def list_devices(request: Request) -> Response:
     context = context_of(request)
-    workers = await context.call(context.fleet.all)
+    workers = await context.call(_workers, context, owner_of(request), role_of(request))
     return Response(DeviceList(devices=tuple(workers)).model_dump_json(), media_type=JSON)
+
+
+def _workers(context: Context, owner: str, role: Role) -> Sequence[WorkerInfo]:
+    """All workers. Only operators see which job of another key one runs; its state is `busy` for everyone."""
+    workers = context.fleet.all()
+    if role is Role.OPERATOR or not any(worker.job for worker in workers):
+        return workers
+    running = context.ledger.list(JobFilter(owner, JobState.RUNNING), limit=MAX_RUNNING).jobs
+    own = {job.id for job in running}
+    return [worker if worker.job in own else worker.model_copy(update={"job": None}) for worker in workers]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
 from jobs.models import Job
-from service.bodies.body import Body
 from service.bodies.reader import media_type_of, unsupported
 from service.context import Context, context_of, owner_of
 from service.http.idempotency import holding_key, once
@@ -16,8 +16,9 @@ from service.http.listed import sole
 from service.http.negotiation import JSON
 from service.openapi.manual import pinned as manual
 from service.openapi.manual.jobs import JobId
-from service.pinned.files import MAX_FILE_BYTES, export, import_file
+from service.pinned.files import export, import_file
 from service.pinned.pins import pin, pinned_of, unpin
+from service.pinned.upload import FileReader, receive_file
 from service.submit.replies import job_location, record_json
 
 router = APIRouter(prefix="/v1/benchmarks")
@@ -38,12 +39,10 @@ async def import_results(request: Request) -> Response:
         raise unsupported(media_type, (JSON,))
     context, owner = context_of(request), owner_of(request)
     async with holding_key(request) as key:
-        body = await Body(request.scope, request.receive, limit_bytes=MAX_FILE_BYTES).read()
-
         imported: list[Job] = []
 
-        def act() -> tuple[Response, str]:
-            job = import_file(context, owner, body)
+        def act(file: bytes) -> tuple[Response, str]:
+            job = import_file(context, owner, file)
             imported.append(job)
             return _import_reply(job), job.id
 
@@ -51,8 +50,11 @@ async def import_results(request: Request) -> Response:
             imported.append(context.ledger.get(first, owner=owner))
             return _import_reply(imported[-1])
 
-        contents = "" if key is None else hashlib.sha256(body).hexdigest()
-        reply = await context.call(once, request, key, contents, act, again)
+        def act_once(file: bytes) -> Response:
+            contents = "" if key is None else hashlib.sha256(file).hexdigest()
+            return once(request, key, contents, partial(act, file), again)
+
+        reply = await receive_file(request, FileReader(), act_once)
         await context.check_written(*imported)
     return reply
 

@@ -14,6 +14,7 @@ from jobs.redis.layout import claim_layout
 from jobs.settings import Settings
 from service.api_process.share import ALONE, Share
 from service.app import create_app
+from service.audit import check_file
 from service.server.accepting import Acceptor, ConnectionCounts, OpenConnections
 from service.server.addresses import Addresses
 from service.server.deadlines import protocol_class
@@ -58,8 +59,9 @@ class Server(uvicorn.Server):
 def make_server(
     settings: Settings, addresses: Addresses, counts: ConnectionCounts | None = None, share: Share = ALONE
 ) -> Server:
-    """Raises InvalidSettings, WrongLayout."""
+    """Raises InvalidSettings, WrongLayout, OSError."""
     make_matrix_store(settings)  # reports a bad directory in one sentence; once uvicorn runs it would be a traceback
+    check_file(settings)
     claim_layout(settings)
     app = create_app(settings, share)
     config = uvicorn.Config(
@@ -87,7 +89,7 @@ def _allow_connections() -> None:
 def serve(
     settings: Settings, addresses: Addresses, counts: ConnectionCounts | None = None, share: Share = ALONE
 ) -> None:
-    """Serves until SIGTERM or SIGINT, then finishes the answers in progress. Raises InvalidSettings."""
+    """Serves until SIGTERM or SIGINT, then finishes the answers in progress. Raises InvalidSettings, OSError."""
     try:
         server = make_server(settings, addresses, counts, share)
         _allow_connections()

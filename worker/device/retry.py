@@ -40,8 +40,11 @@ def retry_until(
         pause_s = min(2 * pause_s, longest_pause_s)
 
 
-def pause(seconds: float, check_cancelled: Callable[[], None] | None = None) -> None:
-    """Sleeps. Calls `check_cancelled` every LOOK_EVERY_S and raises what that raises."""
+def pause(
+    seconds: float, check_cancelled: Callable[[], None] | None = None, *, until: Callable[[], bool] = lambda: False
+) -> None:
+    """Sleeps until `until` holds, at most for `seconds`. Raises what `check_cancelled` does. Both are called every
+    LOOK_EVERY_S, if `check_cancelled` is given."""
     if check_cancelled is None:
         time.sleep(seconds)
         return
@@ -49,3 +52,5 @@ def pause(seconds: float, check_cancelled: Callable[[], None] | None = None) -> 
     while (left_s := deadline - time.monotonic()) > 0:
         check_cancelled()
         time.sleep(min(left_s, LOOK_EVERY_S))
+        if until():
+            return

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -122,10 +122,23 @@ class JobEnds:
         if not answer.is_accepted and claimed.job.record.kind == "matmul" and success.product is None:
             self._remove_product(claimed, success)
 
+    def pause_without_room(
+        self, claimed: Sequence[Claimed], check_cancelled: Callable[[], None] = lambda: None
+    ) -> None:
+        """Holds jobs that found no room for a moment, for they may come again at once. It is short while jobs of other
+        keys wait, whose room may be another. Raises what `check_cancelled` does, which is called meanwhile."""
+        queue, owners = claimed[0].job.queue, {each.job.owner for each in claimed}
+        pause(NO_ROOM_PAUSE_S, check_cancelled, until=lambda: self._others_wait(queue, owners))
+
+    def _others_wait(self, queue: str, owners: Collection[str]) -> bool:
+        with suppress(StoreUnavailable):
+            return self._ledger.others_wait(queue, owners)
+        return False
+
     def _give_back(self, claimed: Sequence[Claimed]) -> None:
         """Returns jobs to their queue if there was no room for their products."""
         if claimed:
-            pause(NO_ROOM_PAUSE_S)
+            self.pause_without_room(claimed)
             self.fail([(each, NoRoomForProduct()) for each in claimed])
 
     def _remove_product(self, claimed: Claimed, success: Success) -> None:

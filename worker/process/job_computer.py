@@ -26,9 +26,9 @@ from jobs.matrices.interface import MatrixStore
 from jobs.models import BenchmarkOutcome, MatmulRequest
 from jobs.settings import Settings
 from worker.benchmark.job import benchmark
-from worker.device.retry import pause, retry_until
+from worker.device.retry import retry_until
 from worker.device.runner import Runner
-from worker.process.ends import NO_ROOM_PAUSE_S, WORK_TIMEOUT_S, End, Ends
+from worker.process.ends import WORK_TIMEOUT_S, End, Ends, JobEnds
 from worker.process.job_threads import Room
 from worker.process.lease import Hold, LeaseKeeper
 from worker.product.auto import AutoChoices
@@ -53,11 +53,12 @@ class JobComputer:
         store: MatrixStore,
         registry: WorkerRegistry,
         auto: AutoChoices,
+        ends: JobEnds,
         *,
         worker_id: str,
     ) -> None:
         self._settings, self._runner, self._ledger, self._store = settings, runner, ledger, store
-        self._registry, self._auto, self._worker_id = registry, auto, worker_id
+        self._registry, self._auto, self._ends, self._worker_id = registry, auto, ends, worker_id
         self._room = Room(runner.max_bytes_under_way)
 
     def one_launch(self, claimed: Sequence[Claimed], hold: Hold) -> Ends:
@@ -81,7 +82,7 @@ class JobComputer:
         except (DeviceFault, TimeLimitExceeded) as failure:
             return [(each, failure) for each in claimed]
         except NoRoomForProduct as failure:
-            pause(NO_ROOM_PAUSE_S)
+            self._ends.pause_without_room(claimed)
             return [(each, failure) for each in claimed]
         except (JobFailed, StaleAttempt, StoreUnavailable) as reason:
             log.info("jobs of one launch are computed one by one", jobs=len(claimed), reason=str(reason))
@@ -142,7 +143,7 @@ class JobComputer:
             try:
                 return retry_until(product, timeout_s=WORK_TIMEOUT_S, check_cancelled=check)
             except NoRoomForProduct:
-                pause(NO_ROOM_PAUSE_S, check)  # only the job itself is held now
+                self._ends.pause_without_room([claimed], check)  # only the job itself is held now
                 raise
 
     def _multiply(self, claimed: Claimed, check_ownership: Callable[[], None]) -> Multiplied:

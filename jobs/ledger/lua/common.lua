@@ -26,6 +26,7 @@
 --   dead, dead:<owner>    zset    jobs that used up their attempts, by their end
 --   pinned:<owner>        zset    benchmarks that do not expire, by when they were pinned; `counts` has how many: pinned
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
+--   bound:<owner>         zset    of those, the ones that do not go with a job: see common_bindings.lua
 --   hold:<digest>         string  who works under that key now
 --   job:<id>:dependents   zset    jobs that wait for its product, in order of creation: see common_chains.lua
 --   libraries             list    of functions that were loaded, the last one first: see jobs/redis/functions.py

@@ -4,6 +4,7 @@
 --   flops:<owner>         string  when all operations asked for are paid off, at the owner's rate; goes at that time
 -- A job that was recorded under a limit has its `cost` in its hash: bytes and operations.
 local WINDOW_US = 60e6
+local MAX_COST_US = 2 ^ 53 -- 285 years; what is much longer is no number of microseconds to Redis
 
 local function flight_of(owner)
   return 'flight:' .. owner, 'flight_bytes:' .. owner
@@ -42,7 +43,7 @@ local function over_quota(owner, limits, known_cost, waiting_in_all)
   if max_flops > 0 then
     local at = now()
     local paid = math.max(tonumber(redis.call('GET', prefix .. 'flops:' .. owner) or 0), at)
-    local costs = flops / max_flops * WINDOW_US
+    local costs = math.min(flops / max_flops * WINDOW_US, MAX_COST_US)
     -- What is more than a minute's worth by itself is let in once all before it is paid off.
     local wait = math.min(paid + costs - at - WINDOW_US, paid - at)
     if wait > 0 then
@@ -55,6 +56,9 @@ end
 
 local function charge_quota(job, charge)
   if not charge then
+    if job.cost then -- of a run under a quota that is no more, whose end gave it back
+      write('HDEL', job.key, 'cost')
+    end
     return
   end
   local jobs_field, bytes_field = flight_of(job.owner)

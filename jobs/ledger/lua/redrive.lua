@@ -3,7 +3,7 @@
 -- is out of memory, and where as many jobs wait as may.
 local id, owner = ARGV[2], ARGV[3]
 local max_queued, limits = tonumber(ARGV[4]), ARGV[5]
-local digest, fingerprint, bound_ms, unmet = unpack(ARGV, 6, 9)
+local digest, fingerprint, bound_ms, unmet, max_bound = unpack(ARGV, 6, 10)
 local job = read_owned(id, owner)
 if not job then
   return {'not_found'}
@@ -42,8 +42,7 @@ if missing then
 end
 need_operands(job, needs, {})
 if digest ~= '' then
-  redis.call('HSET', bound, 'job', job.id, 'fingerprint', fingerprint)
-  redis.call('PEXPIRE', bound, bound_ms)
+  bind_key(job.owner, digest, fingerprint, job.id, bound_ms, tonumber(max_bound))
 end
 for _, name in ipairs({'dead', 'finished'}) do
   for _, key in ipairs(per_owner(job, name)) do

@@ -76,7 +76,7 @@ async def new_benchmark(request: Request) -> Response:
         if "count" not in query and "add" not in query:
             return await _form(request, form)
         asked = document(form)
-        async with context.plans:
+        async with context.plans.alone(owner_of(request)):
             estimated = await context.call(dry_run, context, orjson.dumps(asked))
     except MatmulError as error:
         return await _form(request, form, error=error, is_draft=is_draft)
@@ -95,7 +95,7 @@ async def start(request: Request) -> Response:
     context, form = context_of(request), typed(await _pairs(request))
     try:
         body = orjson.dumps(document(form))
-        async with context.plans:
+        async with context.plans.alone(owner_of(request)):
             receipt = await context.call(submit, context, owner_of(request), None, body)
     except MatmulError as error:
         return await _form(request, form, error=error)

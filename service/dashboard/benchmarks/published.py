@@ -19,7 +19,7 @@ from jobs.base import Strict
 from kernels.published import PUBLISHED
 from kernels.published_records import Publication, PublishedDevice, PublishedRecord
 from service.benchmarks.replies import CSV, PNG, POLICY, SVG
-from service.context import context_of
+from service.context import context_of, owner_of
 from service.dashboard.charts.roofline import MODELS
 from service.dashboard.charts.rows import published_rows, to_csv
 from service.dashboard.charts.selection import Charts, ChartView, Text, charts
@@ -126,7 +126,9 @@ async def published_csv(request: Request, name: str) -> Response:
     if is_not_modified(request, etag):
         return Response(None, 304, {"etag": etag})
     key = ("published", name, "csv")
-    body = await context_of(request).renders.body(key, lambda: to_csv(published_rows(measured(PUBLISHED[name]))))
+    body = await context_of(request).renders.body(
+        key, lambda: to_csv(published_rows(measured(PUBLISHED[name]))), owner=owner_of(request)
+    )
     return Response(body, 200, {"etag": etag, "cache-control": "no-cache"}, CSV)
 
 
@@ -138,7 +140,7 @@ async def published_plot(
     find(name)
     key = ("published", name, plot, form.format)
     drawn = await context_of(request).renders.body(
-        key, lambda: draw_of(measured(PUBLISHED[name]), plot, form=form.format)
+        key, lambda: draw_of(measured(PUBLISHED[name]), plot, form=form.format), owner=owner_of(request)
     )
     headers = {"cache-control": "no-cache", "content-security-policy": POLICY}
     return Response(drawn, 200, headers, SVG if form.format == "svg" else PNG)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
@@ -12,7 +14,7 @@ from service.dashboard.render import page
 from service.http.origins import check_origin
 from service.pinned.files import import_file
 from service.pinned.pins import pin, pinned_of, unpin
-from service.pinned.upload import read_uploaded
+from service.pinned.upload import FormReader, receive_file
 from service.problems import STATUS
 
 PINNED = "/ui/pinned"
@@ -56,10 +58,9 @@ async def change_pin(request: Request) -> Response:
 async def import_pinned(request: Request) -> Response:
     """Imports a file and redirects to the results; an invalid file leads back with an error message."""
     check_origin(request.headers)
-    context = context_of(request)
+    read = partial(import_file, context_of(request), owner_of(request))
     try:
-        body = await read_uploaded(request)
-        job = await context.call(import_file, context, owner_of(request), body)
+        job = await receive_file(request, FormReader(request.headers.get("content-type", "")), read)
     except StoreUnavailable:
         raise
     except MatmulError as error:

@@ -22,7 +22,9 @@ from service.dashboard.overview.timeline import Timeline, timeline_of
 from service.dashboard.overview.trends import WORDS, rows_of, series_of, trends_of
 from service.dashboard.render import page
 from service.dashboard.sign_in import sign_in_page
+from service.http.access import role_of
 from service.http.security import FRONT
+from service.keys import Role
 from service.operations.dead_letters import MAX_SHOWN
 
 LAST_JOBS = 10
@@ -92,6 +94,7 @@ async def overview(request: Request, over: Annotated[str, Query(max_length=20)] 
         counts={} if request.scope["state"].get("signed_in") else {s.value: n for s, n in seen.counts.items()},
         jobs=seen.jobs,
         running=seen.running,
+        sees_all=role_of(request) is Role.OPERATOR,
         health=headline(seen.findings),
         trends=trends_of(rows, series, now),
         rows=rows,

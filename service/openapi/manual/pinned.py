@@ -69,8 +69,8 @@ IMPORT: Piece = {
     "tags": TAGS,
     "operation_id": "import_results",
     "summary": "Import results that another service exported",
-    "description": "The file is read strictly, to its last field, up to 16 MiB. It becomes a job of its own that "
-    "succeeded and is pinned; its warnings say that it was imported.",
+    "description": "The file is read strictly, to its last field, up to 16 MiB and a million values. It becomes a job "
+    "of its own that succeeded and is pinned; its warnings say that it was imported.",
     "responses": {
         201: json_answer(JobRecord, "The job that has the results.", "Location", "Idempotent-Replayed"),
         **problems(
@@ -78,6 +78,7 @@ IMPORT: Piece = {
             errors.InvalidRequest,
             edge.PayloadTooLarge,
             edge.UnsupportedMediaType,
+            edge.TooManyBodies,
             errors.QuotaExceeded,
             errors.StoreFull,
             *KEYS,

@@ -83,7 +83,7 @@ def _key_line(data: bytes) -> None:
 def _key_line_seeds() -> Iterator[bytes]:
     line = KEY.line
     yield line.encode()
-    for option in ("role=reader", "expires=20270131T000000Z", "jobs=500:flops_per_minute=1e15", "job_bytes=0.5"):
+    for option in ("role=reader", "expires=20270131T000000Z", "jobs=500:flops_per_minute=1e15", "job_bytes=1.5"):
         yield f"{line}:{option}".encode()
     yield f"{line}:expires=2027-01-31:role=operator:queued_jobs=7".encode()
 

@@ -224,11 +224,12 @@ def test_a_key_can_be_revoked_while_the_server_runs(guarded: Guarded) -> None:
         ({"host": "0.0.0.0", "auth": "off"}, "Bind 127.0.0.1"),
         ({"host": "::", "auth": "off"}, "Bind 127.0.0.1"),
         ({"host": "10.0.0.1"}, "pepper"),
+        ({"allowed_hosts": ("a", "*")}, "MATMUL_ALLOWED_HOSTS has '\\*'; an entry is a host name"),
         ({"host": "0.0.0.0", "api_key_pepper": PEPPER}, "service.keys new"),
         ({"auth": "on", "api_key_pepper": "short", "api_keys": "x"}, "at least 16"),
         ({"auth": "on", "api_key_pepper": PEPPER, "api_keys": "nonsense"}, "line 1"),
     ],
-    ids=["open to all", "open to all by IPv6", "no pepper", "no key", "short pepper", "bad line"],
+    ids=["open to all", "open to all by IPv6", "no pepper", "no host", "no key", "short pepper", "bad line"],
 )
 def test_it_is_not_made_unsafe(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidSettings, match=words):
@@ -240,9 +241,12 @@ def test_it_is_not_made_unsafe(settings: dict[str, Any], words: str) -> None:
     [
         ({"host": "0.0.0.0", "auth": "off"}, "Bind 127.0.0.1"),
         ({"auth": "on", "api_key_pepper": PEPPER, "api_keys_file": "/no/such/file"}, "/no/such/file"),
+        ({"auth": "on", "api_key_pepper": PEPPER, "api_keys_file": "/bin/sh"}, "/bin/sh is no text in UTF-8"),
         ({"store_dir": "/dev/null"}, "MATMUL_STORE_DIR: /dev/null"),
+        ({"audit_file": "/no/such/file"}, "/no/such/file"),
+        ({"audit_file": "/no/such/file", "api_processes": "2"}, "/no/such/file"),
     ],
-    ids=["open to all", "no file", "no directory"],
+    ids=["open to all", "no file", "no text", "no directory", "no audit", "no audit of several"],
 )
 def test_it_does_not_start_unsafe(settings: dict[str, str], words: str) -> None:
     own = {f"MATMUL_{name.upper()}": value for name, value in {"port": str(free_port()), **settings}.items()}

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
+import service.keys.sessions
 from jobs.models import new_id
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
@@ -99,6 +100,18 @@ def test_signing_out_ends_the_session_itself(guarded: Guarded) -> None:
         alice.post("/ui/sign-out")
         assert thief.get("/v1/jobs").status_code == 401
         assert thief.get("/ui/jobs").status_code == 303
+
+
+def test_sessions_of_a_key_are_bounded(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest ends. Those of other keys stay."""
+    monkeypatch.setattr(service.keys.sessions, "MAX_SESSIONS", 3)
+    ring = KeyRing(guarded.api.settings)
+    alice, bob = ring.known(ALICE.key), ring.known(BOB.key)
+    with connect(guarded.api.settings) as redis:
+        sessions = Sessions(redis, guarded.api.settings)
+        names = [sessions.begin(bob), *(sessions.begin(alice) for _ in range(5))]
+        there = [sessions.key_of(name, ring) for name in names]
+        assert there == [bob, None, None, alice, alice, alice]
 
 
 def test_a_session_ends_with_its_key(guarded: Guarded) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from threading import Lock
 
 import httpx
@@ -155,3 +156,29 @@ def test_room_is_given_back() -> None:
     bodies.keep(memory.FREE_BYTES)
     bodies.let_go(memory.KEPT_BYTES)
     bodies.keep(memory.FREE_BYTES + 1)
+
+
+def test_one_key_leaves_room_to_others() -> None:
+    """However many bodies it sends, and however slowly."""
+    mib = 1 << 20
+    bodies = BodyMemory(8 * mib)
+
+    def kept(owner: str) -> int:
+        """MiB of that owner, until it gets no more."""
+        count = 0
+        with suppress(TooManyBodies):
+            while count < 1000:
+                bodies.keep(mib, owner)
+                count += 1
+        return count
+
+    assert 128 * mib == memory.KEPT_BYTES
+    assert [kept(owner) for owner in ("alice", "bob", "carol", "dave", "erin")] == [64, 32, 16, 8, 8]
+    assert kept("frank") == 0
+    bodies.let_go(64 * mib, "alice")
+    assert (kept("bob"), kept("grace")) == (16, 24)
+    alone = BodyMemory(100 * mib)
+    alone.keep(100 * mib, "alice")
+    with pytest.raises(TooManyBodies):
+        alone.keep(mib, "alice")
+    alone.keep(28 * mib)

@@ -18,7 +18,7 @@ from jobs.redis.embedded import EmbeddedServer
 from service.audit import broken_at
 from service.keys import Role, make_key
 from tests.integration.api.test_jobs import PRODUCT, SEEDED, problem, submit
-from tools.played.api import Api, npy, running_api, until
+from tools.played.api import FAKE_TTL_S, Api, npy, running_api, until, worker_info
 
 PEPPER = "a pepper of more than sixteen bytes"
 AN_HOUR_AGO = datetime.now(UTC) - timedelta(hours=1)
@@ -175,6 +175,34 @@ def test_an_operator_sees_and_cancels_anyone_s_jobs(guarded: Guarded) -> None:
         assert operator.post(f"/v1/jobs/{job}/retry").status_code == 404
         assert operator.delete(f"/v1/jobs/{job}").status_code == 404
         assert owner.get(f"/v1/jobs/{job}").json()["state"] == "cancelled"
+
+
+def test_the_job_that_a_worker_runs_is_named_to_its_owner(guarded: Guarded) -> None:
+    """And to operators; others see that the worker is busy."""
+    with guarded.client("owner") as owner:
+        job = submit(owner)
+        guarded.api.claim(job)
+        busy = worker_info().model_copy(update={"job": job, "state": "busy"})
+        guarded.api.registry.beat(busy, FAKE_TTL_S)
+        for who, is_named in (("owner", True), ("operator", True), ("other", False), ("reader", False)):
+            with guarded.client(who) as client:
+                (device,) = client.get("/v1/devices").json()["devices"]
+                assert (device["job"], device["state"]) == (job if is_named else None, "busy"), who
+                overview = client.get("/").text
+                assert (job in overview, ", busy" in overview) == (is_named, not is_named), who
+        assert owner.post(f"/v1/jobs/{job}/cancel").status_code == 202
+        guarded.api.registry.beat(worker_info(), FAKE_TTL_S)
+
+
+@pytest.mark.parametrize("name", ["Authorization", "X-API-Key"])
+def test_two_keys_are_none(guarded: Guarded, name: str) -> None:
+    """What is in front of this server may have gone by the other."""
+    begin = "Bearer " if name == "Authorization" else ""
+    owner, other = ((name, begin + KEYS[who].key) for who in ("owner", "other"))
+    with guarded.api.client() as client:
+        told = problem(client.get("/v1/jobs", headers=[owner, other]), 400, "invalid_header")
+        assert told["field"] == name and "comes with 2 values that differ" in told["detail"]
+        assert client.get("/v1/jobs", headers=[owner, owner]).status_code == 200
 
 
 def test_an_expired_key_is_told_so(guarded: Guarded) -> None:

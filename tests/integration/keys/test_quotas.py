@@ -117,6 +117,15 @@ def test_operations_are_paid_off_at_the_rate(bench: Bench) -> None:
     submit(bench, quota)
 
 
+def test_what_takes_longer_to_pay_off_than_redis_keeps_a_key_is_recorded_whole(bench: Bench) -> None:
+    """A benchmark of a week for a key that may hardly ask for anything."""
+    quota = Quota(flops_per_minute=1.0)
+    spec = BenchmarkSpec(kernels=("cpu_blas",), shapes=(16,))
+    submit(bench, quota, NewBenchmark(owner="alice", queue="bench-a-cpu", timeout_s=600.0, request=spec, flops=1e18))
+    with pytest.raises(QuotaExceeded, match="in a minute"):
+        submit(bench, quota)
+
+
 def test_a_redrive_counts_as_a_submission(bench: Bench) -> None:
     """A job that was recorded under no quota counts as one that holds nothing."""
     for before in (NO_QUOTA, Quota(jobs=9)):
@@ -130,6 +139,18 @@ def test_a_redrive_counts_as_a_submission(bench: Bench) -> None:
         with pytest.raises(QuotaExceeded):
             submit(bench, Quota(jobs=1))
         end(bench, job, "succeeded")
+
+
+def test_a_redrive_after_the_quota_was_taken_away_counts_nothing(bench: Bench) -> None:
+    """Nor does its end take back what its first run gave back already."""
+    quota = Quota(jobs=1)
+    job = submit(bench, quota)
+    end(bench, job, "cancelled")
+    redrive(bench, NO_QUOTA, job)
+    end(bench, job, "cancelled")
+    submit(bench, quota)
+    with pytest.raises(QuotaExceeded):
+        submit(bench, quota)
 
 
 def test_a_dependent_counts_from_its_submission_to_its_end(bench: Bench) -> None:

@@ -13,6 +13,7 @@ from jobs.errors import JobNotFound, MatrixNotFound
 from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.limits import Limits
 from jobs.ledger.redis import RedisLedger
+from jobs.ledger.submission import key_digest
 from jobs.matrices.index import Bounds, Claim, MatrixIndex
 from jobs.models import ANONYMOUS, Progress, product_id
 from jobs.redis.embedded import EmbeddedServer
@@ -146,3 +147,25 @@ def test_the_memory_of_redis_is_bounded(records: Ended) -> None:
         return len(records.keys())
 
     assert abs(left() - left()) <= 2 * MORE
+
+
+def test_keys_that_stand_for_no_new_job_are_bounded_too(records: Ended) -> None:
+    """Of each owner, retries among them: a caller who sends them without end fills nothing. One that expired and then
+    stands for a job is that job's."""
+    ledger = records.ledger
+
+    def bound(owner: str = "alice") -> list[str]:
+        names = (f"key {number}" for number in range(-1, OF_OWNER + 5))
+        return [name for name in names if ledger.bound_job(owner, IdempotencyKey(name, "f"))]
+
+    ledger.bind_key("bob", IdempotencyKey("key 0", "f"), "his matrix")
+    for number in range(OF_OWNER + 3):
+        ledger.bind_key("alice", IdempotencyKey(f"key {number}", "f"), "a matrix")
+    assert bound() == [f"key {number}" for number in range(3, OF_OWNER + 3)] and bound("bob") == ["key 0"]
+    job = records.submit("alice", key="key -1")
+    ledger.cancel(job)
+    ledger.redrive(job, owner="alice", key=IdempotencyKey(f"key {OF_OWNER + 3}", "f"))
+    assert bound() == ["key -1", *(f"key {number}" for number in range(4, OF_OWNER + 4))]
+    records.client.zadd(f"{records.prefix}bound:bob", {key_digest("bob", "key 0"): 1})  # long ago
+    ledger.bind_key("bob", IdempotencyKey("another", "f"), "a matrix")
+    assert bound("bob") == ["key 0"]

@@ -11,6 +11,7 @@ import pytest
 from jobs.models import new_id
 from jobs.redis.client import connect
 from jobs.states import JobState
+from service.api_process import body_memory
 from tests.integration.api.test_benchmark_results import new
 from tests.integration.api.test_jobs import problem
 from tests.support.http.pages import get
@@ -160,6 +161,34 @@ def test_a_form_sends_the_file(quiet: httpx.Client, exported: dict[str, Any]) ->
     assert quiet.delete(f"/v1/jobs/{copy}").status_code == 204
     wrong = quiet.post("/ui/pinned/import", files={"file": ("x.json", b"{", "application/json")})
     assert wrong.status_code in (400, 422) and 'role="alert"' in wrong.text
+
+
+def test_a_file_that_would_take_long_to_read_is_refused(
+    api: Api, quiet: httpx.Client, exported: dict[str, Any]
+) -> None:
+    """Whatever is many in it: reading a file costs no more than reading another body."""
+    summary = {**exported["summary"], "warnings": [""] * 1_000_000}
+    document = problem(sent(quiet, {**exported, "summary": summary}), 422, "invalid_request")
+    assert document["detail"] == "The file has more values than are read here: 1000000."
+    most = 2 * api.settings.max_benchmark_cases
+    record = exported["records"][0]
+    several: list[tuple[str, Any]] = [
+        ("records", [{**record, "case": f"c{number}"} for number in range(most + 1)]),
+        ("samples", {f"samples:0:c{number}": {} for number in range(most + 1)}),
+    ]
+    for name, many in several:
+        document = problem(sent(quiet, {**exported, name: many}), 422, "invalid_request")
+        assert document["field"] == name and f"{most + 1} {name}; this server reads {most}" in document["detail"]
+
+
+def test_a_file_counts_among_the_bodies_in_memory(
+    quiet: httpx.Client, exported: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(body_memory, "KEPT_BYTES", 1 << 20)
+    large = {**exported, "summary": {**exported["summary"], "warnings": ["w" * (2 << 20)]}}
+    problem(sent(quiet, large), 503, "too_many_bodies")
+    form = quiet.post("/ui/pinned/import", files={"file": ("x.json", orjson.dumps(large), "application/json")})
+    assert form.status_code == 503 and 'role="alert"' in form.text
 
 
 def test_so_many_may_be_pinned(api: Api, quiet: httpx.Client, exported: dict[str, Any]) -> None:

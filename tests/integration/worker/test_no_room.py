@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,11 @@ from jobs.matrices.index import Bounds
 from jobs.models import product_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
+from tests.support.ledger.ledgers import new_job
 from tests.support.workers.workers import WorkerBench
 from worker.cpu.runner import CpuRunner
+from worker.device import retry
 from worker.process import ends as ends_module
-from worker.process import job_computer
 from worker.process.child import Child
 
 A = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -36,7 +38,7 @@ def bench(request: pytest.FixtureRequest, own_server: EmbeddedServer, tmp_path: 
 
 @pytest.fixture
 def child(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
-    monkeypatch.setattr(job_computer, "NO_ROOM_PAUSE_S", 0.01)
+    monkeypatch.setattr(ends_module, "NO_ROOM_PAUSE_S", 0.01)
     child = Child(bench.settings, CpuRunner(bench.settings), bench.ledger, bench.store)
     yield child
     child.heartbeat.stop()
@@ -69,7 +71,6 @@ def test_redis_without_memory_fails_no_job(bench: WorkerBench, child: Child) -> 
 def test_a_product_over_the_bounds_goes_again_and_leaves_nothing(
     bench: WorkerBench, child: Child, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends_module, "NO_ROOM_PAUSE_S", 0.01)
     job_id, used = bench.submit(A, A.T), bench.store.used_bytes()
     with monkeypatch.context() as full:
         full.setattr(bench.ledger, "_bounds", Bounds(all_bytes=used, owner_bytes=used))
@@ -113,7 +114,34 @@ def test_a_job_that_looks_for_room_can_be_cancelled(
         bench.ledger.cancel(job_id)
         raise StoreFull
 
-    monkeypatch.setattr(job_computer, "NO_ROOM_PAUSE_S", 60.0)
+    monkeypatch.setattr(ends_module, "NO_ROOM_PAUSE_S", 60.0)
     monkeypatch.setattr(bench.store, "create", full)
     run(child, job_id, 1)
     assert bench.ledger.get(job_id).record.state is JobState.CANCELLED
+
+
+@pytest.mark.parametrize("bench", ["file"], indirect=True)
+def test_a_key_without_room_holds_up_no_other_key(
+    bench: WorkerBench, child: Child, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its jobs come again every half second at most, unless others wait meanwhile."""
+    slept: list[float] = []
+    monkeypatch.setattr(retry, "time", SimpleNamespace(sleep=slept.append, monotonic=lambda: sum(slept)))
+    monkeypatch.setattr(ends_module, "NO_ROOM_PAUSE_S", 0.5)
+    jobs = [new_job("alice") for _ in range(3)]
+    for job in jobs:
+        bench.ledger.submit(job, max_queued=9, max_queued_per_owner=9)
+    claimed = bench.ledger.claim(jobs[0].id, 1, worker="w", lease_s=60)
+    assert claimed is not None
+
+    def paused() -> float:
+        slept.clear()
+        child._ends.pause_without_room([claimed])
+        return sum(slept)
+
+    assert paused() == pytest.approx(0.5)
+    other = new_job("bob")
+    bench.ledger.submit(other, max_queued=9, max_queued_per_owner=9)
+    assert paused() == pytest.approx(0.05)
+    assert bench.ledger.claim(other.id, 1, worker="w", lease_s=60) is not None
+    assert paused() == pytest.approx(0.5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jobs.ledger.codec import JobRow
@@ -62,6 +62,9 @@ class Backlogs(ABC):
         self.workers.update(workers)
         owners = [(queue, row.owner) for queue in workers for row in self.waiting(queue)]
         return sum(self.send_next(*each) for each in dict.fromkeys(owners))
+
+    def others_wait(self, queue: str, owners: Collection[str]) -> bool:
+        return any(row.owner not in {ANONYMOUS, *owners} and row.number > 0 for row in self.waiting(queue))
 
     def made_wrong(self, row: JobRow, worker: str) -> None:
         others = [other for other in self.wrong_on.get(row.id, []) if other != worker]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from jobs.errors import TimeLimitExceeded, VerificationFailed, WorkerLost
@@ -260,6 +260,10 @@ class MemoryLedger(MemoryFigures):
     def refill(self, workers: Mapping[str, int]) -> int:
         with self._lock:
             return self._table.refill(workers)
+
+    def others_wait(self, queue: str, owners: Collection[str]) -> bool:
+        with self._lock:
+            return self._table.others_wait(queue, owners)
 
     def expired_leases(self, *, limit: int = 100) -> Sequence[tuple[str, int]]:
         with self._lock:

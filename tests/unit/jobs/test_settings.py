@@ -44,6 +44,33 @@ def test_settings_that_do_not_go_together_are_refused_in_a_sentence(values: dict
         Settings.model_validate(values)
 
 
+@pytest.mark.parametrize("name", ["session_ttl_s", "idempotency_ttl_s", "matrix_ttl_s", "job_timeout_s", "max_wait_s"])
+@pytest.mark.parametrize("value", ["1000000000000", "9" * 20])
+def test_no_time_is_longer_than_a_calendar_has(name: str, value: str) -> None:
+    """Such a server would start, and then answer 500."""
+    with pytest.raises(InvalidSettings, match=f"MATMUL_{name.upper()} is .*: it must be 3155760000 at most"):
+        Settings.model_validate({name: value})
+
+
+def test_no_time_is_infinite() -> None:
+    with pytest.raises(InvalidSettings, match="MATMUL_BENCHMARK_TIMEOUT_S is inf: it must be 3155760000 at most"):
+        Settings.model_validate({"benchmark_timeout_s": "inf"})
+
+
+def test_no_number_is_larger_than_redis_counts() -> None:
+    for name in ("max_jobs_per_key", "store_bytes", "max_failed_keys_per_minute"):
+        with pytest.raises(InvalidSettings, match=f"MATMUL_{name.upper()} is 9999.*: it must be 9223372036854775807"):
+            Settings.model_validate({name: "9" * 400})
+    assert Settings.model_validate({"max_benchmark_flops": "1e30"}).max_benchmark_flops == 1e30
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+@pytest.mark.parametrize("name", ["api_keys_file", "audit_file", "store_dir"])
+def test_a_blank_path_is_not_this_directory(name: str, value: str) -> None:
+    with pytest.raises(InvalidSettings, match=f"MATMUL_{name.upper()} is blank: give a path, or do not set it"):
+        Settings.model_validate({name: value})
+
+
 def test_neither_api_nor_worker_starts_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MATMUL_HEARTBEAT_S", "30")
     for module in ("service", "worker"):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from jobs.errors import InvalidSettings, Unauthenticated
 from jobs.settings import Settings, get_settings
@@ -31,7 +32,7 @@ def test_old_lines_are_submitters_that_do_not_expire() -> None:
     assert known.name == "team:alice"
 
 
-@pytest.mark.parametrize("number", [500.0, 0.1 + 0.2, 1e15, 5.4444444444444444e80, 5e-324])
+@pytest.mark.parametrize("number", [1.0, 500.0, 1.1 + 2.2, 1e15, 5.4444444444444444e80])
 def test_a_limit_is_written_as_it_is(number: float) -> None:
     (known,) = parse_lines([f"abc:{HASH}:alice:jobs={number!r}"]).values()
     assert parse_lines([known.line])["abc"] == known
@@ -55,15 +56,48 @@ def test_a_line_says_role_expiry_and_limits() -> None:
         ("exipres=2027-01-31", "there is no 'exipres'"),
         ("expires=soon", "'soon' is no time"),
         ("expires=00010101T000000+2359", "is no time"),
-        ("jobs=many", "jobs is 'many', but a limit is a number above 0."),
-        ("jobs=0", "a number above 0"),
-        ("jobs=nan", "a number above 0"),
+        ("jobs=many", "jobs is 'many', but a limit is a number of at least 1."),
+        ("jobs=0", "at least 1"),
+        ("jobs=0.5", "at least 1"),
+        ("flops_per_minute=1e-300", "at least 1"),
+        ("jobs=nan", "at least 1"),
+        ("jobs=inf", "at least 1"),
+        ("jobs=5:jobs=7", "jobs is there twice."),
+        ("role=operator:role=reader", "role is there twice."),
     ],
 )
 def test_a_wrong_option_is_refused(options: str, words: str) -> None:
     """Otherwise a misspelt option would give a key without that limit."""
     with pytest.raises(InvalidSettings, match=words):
         parse_lines([f"abc:{HASH}:alice:{options}"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f":{HASH}:alice",
+        f"anonymous:{HASH}:alice",
+        f"a b:{HASH}:alice",
+        f"a_b:{HASH}:alice",
+        f"{'a' * 65}:{HASH}:alice",
+        f"é:{HASH}:alice",
+        f"abc:{'A' * 64}:alice",
+        f"abc:{'é' * 64}:alice",
+        f"abc:{HASH[1:]}:alice",
+    ],
+)
+def test_an_id_or_a_hash_that_no_key_has_is_refused(line: str) -> None:
+    """An id is the owner of jobs, and `anonymous` the owner where keys are off."""
+    with pytest.raises(InvalidSettings, match="API key line 2: it is not of the form <key id>:<hash>:<name>"):
+        parse_lines(["# first", line])
+
+
+def test_one_id_has_one_line() -> None:
+    """Otherwise revoking the last of them would bring back another."""
+    line = f"abc:{HASH}:alice"
+    assert list(parse_lines([line, line])) == ["abc"]  # as from the file and the environment
+    with pytest.raises(InvalidSettings, match="API key line 2: the id abc is there twice"):
+        parse_lines([line, f"{line}:role=reader"])
 
 
 def test_a_name_cannot_hold_an_option() -> None:
@@ -160,6 +194,41 @@ def test_a_wrong_file_leaves_the_keys_as_they_were(key_file: Path) -> None:
     key_file.write_text("# none\n")
     ring.reload()
     assert ring.find("abc") is None
+
+
+def test_a_file_that_is_no_text_leaves_the_keys_as_they_were(key_file: Path) -> None:
+    ring = KeyRing(Settings())
+    key_file.write_bytes(b"\xff\xfe\n")
+    with capture_logs() as logs:
+        ring.reload()
+        ring.reload()
+    assert ring.find("abc") is not None
+    assert [one["reason"] for one in logs] == [f"{key_file} is no text in UTF-8."]
+    with pytest.raises(InvalidSettings, match="is no text in UTF-8"):
+        KeyRing(Settings())
+
+
+def test_a_file_that_could_not_be_read_is_read_once_it_can(key_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if nothing but its mode has changed. Whoever thinks it gone is told that its keys are not."""
+    ring = KeyRing(Settings())
+    key_file.write_text(f"def:{HASH}:bob\n")
+
+    def refused(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    with capture_logs() as logs:
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "read_bytes", refused)
+            for _ in range(3):
+                ring.reload()
+        assert [one["reason"] for one in logs] == ["Permission denied"]
+    ring.reload()
+    assert ring.find("abc") is None and ring.find("def") is not None
+    key_file.unlink()
+    with capture_logs() as logs:
+        ring.reload()
+        ring.reload()
+    assert [one["reason"] for one in logs] == ["No such file or directory"] and ring.find("def") is not None
 
 
 # ---- addresses ----

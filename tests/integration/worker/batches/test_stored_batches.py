@@ -184,6 +184,6 @@ def test_a_disk_that_has_no_room_gives_all_of_them_back(
         raise error("no room") if error is StoreFull else StoreUnavailable("it fails", resource="disk")
 
     monkeypatch.setattr(bench.store, "create", refuse)
-    monkeypatch.setattr("worker.process.job_computer.NO_ROOM_PAUSE_S", 0.01)
+    monkeypatch.setattr("worker.process.ends.NO_ROOM_PAUSE_S", 0.01)
     run(bench, ids[0])
     assert [(record.state, record.attempt) for record in records(bench, ids)] == [(JobState.QUEUED, 2)] * 2
