@@ -31,8 +31,11 @@ worker: env-run ## one more worker, of the service at MATMUL_REDIS_URL: make wor
 # Tests start some hundred processes of ours: each would compile all that it imports, where Python may not keep it.
 # Much of a test's time is waiting, so more of them run than a small machine has cores. The long groups of
 # tests/conftest.py come first by name, and must not be moved behind files that have more tests.
+# BLAS's own threads would spin beside those processes; a worker still has as many as its settings say.
 # A test that hangs ends its process (pyproject.toml), and the run ends with it.
 test: export PYTHONDONTWRITEBYTECODE =
+test: export OPENBLAS_NUM_THREADS = 1
+test: export OPENBLAS_THREAD_TIMEOUT = 14
 test: env-dev ## every test that needs no GPU, on a real Valkey and real workers; ARGS go to pytest
 	$(BIN)/pytest --numprocesses 4 --max-worker-restart 0 --no-loadscope-reorder --ignore tests/gpu $(ARGS)
 

@@ -10,22 +10,25 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
 
-import structlog
+from jobs.starting.imports import kept_imports
 
-from jobs.errors import InvalidSettings
-from jobs.logs import configure_logs
-from jobs.matrices.factory import make_matrix_store
-from jobs.redis.layout import claim_layout
-from jobs.redis.replication import warn_of_missing_replicas
-from jobs.settings import Settings
-from jobs.starting.options import add_settings, apply_settings, cannot_start, make_parser
-from jobs.starting.wrong_settings import checked_settings
-from service.audit import check_file
-from service.http.security import key_ring
-from service.local.api import ApiProcesses, process_count
-from service.local.supervisor import Supervisor
-from service.server.addresses import bind
-from service.server.main import SHUTDOWN_S, serve
+with kept_imports():
+    import structlog
+
+    from jobs.errors import InvalidSettings
+    from jobs.logs import configure_logs
+    from jobs.matrices.factory import make_matrix_store
+    from jobs.redis.layout import claim_layout
+    from jobs.redis.replication import warn_of_missing_replicas
+    from jobs.settings import Settings
+    from jobs.starting.options import add_settings, apply_settings, cannot_start, make_parser
+    from jobs.starting.wrong_settings import checked_settings
+    from service.audit import check_file
+    from service.http.security import key_ring
+    from service.local.api import ApiProcesses, process_count
+    from service.local.supervisor import Supervisor
+    from service.server.addresses import bind
+    from service.server.main import SHUTDOWN_S, serve
 
 STOP_TIMEOUT_S = SHUTDOWN_S + 5.0
 OPTIONS = {"host": "address to bind", "port": "port to bind", "api_processes": "processes that answer"}

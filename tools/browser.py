@@ -30,11 +30,13 @@ def chromium_path() -> str:
 
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
-    """Playwright's loop runs in this thread until the end: other tests that want one must not run meanwhile."""
+def chromium(*options: str) -> Iterator[Browser]:
+    """Playwright's loop runs in this thread until the end: other tests that want one must not run meanwhile.
+    `options` are Chromium's own.
+    """
     path = chromium_path()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", *options])
         try:
             yield browser
         finally:

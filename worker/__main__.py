@@ -2,6 +2,10 @@
 
 import sys
 
-from worker.process.main import main
+from jobs.starting.imports import kept_imports
 
-sys.exit(main())
+with kept_imports():
+    from worker.process.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from copy import copy
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -88,21 +88,27 @@ def _pieces(text: str) -> list[str]:
     return ["\n".join(lines[i:j]) for i, j in pairwise([*starts, len(lines)])]
 
 
-def _names(piece: str) -> set[str]:
+@cache
+def _names(piece: str) -> frozenset[str]:
     """The names that a statement declares or defines."""
     head = piece.removeprefix("local function ").removeprefix("local ")
-    return set(_WORD.findall(re.split(r"[(=]|--", head, maxsplit=1)[0]))
+    return _words(re.split(r"[(=]|--", head, maxsplit=1)[0])
+
+
+@cache
+def _words(piece: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(piece))
 
 
 def _used(pieces: Sequence[str], own: str) -> list[str]:
     """The statements that the script needs, in order. Others are left out, because a script creates all its functions
     each time it runs.
     """
-    wanted = set(_WORD.findall(own))
+    wanted = set(_words(own))
     used: list[str] = []
     while more := [piece for piece in pieces if piece not in used and not wanted.isdisjoint(_names(piece))]:
         used += more
-        wanted.update(word for piece in more for word in _WORD.findall(piece))
+        wanted.update(*map(_words, more))
     return [piece for piece in pieces if piece in used]
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from service.local.run import main
+from jobs.starting.imports import kept_imports
+
+with kept_imports():
+    from service.local.run import main
 
 if __name__ == "__main__":
     main()

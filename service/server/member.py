@@ -7,14 +7,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from jobs.errors import InvalidSettings
-from jobs.logs import configure_logs
-from jobs.starting.options import cannot_start
-from jobs.starting.wrong_settings import checked_settings
-from service.api_process.share import Share
-from service.server.accepting import ConnectionCounts
-from service.server.addresses import Addresses
-from service.server.main import serve
+from jobs.starting.imports import kept_imports
+
+with kept_imports():
+    from jobs.errors import InvalidSettings
+    from jobs.logs import configure_logs
+    from jobs.starting.options import cannot_start
+    from jobs.starting.wrong_settings import checked_settings
+    from service.api_process.share import Share
+    from service.server.accepting import ConnectionCounts
+    from service.server.addresses import Addresses
+    from service.server.main import serve
 
 
 def main() -> None:

@@ -13,13 +13,14 @@ from tools.played.api import http_client
 from tools.stack import Stack
 
 TIMEOUT_MS = 60_000
+ONE_RENDERER = "--renderer-process-limit=1"  # for all tabs: one for each would have to start, too
 
 expect.set_options(timeout=TIMEOUT_MS)
 
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    with chromium() as running:
+    with chromium(ONE_RENDERER) as running:
         yield running
 
 

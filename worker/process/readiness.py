@@ -6,7 +6,7 @@ product costs (context, compilation, library handles) is paid here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 import numpy as np
@@ -17,7 +17,7 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG, ConfigError
-from kernels.model.kernel import DeviceTraits, Kernel
+from kernels.model.kernel import DeviceClass, DeviceTraits, Kernel
 from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.model.scales import block_of, scale_shape
@@ -29,8 +29,12 @@ from worker.device.operands import HostOperand
 from worker.device.runner import Runner, gathered
 from worker.device.scaled import ScaledOperand
 
-# Rows, columns, depth: no multiples of any tile. The second is large enough for a GPU to check it itself.
-SHAPES = ((33, 17, 29), (601, 499, 60))
+# Rows, columns, depth: no multiples of any tile. The second is large enough for a GPU to check it itself, and on a CPU
+# for BLAS to cut it up: there exact sums of more elements would be most of a worker's start.
+SHAPES: Mapping[DeviceClass, tuple[tuple[int, int, int], ...]] = {
+    "cpu": ((33, 17, 29), (257, 131, 60)),
+    "gpu": ((33, 17, 29), (601, 499, 60)),
+}
 LARGEST = 2  # sums of at most 60 products of such integers are below 2⁸, so exact in every element type
 
 log = structlog.get_logger(__name__)
@@ -91,7 +95,8 @@ def _planned(runner: Runner, kernel: Kernel, dtype: DTypeName) -> list[tuple[Cho
 def small_products(kernel: Kernel, dtype: DTypeName, traits: DeviceTraits) -> list[tuple[Choice, Problem]]:
     """The products that prove a kernel on such a device: with block scales if it takes no other operands. Raises
     NoKernelError, ConfigError."""
-    problems = [Problem(*shape, dtype, scale_columns=1 if kernel.needs_scales else 0) for shape in SHAPES]
+    shapes = SHAPES[traits.device_class]
+    problems = [Problem(*shape, dtype, scale_columns=1 if kernel.needs_scales else 0) for shape in shapes]
     return [(choose(kernel.name, NO_CONFIG, each, kernel.accuracy[dtype], traits), each) for each in problems]
 
 
