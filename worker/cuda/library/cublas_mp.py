@@ -185,7 +185,7 @@ def library() -> Any:
     """Raises KernelUnavailable."""
     if (found := _found()) is None:
         raise KernelUnavailable(
-            "This worker does not have cuBLASMp 0.10 or newer. Install the extra `cublasmp`, or use another kernel."
+            "This worker has no cuBLASMp of release 0.10 or newer: install the extra `cublasmp`, or use another kernel."
         )
     return found[0]
 

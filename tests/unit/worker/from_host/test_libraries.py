@@ -13,7 +13,7 @@ ODD = {"m": 101, "n": 83, "k": 71, "dtype": "float32"}
 BOTH = {"transpose_a": True, "transpose_b": True}
 REGISTER, MATMUL, DEREGISTER = "cublasMpBufferRegister", "cublasMpMatmul", "cublasMpBufferDeregister"
 MISSING = (
-    "KernelUnavailable: This worker does not have cuBLASMp 0.10 or newer. Install the extra `cublasmp`, "
+    "KernelUnavailable: This worker has no cuBLASMp of release 0.10 or newer: install the extra `cublasmp`, "
     "or use another kernel."
 )
 CASES: dict[str, tuple[dict[str, Any], str]] = {
