@@ -23,7 +23,7 @@ PASS_THREADS, WARPS = 256, 8
 VERDICT_BYTES = 128 + 2 * 256 * 4  # `Verdict` in emulated_layout.cuh
 COUNTERS = MAX_MULTIPROCESSORS // 2 * LINES // WARP_ROWS  # words: of each warp of tiles that are cut
 SUM_BYTES = 8  # of an element of C in a part of a tile
-MOST_STEPS = 508  # of a tile that may be cut: `CHUNK` in emulated_ring.cuh
+MAX_CUT_STEPS = 508  # of a tile that may be cut: `CHUNK` in emulated_ring.cuh
 STRIP = 32  # rows or columns that a block of `emulated_lines` takes with the listed ones
 MEASURED_ROWS, MEASURED_COLUMNS = 32, 512  # of a matrix as it is stored, for a block
 SHARED_BYTES = PLACES * (2 * LINES * DEPTH + 2 * BARRIER_BYTES) + CONSUMERS * TARGET_BYTES
@@ -63,7 +63,7 @@ def _clocks_in_parts(cut: Cut, parts: int) -> float:
 def _parts(cut: Cut) -> int:
     """Of each tile."""
     is_worth_it = _clocks_in_parts(cut, cut.parts) < (1 - MIN_GAIN) * _clocks_in_parts(cut, 1)
-    return cut.parts if is_worth_it and cut.stages <= MOST_STEPS else 1
+    return cut.parts if is_worth_it and cut.stages <= MAX_CUT_STEPS else 1
 
 
 def _usual_parts(problem: Problem, config: TileConfig) -> int:
