@@ -22,6 +22,7 @@ with suppress(ImportError):  # a GPU machine may have no hypothesis
     settings.load_profile("loaded machine")
 
 SERVICES = "tests/integration/"
+WORKERS = tuple(f"tests/integration/{folder}/" for folder in ("faults", "fleet", "versions", "worker"))
 STORES = tuple(f"tests/integration/{folder}/" for folder in ("ledger", "matrices", "queues", "redis"))
 BROWSER = ("tests/browser/", "tests/chaos/")
 PROGRAMS = "tests/integration/local/"
@@ -31,9 +32,9 @@ ON_GPU = "tests/gpu/"
 
 @pytest.hookimpl(optionalhook=True)  # a GPU machine may have no xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests that start services of their own take turns, as do those of stores, those that share a browser, with the
-    long one under faults among these, those of whole programs, and those that share an emulator: no group takes much
-    longer than its share of the whole. Tests on a GPU go by function, and by element type where that comes last: most
+    """Tests that start services of their own take turns, as do those of workers and faults, those of stores, those that
+    share a browser, with the long one under faults among these, those of whole programs, and those that share an
+    emulator: no group takes much longer than its share of the whole. Tests on a GPU go by function, and by element type where that comes last: most
     wait for compilers and for what is true. All others go by file."""
     from xdist.scheduler import LoadScopeScheduling
 
@@ -47,6 +48,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return "emulator"
             if nodeid.startswith(STORES):
                 return "stores"
+            if nodeid.startswith(WORKERS):
+                return "workers"
             if nodeid.startswith(ON_GPU):
                 function, _, parameters = nodeid.partition("[")
                 last = parameters.rstrip("]").rpartition("-")[2]
