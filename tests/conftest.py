@@ -34,8 +34,8 @@ ON_GPU = "tests/gpu/"
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Tests that start services of their own take turns, as do those of workers and faults, those of stores, those that
     share a browser, with the long one under faults among these, those of whole programs, and those that share an
-    emulator: no group takes much longer than its share of the whole. Tests on a GPU go by function, and by element type where that comes last: most
-    wait for compilers and for what is true. All others go by file."""
+    emulator: no group takes much longer than its share of the whole. Tests on a GPU go by function, and by element type
+    where that comes last: most wait for compilers and for what is true. All others go by file."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
