@@ -47,6 +47,7 @@ def test_a_worker_is_drained_and_resumed_from_the_page(tab: Tab, http: httpx.Cli
     until(lambda: http.post("/v1/matmul", json=MULTIPLY).status_code == 503)
     page.get_by_role("button", name=re.compile("^Resume ")).click()
     expect(page.locator("#steer-now")).to_contain_text("ready")
+    until(lambda: http.post("/v1/matmul", json=MULTIPLY).status_code != 503)  # what the API knows of workers is older
     page.goto(f"{tab.url}/ui/jobs/{submit(http)}")
     expect(state(page)).to_have_text("succeeded")
 
