@@ -37,7 +37,7 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: export OPENBLAS_NUM_THREADS = 1
 test: export OPENBLAS_THREAD_TIMEOUT = 14
 test: env-dev ## every test that needs no GPU, on a real Valkey and real workers; ARGS go to pytest
-	$(BIN)/pytest --numprocesses 6 --max-worker-restart 0 --no-loadscope-reorder --ignore tests/gpu $(ARGS)
+	$(BIN)/pytest --numprocesses 4 --max-worker-restart 0 --no-loadscope-reorder --ignore tests/gpu $(ARGS)
 
 # With PYTHON=python3 that Python is used as it is: for a GPU machine that brings its own CuPy and no package index.
 test-gpu: $(if $(PYTHON),,env-dev) ## the tests that need an NVIDIA GPU; without one they fail
