@@ -91,8 +91,9 @@ class Child:
         )
         worker_id, auto = self.heartbeat.worker_id, self.spare_time.choices
         self._ends = JobEnds(settings, ledger, store, runner, self.heartbeat, self._lease, self.launches, self.spent)
-        of_child = settings, runner, ledger, store, self._registry, auto, self._ends
-        self._computer = JobComputer(*of_child, worker_id=worker_id)
+        self._computer = JobComputer(
+            settings, runner, ledger, store, self._registry, auto, self._ends, worker_id=worker_id
+        )
 
     def prove_ready(self) -> None:
         """Raises NotReady, DeviceFault, StoreUnavailable."""
