@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.simplefilter("ignore", SecurityWarning)
     app = make_celery(settings)
     app.conf.imports = (TASKS,)
-    app.conf.worker_pool = "worker.process.pool:TaskPool"
+    app.conf.worker_pool = "worker.pool.task_pool:TaskPool"
     bench = offer_bench_queue(device)
     app.conf.task_queues = [*app.conf.task_queues, Queue(bench)]  # type: ignore[no-untyped-call]
     queue = f"{'cpu' if device == 'cpu' else 'gpu'},{bench}"

@@ -17,6 +17,7 @@ from jobs.queue import RUN_TASK, is_bench_queue
 from jobs.settings import get_settings
 from worker.device.out_of_service import QUARANTINED, OutOfService
 from worker.process.child import Child
+from worker.process.signs_of_life import signs_of_life
 from worker.process.start import start, start_quarantined
 from worker.queues.next_messages import worker_stops
 
@@ -63,6 +64,7 @@ def _start(**_: Any) -> None:
         _out_of_service.append(start_quarantined(get_settings(), reason))
     else:
         _child.append(start(get_settings()))
+        signs_of_life.begin()
 
 
 @signals.worker_process_shutdown.connect  # type: ignore[untyped-decorator]

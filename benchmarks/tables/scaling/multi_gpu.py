@@ -19,11 +19,11 @@ BOUNDS = {  # speed-up over one GPU; by kind of run, element type, whether it is
     ("resident", "float32", True, 16_384): Bound(1.8, 1.95, more_is_better=True),
     ("from host", "float32", False, 32_768): Bound(1.8, 1.95, more_is_better=True),
 }
-KILLED_S = Bound(10, 3)  # after the end of its lease
+ENDED_S = Bound(10, 3)  # after the end of its lease
 
 
 def multi_gpu(results: Path) -> Iterator[str]:
-    """A part for each record, and one on gangs with killed workers."""
+    """A part for each record, and for each on faults of gangs."""
     for path in files(results, "*_multi_gpu"):
         record = read(path)
         yield f"{record['gpus']} × {record['device']}. {where(record)}"
@@ -31,8 +31,8 @@ def multi_gpu(results: Path) -> Iterator[str]:
         for what, section in _SECTIONS.items():
             if rows[what]:
                 yield from section(rows[what])
-    for path in files(results, "*_gang_killed"):
-        yield from _killed(read(path))
+    for path in files(results, "*_gang_faults"):
+        yield from _ended(read(path))
 
 
 def _resident(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -102,16 +102,30 @@ def _compared(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield table(("type", "kernel", "N", "way", "differing", "ratio"), found).rstrip()
 
 
-def _killed(record: dict[str, Any]) -> Iterator[str]:
-    row = record["rows"][0]
+def _ended(record: dict[str, Any]) -> Iterator[str]:
+    yield f"{record['gpus']} × {record['device']}. {where(record)}"
     yield (
-        f"SIGKILL to the child of a gang on two {record['device']}, in the middle of a float32 product of N = "
-        f"{row['n']} in {row['tiles']} tiles: memory of both GPUs was free after {row['memory_free_s']:.2f} s, the job "
-        f"was queued again after {row['taken_back_s']:.2f} s (its lease had {row['lease_s']:g} s), and done, with "
-        f"{row['tiles_kept']} tiles kept from the first attempt, after {row['ended_s']:.1f} s. Within its lease + "
-        f"{KILLED_S.must:g} s it must be queued again, + {KILLED_S.aim:g} s is aimed at: "
-        f"{KILLED_S.verdict(row['taken_back_s'] - row['lease_s'])}."
+        "The child of a gang, killed (SIGKILL) or stopped (SIGSTOP) in the middle of a float32 product: seconds until "
+        "the memory of both GPUs was free, until the job was queued again, and until it was done, right, with tiles of "
+        "the first attempt. The targets are for the later of the first two, beyond the end of the lease."
     )
+    found = [
+        (
+            row["fault"],
+            f"{row['n']}",
+            f"{row['tiles']}",
+            f"{row['lease_s']:g}",
+            f"{row['memory_free_s']:.2f}",
+            f"{row['taken_back_s']:.2f}",
+            f"{row['ended_s']:.1f}",
+            f"{row['tiles_kept']}",
+            *ENDED_S.cells[:2],
+            ENDED_S.verdict(max(row["memory_free_s"], row["taken_back_s"]) - row["lease_s"]),
+        )
+        for row in record["rows"]
+    ]
+    columns = ("child", "N", "tiles", "lease, s", "memory free, s", "queued again, s", "done, s", "tiles kept", *JUDGED)
+    yield table(columns, found).rstrip()
 
 
 _SECTIONS = {"resident": _resident, "from host": _from_host, "cublas_xt": _library, "compared": _compared}

@@ -1,17 +1,18 @@
 """A worker of two GPUs: its products, and its end in the middle of one. It is skipped where there is one GPU.
 
-MATMUL_GANG_RECORD: a file for how long it took until the job was taken back, and done.
+MATMUL_GANG_RECORD: a file for how long it took until memory was free and the job was taken back, and done.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 import pytest
 
 from benchmarks.recorded import write_rows
@@ -26,6 +27,7 @@ from tests.gpu.worker.test_tiles import operands
 from tests.support.workers.holding import HELD_FROM, go_on_file
 from tests.support.workers.workers import WorkerBench, is_dead, running_worker, until
 from worker.cpu.blas import multiply
+from worker.cpu.environment import dated_environment
 from worker.device.cancellable_lock import never_cancelled
 
 if TYPE_CHECKING:
@@ -128,37 +130,53 @@ def test_a_product_takes_no_more_memory_than_is_admitted(gang: MpGang) -> None:
     assert np.subtract(before, free).max() < Parts(problem, 2).device_bytes + FEW_BYTES
 
 
-def test_a_child_killed_in_the_middle(bench: WorkerBench) -> None:
+@pytest.fixture(scope="module")
+def faults() -> Iterator[list[dict[str, Any]]]:
+    """Rows of a record, which is written where one is asked for."""
+    rows: list[dict[str, Any]] = []
+    yield rows
+    if path := os.environ.get("MATMUL_GANG_RECORD"):
+        about = {"gpus": 2, "device": rows[0]["device"], "environment": dated_environment("cupy-cuda13x")}
+        write_rows(Path(path), about, [{key: row[key] for key in row if key != "device"} for row in rows])
+
+
+@pytest.mark.parametrize(("fault", "strike"), [("killed", psutil.Process.kill), ("stopped", psutil.Process.suspend)])
+def test_a_child_killed_or_stopped_in_the_middle(
+    bench: WorkerBench, faults: list[dict[str, Any]], fault: str, strike: Callable[[psutil.Process], None]
+) -> None:
+    go_on_file(bench.settings.store_dir).unlink(missing_ok=True)
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal((N, N), dtype=np.float32) for _ in range(2))
     job_id = bench.submit(a, b, kernel="cublas", timeout_s=300)
     until(lambda: len(tiles(bench, job_id)) >= HELD_FROM, timeout_s=120, what="some tiles")
     before, child = free_bytes(), bench.child()
-    child.kill()
+    strike(child)
     go_on_file(bench.settings.store_dir).touch()
-    killed_at = time.monotonic()
-    until(lambda: is_dead(child), timeout_s=30, what="its end")
+    struck_at = time.monotonic()
+    until(lambda: is_dead(child), timeout_s=60, what="its end")
     until(lambda: min(free_bytes()) > min(before) + SPARE_BYTES, timeout_s=30, what="the return of memory")
-    free_s = time.monotonic() - killed_at
+    free_s = time.monotonic() - struck_at
     until(lambda: bench.ledger.get(job_id).record.attempt == 2, timeout_s=60, what="another attempt")
-    taken_back_s = time.monotonic() - killed_at
+    taken_back_s = time.monotonic() - struck_at
     kept = len(tiles(bench, job_id))
     job = bench.ended(job_id, timeout_s=300)
-    ended_s = time.monotonic() - killed_at
+    ended_s = time.monotonic() - struck_at
     assert job.record.state is JobState.SUCCEEDED and job.record.attempt == 2, job.record.error
     assert job.record.why is not None and "on 2 GPUs" in job.record.why
     assert_rows_right(a, b, bench.product(job))
-    if path := os.environ.get("MATMUL_GANG_RECORD"):
-        row = {
+    faults.append(
+        {
+            "fault": fault,
             "n": N,
-            "memory_free_s": free_s,
-            "taken_back_s": taken_back_s,
-            "ended_s": ended_s,
+            "memory_free_s": round(free_s, 3),
+            "taken_back_s": round(taken_back_s, 3),
+            "ended_s": round(ended_s, 3),
             "tiles": job.record.progress.total,
             "tiles_kept": kept,
             "lease_s": bench.settings.lease_s,
+            "device": job.record.device,
         }
-        write_rows(Path(path), {"device": job.record.device}, [row])
+    )
 
 
 def test_a_child_killed_after_a_library_multiplied(bench: WorkerBench) -> None:

@@ -213,6 +213,19 @@ def test_a_child_dies_with_its_parent(valkey: EmbeddedServer, tmp_path_factory: 
         assert psutil.wait_procs([child], timeout=60)[1] == []
 
 
+def test_a_child_that_is_stopped_is_ended_and_its_job_runs_again(valkey: EmbeddedServer, tmp_path: Path) -> None:
+    """Long before its job's time limit."""
+    module = "tests.support.workers.poisoned_worker"
+    with running_worker(valkey, tmp_path, module=module, overrides={"lease_s": "1"}) as bench:
+        job_id = bench.of_depth(poison.HANGS_ONCE, timeout_s=3600.0)
+        until((bench.directory / poison.RAN).exists, timeout_s=END_TIMEOUT_S, what="the first run")
+        child = bench.child()
+        child.suspend()
+        until(lambda: is_dead(child), timeout_s=END_TIMEOUT_S, what="the end of the child")
+        job = bench.ended(job_id)
+        assert (job.record.state, job.record.attempt) == (JobState.SUCCEEDED, 2)
+
+
 def test_a_worker_that_is_not_ready_says_why_and_tries_again(valkey: EmbeddedServer, tmp_path: Path) -> None:
     bench = WorkerBench(valkey, tmp_path)
     bench.settings.store_dir.chmod(0o755)  # others could read what lies there

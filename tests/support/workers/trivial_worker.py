@@ -12,7 +12,7 @@ from jobs.settings import get_settings
 NOTES = "test-notes"
 
 app = make_celery(get_settings())
-app.conf.worker_pool = "worker.process.pool:TaskPool"  # as the real ones
+app.conf.worker_pool = "worker.pool.task_pool:TaskPool"  # as the real ones
 
 
 @app.task(name=RUN_TASK)  # type: ignore[untyped-decorator]

@@ -7,7 +7,7 @@ from typing import Any
 from kombu.asynchronous.timer import Timer
 
 from jobs.memory_tuning import tidy_memory
-from worker.process.pool import AttentivePool, forget_cancelled
+from worker.pool.task_pool import AttentivePool, forget_cancelled
 
 
 def test_time_limits_of_messages_that_are_done_are_forgotten() -> None:
