@@ -126,6 +126,8 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
         if self.slots.max_free_bytes and not self.slots.on_disk:  # no device registers these
             with translated_disk():
                 yield from self._new_slots.look()
+            if (spare := self.make_spare()) is not None:
+                yield spare
 
     def tidy_maps(self, max_bytes: int) -> None:
         self.memories.forget_gone(max_bytes)

@@ -213,6 +213,10 @@ class Slots:
             else:
                 kept_bytes += free.length
 
+    def has_free(self, length: int) -> bool:
+        """Whether there is a free slot of that length now."""
+        return any(name.startswith(f"{length}.") for name in self._names())
+
     @property
     def free_bytes(self) -> int:
         return sum(free.length for free in self._all_free())

@@ -1,5 +1,5 @@
 """Has slots mapped and registered with the device as soon as they come up in the store's directory, and not when the
-first product of a matrix waits for it.
+first product of a matrix waits for it. After a large product the store has a spare one for the next.
 """
 
 from __future__ import annotations

@@ -16,13 +16,15 @@ from jobs.matrices.indexed_store import check_id
 from jobs.matrices.interface import MatrixStore, Partial, Place
 from jobs.matrices.partial.place import SlotPartial, SlotPlace
 from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, slot_length
-from jobs.matrices.slot_memory import SlotMemories
+from jobs.matrices.slot_memory import SlotMemories, SlotMemory
 from jobs.matrices.slots import Slot, Slots
 from jobs.models import new_id
 from jobs.random_hex import random_hex
 from kernels.model.numerics import DTypeName
 
 F = TypeVar("F")
+
+SPARE_FROM_BYTES = 16 << 20  # of a product; the memory of a smaller one is made in less than 5 ms
 
 
 class PartialSlots(MatrixStore):
@@ -32,6 +34,7 @@ class PartialSlots(MatrixStore):
     slots: Slots
     memories: SlotMemories
     max_matrix_bytes: int
+    _placed_bytes = 0  # of the last large product, until there is a spare slot for the next
 
     @abstractmethod
     def path(self, data: str) -> str: ...
@@ -71,6 +74,7 @@ class PartialSlots(MatrixStore):
     def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:
         size = matrix_bytes(dtype, shape)
         find = self._free_slot if self.slots.on_disk else self.slot
+        self._placed_bytes = size if size >= SPARE_FROM_BYTES else self._placed_bytes
         slot = self.in_directory(lambda: find(size)) if size <= self.max_matrix_bytes else None
         if slot is None:
             yield None
@@ -82,6 +86,26 @@ class PartialSlots(MatrixStore):
             if place.slot is not None:
                 with suppress(OSError):  # then the sweep finds it
                     place.slot.drop()
+
+    def make_spare(self) -> SlotMemory | None:
+        """Makes a free slot for another product as large as the last one, so that it need not wait for new memory.
+        None if there is a free one already, or no room for it. Raises StoreUnavailable, OSError."""
+        size, self._placed_bytes = self._placed_bytes, 0
+        length = slot_length(size)
+        if not size or self.slots.has_free(length) or not self._has_room_to_spare(length):
+            return None
+        with translated_disk():
+            slot = self.slots.make(size, self.path(new_id("w") + SLOT_PART))
+            try:
+                return self.memories.of(slot.file.fd)
+            finally:
+                slot.drop()
+
+    def _has_room_to_spare(self, length: int) -> bool:
+        """Whether this slot, and another one for the product after the next, would push nothing out."""
+        free_bytes = self.slots.free_bytes
+        within_free = free_bytes + length <= self.slots.max_free_bytes
+        return within_free and self.index.used_bytes(None) + free_bytes + 2 * length <= self.index.bounds.all_bytes
 
     def place_on(self, slot: Slot, dtype: DTypeName, shape: tuple[int, ...]) -> SlotPlace:
         with translated_disk():
