@@ -7,7 +7,7 @@
 --   record_one      one usual job (common.lua), maybe with two operands that are stored for it alone
 --   record_several  usual jobs of an open server, one queue and one batch
 --   record          any job, one after another
--- The first two write nothing and return nil where a job is not such, or is refused: then the next one sees to it.
+-- The first two write nothing and return nil where a job is not such, or is refused: then `record` sees to it.
 --
 -- A job's arguments in full, as `record` takes them and jobs/ledger/submission.py makes them; '' and 0 stand for none:
 --   id, owner, kind, queue, timeout, request, asked

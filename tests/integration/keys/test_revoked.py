@@ -18,7 +18,7 @@ from service import changes
 from service.http import admission
 from service.keys import NewKey, Role, make_key, ring
 from tests.integration.api.test_jobs import SEEDED, problem, submit
-from tools.played.api import Api, running_api
+from tools.harness.api import Api, running_api
 
 PEPPER = "a pepper of more than sixteen bytes"
 KEY, OTHER = (make_key(name, PEPPER.encode(), role=Role.OPERATOR) for name in ("ada", "bob"))

@@ -16,7 +16,7 @@ from jobs.matrices.s3_store.transfer import digests_key, elements_key
 from jobs.object_store.bucket import Stored
 from tests.integration.matrices.objects.hosts import Hosts, objects_of
 from tests.support.stores import numbers
-from tools.played.api import until
+from tools.harness.api import until
 
 
 def test_the_sweep_finds_objects_that_no_one_knows(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
