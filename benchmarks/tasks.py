@@ -24,7 +24,7 @@ import numpy as np
 from playwright.sync_api import Browser, Error, Page, expect
 
 from tools.browser import chromium
-from tools.played.api import ended, http_client
+from tools.harness.api import ended, http_client
 
 WAIT_MS = 60_000  # for a job or a report
 BUSY = [2500, 2500]

@@ -18,7 +18,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from tools.browser import chromium
-from tools.played.api import http_client
+from tools.harness.api import http_client
 from tools.stack import Stack
 
 ROOT = Path(__file__).resolve().parent.parent

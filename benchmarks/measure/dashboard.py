@@ -25,9 +25,9 @@ from playwright.sync_api import Browser
 
 from service.dashboard.render import STATIC_DIR
 from tools.browser import chromium
-from tools.played.api import http_client
-from tools.played.main_thread import updates_tasks
-from tools.played.page_speed import LOCALE, POINTS, first_paint_ms, growing, played_on, updates_ms, wait_for_chart
+from tools.harness.api import http_client
+from tools.harness.main_thread import updates_tasks
+from tools.harness.page_speed import LOCALE, POINTS, first_paint_ms, growing, played_on, updates_ms, wait_for_chart
 from tools.stack import Stack
 from worker.cpu.environment import dated_environment
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
 from matmul_client.core import benchmarks, jobs, matrices, products
 from matmul_client.core.bodies import Reference
@@ -12,17 +12,33 @@ from matmul_client.core.events import Event
 from matmul_client.core.exchange import get_json
 from matmul_client.core.operands import ChainedProduct, Operand
 from matmul_client.core.results import BenchmarkResult, Plot, Point, point_of, record_html
-
-if TYPE_CHECKING:
-    from matmul_client.async_client import AsyncClient
+from matmul_client.core.wire import Call, Flow
 
 Record = dict[str, Any]
+T = TypeVar("T")
+
+
+class _AsyncClient(Protocol):
+    """What handles ask of the `matmul_client.async_client.AsyncClient` that made them."""
+
+    @property
+    def url(self) -> str: ...
+
+    async def job(self, job_id: str) -> AsyncJob: ...
+
+    def _call(self, timeout: float | None) -> Call: ...
+
+    async def _run(self, call: Call, flow: Flow[T]) -> T: ...
+
+    def _product(self, left: Any, right: Any) -> AsyncProduct: ...
+
+    def _events(self, job_id: str) -> AsyncIterator[Event]: ...
 
 
 class _Handle(Operand):
     """An operand of a client's."""
 
-    def __init__(self, client: AsyncClient, source: Reference | ChainedProduct) -> None:
+    def __init__(self, client: _AsyncClient, source: Reference | ChainedProduct) -> None:
         super().__init__(source)
         self._client = client
 
@@ -36,7 +52,7 @@ class _Handle(Operand):
 class AsyncMatrix(_Handle):
     """A matrix stored on the service; `dtype` and `shape` are those of the stored matrix."""
 
-    def __init__(self, client: AsyncClient, matrix_id: str, dtype: str, shape: tuple[int, ...]) -> None:
+    def __init__(self, client: _AsyncClient, matrix_id: str, dtype: str, shape: tuple[int, ...]) -> None:
         super().__init__(client, Reference("matrix", matrix_id))
         self.id, self.dtype, self.shape = matrix_id, dtype, shape
 
@@ -75,7 +91,7 @@ class AsyncProduct(_Handle):
 class AsyncJob(_Handle):
     """A product's job. `record` is its latest known record. The job can be used as an operand before it has ended."""
 
-    def __init__(self, client: AsyncClient, record: Record) -> None:
+    def __init__(self, client: _AsyncClient, record: Record) -> None:
         super().__init__(client, Reference("job", record["id"]))
         self.id: str = record["id"]
         self.record = record

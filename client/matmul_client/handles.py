@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
 from matmul_client.core import benchmarks, jobs, matrices, products
 from matmul_client.core.bodies import Reference
@@ -12,17 +12,33 @@ from matmul_client.core.events import Event
 from matmul_client.core.exchange import get_json
 from matmul_client.core.operands import ChainedProduct, Operand
 from matmul_client.core.results import BenchmarkResult, Plot, Point, point_of, record_html
-
-if TYPE_CHECKING:
-    from matmul_client.client import Client
+from matmul_client.core.wire import Call, Flow
 
 Record = dict[str, Any]
+T = TypeVar("T")
+
+
+class _Client(Protocol):
+    """What handles ask of the `matmul_client.client.Client` that made them."""
+
+    @property
+    def url(self) -> str: ...
+
+    def job(self, job_id: str) -> Job: ...
+
+    def _call(self, timeout: float | None) -> Call: ...
+
+    def _run(self, call: Call, flow: Flow[T]) -> T: ...
+
+    def _product(self, left: Any, right: Any) -> Product: ...
+
+    def _events(self, job_id: str) -> Iterator[Event]: ...
 
 
 class _Handle(Operand):
     """An operand of a client's."""
 
-    def __init__(self, client: Client, source: Reference | ChainedProduct) -> None:
+    def __init__(self, client: _Client, source: Reference | ChainedProduct) -> None:
         super().__init__(source)
         self._client = client
 
@@ -36,7 +52,7 @@ class _Handle(Operand):
 class Matrix(_Handle):
     """A matrix stored on the service; `dtype` and `shape` are those of the stored matrix."""
 
-    def __init__(self, client: Client, matrix_id: str, dtype: str, shape: tuple[int, ...]) -> None:
+    def __init__(self, client: _Client, matrix_id: str, dtype: str, shape: tuple[int, ...]) -> None:
         super().__init__(client, Reference("matrix", matrix_id))
         self.id, self.dtype, self.shape = matrix_id, dtype, shape
 
@@ -81,7 +97,7 @@ class Product(_Handle):
 class Job(_Handle):
     """A product's job. `record` is its latest known record. The job can be used as an operand before it has ended."""
 
-    def __init__(self, client: Client, record: Record) -> None:
+    def __init__(self, client: _Client, record: Record) -> None:
         super().__init__(client, Reference("job", record["id"]))
         self.id: str = record["id"]
         self.record = record

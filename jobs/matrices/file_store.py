@@ -184,8 +184,8 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
             self._next_reading = time.monotonic() + LOOK_ROUND_S
         old = [name for name in self._unchecked[:limit] if self._is_old(name)]
         del self._unchecked[:limit]
-        kept = self.index.data_names([name.partition(".")[0] for name in old]) if old else []
-        leftovers = [name for name, data in zip(old, kept, strict=True) if name != data]
+        kept = self.index.all_elements([name.partition(".")[0] for name in old]) if old else []
+        leftovers = [name for name, each in zip(old, kept, strict=True) if each is None or each.data != name]
         with translated_disk():
             removed = sum(self.slots.remove_left(self.path(name)) for name in leftovers)
         if removed:  # slots of dead writers are free now, and so within the bound

@@ -139,12 +139,13 @@ class MatrixIndex:
         return Elements(data.decode(), int(size))
 
     @translated()
-    def data_names(self, matrix_ids: Sequence[str]) -> list[str | None]:
-        """The names under which the elements are kept; None for each matrix that does not exist."""
+    def all_elements(self, matrix_ids: Sequence[str]) -> list[Elements | None]:
+        """As `elements`, of several matrices; None for each that does not exist."""
         with self._client.pipeline(transaction=False) as pipeline:
             for matrix_id in matrix_ids:
-                pipeline.hget(self._key(matrix_id), "data")
-            return [None if name is None else name.decode() for name in pipeline.execute()]
+                pipeline.hmget(self._key(matrix_id), ["data", "bytes"])
+            rows = pipeline.execute()
+        return [None if data is None or size is None else Elements(data.decode(), int(size)) for data, size in rows]
 
     def touch(self, matrix_id: str, owner: str, ttl_s: float) -> MatrixInfo:
         """Extends a claim; never shortens it. Raises MatrixNotFound."""

@@ -1,15 +1,15 @@
-"""A bucket of an S3 object store, and the one place where its errors are translated into the service's own.
+"""A bucket of an S3 object store. Its errors are the service's own (`translated.py`).
 
 Credentials come from the standard variables (`AWS_ACCESS_KEY_ID`, …), from the instance's or the pod's role, or from a
-file in the format of `~/.aws/credentials`. No error raised here quotes a request.
+file in the format of `~/.aws/credentials`.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 from jobs.errors import InvalidSettings, MatrixNotFound, StoreUnavailable
 from jobs.object_store.credentials import credentials_of
 from jobs.object_store.ranges import NotServed, OtherSize, RangeReader
+from jobs.object_store.signing import bind_to_size
+from jobs.object_store.translated import DOWN, NO_BUCKET, translated
 from jobs.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,9 +29,6 @@ PART_BYTES = 16 << 20  # of a multipart upload, at least
 MAX_PARTS = 9000  # of the 10,000 that S3 takes
 PARTS_AT_ONCE = 8
 COPIED_BYTES_PER_S = 50e6  # by a slow store
-DOWN = "The object store does not answer; try again in a moment."
-REFUSED = "The object store refuses this service's credentials; tell whoever runs the service."
-NO_BUCKET = "The object store has no bucket of that name; tell whoever runs the service."
 Buffer = bytes | bytearray | memoryview
 
 
@@ -114,13 +113,11 @@ class Bucket:
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
-        with _translated():
+        with translated(not_found=StoreUnavailable(NO_BUCKET, resource="objects")):
             try:
                 obstore.put(self._inside, key, bytes(data), use_multipart=False, mode="create" if is_new else None)
             except AlreadyExistsError:
                 return False
-            except FileNotFoundError:
-                raise StoreUnavailable(NO_BUCKET, resource="objects") from None
         self._count(sent=len(data))
         return True
 
@@ -132,7 +129,7 @@ class Bucket:
 
         part_bytes = max(PART_BYTES, -(-size // MAX_PARTS))
         try:
-            with _translated():
+            with translated():
                 obstore.put(
                     self._inside,
                     key,
@@ -156,7 +153,7 @@ class Bucket:
         """Exactly these bytes. Raises MatrixNotFound also if the object has fewer."""
         import obstore
 
-        with _translated():
+        with translated():
             piece = memoryview(obstore.get_range(self._inside, key, start=start, end=stop))
         self._count(received=piece.nbytes)
         if piece.nbytes != stop - start:
@@ -186,7 +183,7 @@ class Bucket:
         """The same with obstore, continuing after the `got` bytes already received."""
         import obstore
 
-        with _translated():
+        with translated():
             found = obstore.get(self._inside, key, options={"range": (start + got, start + buffer.nbytes)})
             if found.meta["size"] != size:
                 raise MatrixNotFound
@@ -217,7 +214,7 @@ class Bucket:
     def _head(self, key: str) -> tuple[int, str | None]:
         import obstore
 
-        with _translated():
+        with translated():
             found = obstore.head(self._inside, key)
         return found["size"], found["e_tag"]
 
@@ -225,7 +222,7 @@ class Bucket:
         """Copies an object of `size` bytes. Some stores say nothing until they are done."""
         import obstore
 
-        with _translated():
+        with translated():
             obstore.copy(self._store(self._settings.s3_endpoint, size / COPIED_BYTES_PER_S), key, to)
 
     def delete(self, keys: Sequence[str]) -> None:
@@ -233,7 +230,7 @@ class Bucket:
         import obstore
 
         for key in keys:
-            with _translated():
+            with translated():
                 try:
                     obstore.delete(self._inside, key)
                 except FileNotFoundError:
@@ -243,14 +240,22 @@ class Bucket:
         """Lists objects, one page at a time."""
         import obstore
 
-        with _translated():
+        with translated(not_found=StoreUnavailable(NO_BUCKET, resource="objects")):
             pages = obstore.list(self._inside, prefix, chunk_size=1000)
             for page in pages:
                 yield [Stored(each["path"], each["size"], each["last_modified"].timestamp()) for each in page]
 
-    def sign(self, method: Literal["GET", "PUT"], key: str, for_s: float) -> str:
-        """A signed URL with which anyone can use this method on this key for `for_s` seconds. Makes no request."""
-        return _signed(self._outside, method, key, for_s)
+    def sign_get(self, key: str, for_s: float) -> str:
+        """A signed URL with which anyone can read this key for `for_s` seconds. Makes no request."""
+        return _signed(self._outside, "GET", key, for_s)
+
+    def sign_put(self, key: str, size: int, for_s: float) -> str:
+        """A signed URL with which anyone can write this key for `for_s` seconds: exactly `size` bytes, or any number if
+        the credentials are those of a role, whose secret obstore keeps to itself. Makes no request.
+        """
+        url = _signed(self._outside, "PUT", key, for_s)
+        secret = self._outside.config.get("secret_access_key") or os.environ.get("AWS_SECRET_ACCESS_KEY")
+        return url if secret is None else bind_to_size(url, "PUT", secret, size) or url
 
     def _count(self, *, received: int = 0, sent: int = 0) -> None:
         with self._counted:
@@ -261,7 +266,7 @@ class Bucket:
 def _signed(store: S3Store, method: Literal["GET", "PUT"], key: str, for_s: float) -> str:
     import obstore
 
-    with _translated():
+    with translated():
         return obstore.sign(store, method, key, timedelta(seconds=for_s))
 
 
@@ -271,20 +276,3 @@ def _obstore() -> Any:
     except ImportError:
         return None
     return obstore
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Translates the store's errors. They quote addresses and replies, so they are not chained."""
-    from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
-
-    try:
-        yield
-    except FileNotFoundError:
-        raise MatrixNotFound from None
-    except (PermissionDeniedError, UnauthenticatedError):
-        raise StoreUnavailable(REFUSED, resource="objects") from None
-    except BaseError as error:
-        if "416 Range Not Satisfiable" in str(error):  # obstore has no class for it
-            raise MatrixNotFound from None
-        raise StoreUnavailable(DOWN, resource="objects") from None

@@ -52,15 +52,14 @@ class RangeReader:
         if target.scheme != "http" or self._has_proxy:
             raise NotServed
         try:
-            with self._asked(target, start, start + buffer.nbytes) as (connection, reply):
+            with self._asked(target, start, start + buffer.nbytes, deadline) as (connection, reply):
                 reply.check(start, start + buffer.nbytes, size)
                 got = len(reply.body)
                 buffer[:got] = reply.body
                 if got and got == buffer.nbytes:  # the whole body came with the head
                     yield got
                 while got < buffer.nbytes:
-                    if time.monotonic() > deadline:
-                        raise TimeoutError
+                    _check(deadline)
                     got += connection.receive(buffer[got : got - got % PIECE_BYTES + PIECE_BYTES])
                     yield got
                 reply.is_whole = True
@@ -70,11 +69,13 @@ class RangeReader:
             raise NotServed from error
 
     @contextmanager
-    def _asked(self, target: SplitResult, start: int, stop: int) -> Iterator[tuple[_Connection, _Reply]]:
+    def _asked(
+        self, target: SplitResult, start: int, stop: int, deadline: float
+    ) -> Iterator[tuple[_Connection, _Reply]]:
         """Requests a range. The connection is kept if the whole reply was read."""
         path = f"{target.path}?{target.query}"
         request = f"GET {path} HTTP/1.1\r\nHost: {target.netloc}\r\nRange: bytes={start}-{stop - 1}\r\n\r\n".encode()
-        connection, reply = self._answered(target, request)
+        connection, reply = self._answered(target, request, deadline)
         try:
             yield connection, reply
         finally:
@@ -83,7 +84,7 @@ class RangeReader:
             else:
                 connection.socket.close()
 
-    def _answered(self, target: SplitResult, request: bytes) -> tuple[_Connection, _Reply]:
+    def _answered(self, target: SplitResult, request: bytes, deadline: float) -> tuple[_Connection, _Reply]:
         """Sends the request over an idle connection, or over a new one if there is none or the server has closed it."""
         while True:
             try:
@@ -91,11 +92,17 @@ class RangeReader:
             except IndexError:
                 connection, is_new = _Connection(target, self._silent_s), True
             try:
-                return connection, connection.ask(request)
+                return connection, connection.ask(request, deadline)
             except (OSError, httptools.HttpParserError) as error:
                 connection.socket.close()
                 if is_new or isinstance(error, TimeoutError):
                     raise
+
+
+def _check(deadline: float) -> None:
+    """Raises TimeoutError once it is past `deadline`, in the time of `time.monotonic`."""
+    if time.monotonic() > deadline:
+        raise TimeoutError
 
 
 class _Connection:
@@ -109,11 +116,12 @@ class _Connection:
             self.socket.setsockopt(socket.SOL_SOCKET, option, seconds)
         weakref.finalize(self, self.socket.close)
 
-    def ask(self, request: bytes) -> _Reply:
-        """Raises HttpParserError."""
+    def ask(self, request: bytes, deadline: float) -> _Reply:
+        """Raises HttpParserError, and TimeoutError if the head has not come by `deadline`."""
         self.socket.sendall(request)
         head, taken = bytearray(), memoryview(bytearray(4096))
         while (end := head.find(b"\r\n\r\n")) < 0:
+            _check(deadline)
             if len(head) > MAX_HEAD_BYTES:
                 raise httptools.HttpParserError("the reply has no end of its head")
             head += taken[: self.receive(taken, flags=0)]

@@ -71,6 +71,13 @@ def _usual_parts(problem: Problem, config: TileConfig) -> int:
     return 1 if is_direct(problem) else _parts(_cut(problem, config, MULTIPROCESSORS))
 
 
+def sums_bytes(problem: Problem, config: TileConfig) -> int:
+    """Of all parts of all tiles, where these are cut. No launch has more parts (`Launch.on`)."""
+    parts = _usual_parts(problem, config)
+    tiles_in_clusters = _cut(problem, config, MULTIPROCESSORS).tiles
+    return tiles_in_clusters * config["cluster"] * parts * LINES * LINES * SUM_BYTES if parts > 1 else 0
+
+
 def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
     """Of the product itself, with six products for each element."""
     cut = _cut(problem, config, multiprocessors)
@@ -94,9 +101,8 @@ def _workspace(problem: Problem, config: TileConfig) -> Workspace:
     zeroed = VERDICT_BYTES + blocks * LINES * (8 + 8 + 4) + 4 * (counts + COUNTERS)
     before = tiles(zeroed + 16 * blocks + 4 * blocks * LINES, 128) * 128
     whole = before + blocks * steps * DIGITS * LINES * DEPTH
-    if _usual_parts(problem, config) == 1:
-        return Workspace(whole, zeroed)
-    return Workspace(whole + MAX_MULTIPROCESSORS * LINES * LINES * SUM_BYTES, zeroed, ("CUT",))
+    sums = sums_bytes(problem, config)
+    return Workspace(whole + sums, zeroed, ("CUT",) if sums else ())
 
 
 def _measured_blocks(rows: int, columns: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import time
 from functools import lru_cache
 from typing import cast
 from urllib.parse import quote
@@ -30,7 +29,6 @@ PROBES = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready")
 OPEN_PATHS = frozenset({*PROBES, "/openapi.json", "/docs", "/site", SIGN_IN})  # these reveal nobody's work
 OPEN_PREFIXES = ("/problems/", "/site/", "/ui/static/")
 FRONT, PAGES = "/", "/ui/"
-KEYS_RELOAD_S = 1.0
 
 
 @lru_cache(maxsize=256)  # asked for each request
@@ -65,7 +63,9 @@ def key_ring(settings: Settings) -> KeyRing | None:
 
 
 class Gate:
-    """ASGI middleware that passes a request on with its owner and role in `scope["state"]`, or answers 401 or 403."""
+    """ASGI middleware that passes a request on with its key, owner and role in `scope["state"]`, or answers 401 or
+    403.
+    """
 
     def __init__(self, app: ASGIApp, settings: Settings, keys: KeyRing | None) -> None:
         self._app = app
@@ -73,7 +73,6 @@ class Gate:
         hosts = settings.allowed_hosts or (() if self._keys else LOOPBACK_NAMES)
         self._wall = HostWall(hosts) if hosts else None
         self._cookie = cookie_name(settings)
-        self._reload_at = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -90,7 +89,7 @@ class Gate:
         await self._app(scope, receive, send if audit is None else audit.listening(scope, send))
 
     async def _admit(self, scope: Scope, headers: Headers) -> None:
-        """Sets the owner and the role in the request's state. Raises Unauthenticated, Forbidden,
+        """Sets key, owner and role in the request's state. Raises Unauthenticated, Forbidden,
         TooManyAttempts, InvalidHeader, StoreUnavailable."""
         self._check_host_and_origin(scope, headers)
         state = scope["state"]
@@ -107,7 +106,7 @@ class Gate:
                     raise
                 state |= {"owner": ANONYMOUS, "role": Role.READER, "is_stranger": True}  # the page asks for a sign-in
                 return
-            state |= {"owner": known.id, "role": known.role}
+            state |= {"owner": known.id, "role": known.role, "key": known}
             check_method(scope, known.role)
             check_write_token(scope, headers)
 
@@ -133,9 +132,7 @@ class Gate:
 
     async def _authenticate(self, keys: KeyRing, scope: Scope, headers: Headers) -> KnownKey:
         """Raises Unauthenticated, InvalidHeader for two keys, StoreUnavailable."""
-        if time.monotonic() > self._reload_at:
-            keys.reload()
-            self._reload_at = time.monotonic() + KEYS_RELOAD_S
+        keys.refresh()
         context = cast(Context, scope["app"].state.context)
         scheme, _, credentials = (sole_of(headers, "Authorization") or "").partition(" ")
         key = credentials.strip() if scheme.lower() == "bearer" else sole_of(headers, "X-API-Key")
@@ -154,7 +151,7 @@ class Gate:
         known = await context.call(context.sessions.key_of, session, context.keys)
         if known is None:
             raise Unauthenticated("This sign-in has ended; sign in again.")
-        scope["state"] |= {"signed_in": True, "csrf": context.keys.write_token(session)}
+        scope["state"] |= {"signed_in": True, "session": session, "csrf": context.keys.write_token(session)}
         return known
 
 

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import orjson
+from starlette.requests import Request
 
-from jobs.errors import JobNotFound, MatmulError, StoreUnavailable
+from jobs.errors import JobNotFound, MatmulError, StoreUnavailable, Unauthenticated
 from jobs.models import JobEvent
 from jobs.states import TERMINAL
 from service.changes import Watch
-from service.context import Context
+from service.context import Context, context_of
+from service.http.admission import Admission
 
 PING_S = 8.0
 RETRY_MS = 1000  # delay after which a disconnected client reconnects
@@ -28,12 +30,13 @@ async def events_after(context: Context, job_id: str, event_id: str) -> Sequence
 
 
 async def stream(
-    context: Context, watch: Watch, job_id: str, first: Sequence[JobEvent], last_id: str
+    request: Request, watch: Watch, job_id: str, first: Sequence[JobEvent], last_id: str
 ) -> AsyncIterator[bytes]:
     """Streams events. `first` are the events after `last_id`. Ends after the job's final event, when the job is gone,
-    or when the service stops. After PING_S without an event a comment is sent, because intermediaries close silent
-    connections.
+    when the service stops, or within seconds after the request's key is revoked or expires. After PING_S without an
+    event a comment is sent, because intermediaries close silent connections.
     """
+    context, admission = context_of(request), Admission(request)
     now = asyncio.get_running_loop().time
     yield b"retry: %d\n\n" % RETRY_MS
     events, ping_at = first, now() + PING_S
@@ -44,7 +47,7 @@ async def stream(
         if events and events[-1].event in FINAL:
             return
         await watch.change(ping_at - now())  # it may return earlier, when the watch polls
-        if context.hub.closing:
+        if context.hub.closing or not await _is_admitted(admission):
             return
         if now() >= ping_at:
             if await _is_gone(context, job_id):
@@ -55,6 +58,14 @@ async def stream(
             events = await events_after(context, job_id, last_id)
         except StoreUnavailable:
             events = ()  # wait for the outage to end: the events are kept
+
+
+async def _is_admitted(admission: Admission) -> bool:
+    try:
+        await admission.check()
+    except Unauthenticated:
+        return False
+    return True
 
 
 async def _is_gone(context: Context, job_id: str) -> bool:

@@ -12,7 +12,8 @@ from starlette.responses import Response
 from jobs.errors import StoreUnavailable
 from jobs.ledger.ends import JobEnd
 from service.changes import Watch
-from service.context import Context, context_of
+from service.context import context_of
+from service.http.admission import Admission
 from service.http.listed import listed
 from service.http.preferences import Wait, parse_wait
 
@@ -28,7 +29,7 @@ def applied(wait: Wait) -> dict[str, str]:
 
 
 async def first_reply(
-    context: Context,
+    request: Request,
     watch: Watch,
     seconds: float,
     look: Callable[[], Response | None],
@@ -36,11 +37,14 @@ async def first_reply(
 ) -> Response | None:
     """The first non-None result of `look`, which is called in a worker thread whenever the job changes; None after
     `seconds`. `answered` makes the reply directly from a job's end that was sent to this process. Since the job is
-    recorded, outages of the store are waited out.
+    recorded, outages of the store are waited out. Raises Unauthenticated within seconds if the request's key is revoked
+    meanwhile.
     """
+    context, admission = context_of(request), Admission(request)
     now = asyncio.get_running_loop().time
     until = now() + seconds
     while (left_s := until - now()) > 0 and await watch.change(left_s):
+        await admission.check()
         if answered is not None and watch.answer is not None:
             return await answered(watch.answer)
         with suppress(StoreUnavailable):

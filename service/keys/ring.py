@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import time
 
 import structlog
 
@@ -12,6 +13,7 @@ from jobs.settings import Settings
 from service.keys.line import PREFIX, KnownKey, digest_of, lines_in, parse_lines
 
 MIN_PEPPER_BYTES = 16
+RELOAD_S = 1.0  # how often a server looks whether the key file has changed
 
 log = structlog.get_logger()
 
@@ -37,6 +39,7 @@ class KeyRing:
         self._settings = settings
         self._pepper = read_pepper(settings)
         self._file_stamp: tuple[int, int, int] | None = None
+        self._next_look = 0.0
         self._unread: str | None = None  # why the file cannot be read
         self._keys = self._read()
         if not self._keys:
@@ -57,6 +60,12 @@ class KeyRing:
         path = self._settings.api_keys_file
         status = path.stat() if path is not None else None
         return (status.st_mtime_ns, status.st_size, status.st_ino) if status else None
+
+    def refresh(self) -> None:
+        """As `reload`, but at most every RELOAD_S."""
+        if time.monotonic() >= self._next_look:
+            self.reload()
+            self._next_look = time.monotonic() + RELOAD_S
 
     def reload(self) -> None:
         """Reads the key file again if it has changed. If it cannot be read, the keys stay as they are, and the reason

@@ -33,7 +33,7 @@ async def job_events(request: Request, job_id: manual.JobId) -> Response:
     async def event_stream() -> AsyncIterator[bytes]:
         with context.hub.watch(job_id) as watch:
             watch.wake()  # for events between the reading and this point
-            async for chunk in stream(context, watch, job_id, first, last_id):
+            async for chunk in stream(request, watch, job_id, first, last_id):
                 yield chunk
 
     return StreamingResponse(event_stream(), 200, HEADERS, EVENT_STREAM)

@@ -90,7 +90,7 @@ async def get_job(request: Request, job_id: manual.JobId) -> Response:
         job = await context.call(read)
         check_match(listed(request, "if-match"), _etag(job))
         if wait.seconds and not _is_news(job, known):
-            reply = await first_reply(context, watch, wait.seconds, look)
+            reply = await first_reply(request, watch, wait.seconds, look)
             return reply or _record_reply(await context.call(read), known, applied(wait))
     return _record_reply(job, known, applied(wait))
 

@@ -162,7 +162,7 @@ async def answer(
     try:
         reply = await context.call(look) if receipt.replayed else None  # it may have ended before the watch began
         if reply is None:
-            waiting = first_reply(context, watch, wait.seconds, look, None if receipt.replayed else answered)
+            waiting = first_reply(request, watch, wait.seconds, look, None if receipt.replayed else answered)
             reply = await (waiting if key is None else unless_gone(request, waiting))
         if reply is None and wait.seconds:
             reply = await context.call(look)  # it may be gone, after a failover of Redis

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tools.browser import Tab, chromium
-from tools.played.api import http_client
+from tools.harness.api import http_client
 from tools.stack import Stack
 
 TIMEOUT_MS = 60_000

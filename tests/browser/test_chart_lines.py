@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.test_charts import SIZES, benchmark, legend, opened
 from tools.browser import Tab
-from tools.played.api import ended
+from tools.harness.api import ended
 
 
 def test_a_line_joins_products_of_one_form_alone(tab: Tab, http: httpx.Client) -> None:

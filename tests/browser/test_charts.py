@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tools.browser import Tab, stopped
-from tools.played.api import ended
+from tools.harness.api import ended
 from tools.stack import Stack
 
 QUICK, LADDER = "/ui/published/h200_quick?plot=gflops", "/ui/published/h200_ladder"

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import TIMEOUT_MS
 from tests.browser.test_live import benchmark, state, submit
 from tools.browser import Tab, stopped
-from tools.played.api import ended, until
+from tools.harness.api import ended, until
 from tools.stack import Stack
 
 MULTIPLY = {"a": [[1]], "b": [[2]]}

@@ -22,7 +22,7 @@ from tests.browser.conftest import TIMEOUT_MS
 from tests.support.http.pages import get
 from tests.support.ledger.many_jobs import fill
 from tools.browser import Tab
-from tools.played.api import Api, running_api
+from tools.harness.api import Api, running_api
 
 JOBS = 10_000
 QUICK_S = 0.3

@@ -16,7 +16,7 @@ from service.dashboard.routers import ROUTERS
 from tests.browser.conftest import TIMEOUT_MS
 from tests.browser.test_live import AWAY, PAUSE, POLL_MS, submit
 from tools.browser import Tab
-from tools.played.api import ended, http_client
+from tools.harness.api import ended, http_client
 from tools.stack import Stack, kill_group
 
 BENCHMARK = {

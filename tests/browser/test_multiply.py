@@ -15,7 +15,7 @@ from tests.browser.conftest import TIMEOUT_MS
 from tests.browser.test_live import state
 from tests.integration.dashboard.test_multiply import A, B, tensors
 from tools.browser import Tab
-from tools.played.api import ended, from_npy, npy
+from tools.harness.api import ended, from_npy, npy
 from tools.stack import Stack, kill_group
 
 HOLDER = """files => {

@@ -7,8 +7,8 @@ from playwright.sync_api import expect
 
 from benchmarks.tables.dashboard import MAX_PAINT_MS, MAX_UPDATE_MS
 from tools.browser import Tab
-from tools.played.main_thread import updates_tasks
-from tools.played.page_speed import first_paint_ms, growing, played_on, wait_for_chart
+from tools.harness.main_thread import updates_tasks
+from tools.harness.page_speed import first_paint_ms, growing, played_on, wait_for_chart
 from tools.stack import Stack
 
 TRIES, UPDATES = 3, 12

@@ -24,7 +24,7 @@ from worker.check.grouped import GroupedProduct
 from worker.check.verify import check
 from worker.cuda import runner as cuda_runner
 from worker.cuda.check.device_product import DeviceProduct
-from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.check.matrices import MatrixOnDevice
 from worker.cuda.memory import upload
 from worker.cuda.runner import CudaRunner
 from worker.device.operands import HostOperand

@@ -34,7 +34,7 @@ from tests.chaos.verdict.account import unended
 from tests.support.mixed_stack import VERSIONS, MixedStack, Version
 from tests.support.other_version import ITS_KERNEL, KERNEL, changed_copy, of_reference
 from tests.support.runs import RunsRecord, origin
-from tools.played.api import npy
+from tools.harness.api import npy
 
 END_TIMEOUT_S = 300.0
 CLIENTS = 8

@@ -16,7 +16,7 @@ import pytest
 from jobs.redis.embedded import free_port
 from tests.chaos.network.links import TRICKLE_BYTES
 from tests.chaos.network.proxy import HOST, Proxies
-from tools.played.api import until
+from tools.harness.api import until
 
 SILENCE_S = 0.3
 TIMEOUT_S = 60.0

@@ -15,13 +15,12 @@ from tests.support.kernels.directs import assert_direct, expected_direct
 from tests.support.kernels.products import matrix, operands, stored
 from tests.support.kernels.sketches import Seed, assert_sketch, expected_sketch, wrong_rows
 from worker.check.elements import as_float64, core
-from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES, PART_BYTES
+from worker.cuda.digests.plan import MIN_DIGESTED_BYTES, PART_BYTES
 from worker.cuda.pitch import Layout, operand_layout
 
 if TYPE_CHECKING:
     from worker.check.sketch import Sketch
-    from worker.cuda.check.matrix import MatrixOnDevice
-    from worker.cuda.check.sketch import Matrices
+    from worker.cuda.check.matrices import CheckedMatrices, MatrixOnDevice
     from worker.cuda.runner import CudaRunner
 
 FLOATS = [dtype for dtype in REAL_NAMES if not DTYPES[dtype].is_integer]
@@ -34,7 +33,7 @@ GRANTS = (1e-7, 2e-7, 3e-7, 1e-6)
 def on_device(runner: CudaRunner, elements: Array, dtype: DTypeName, *, transposed: bool = False) -> MatrixOnDevice:
     """Poisoned around its elements."""
     from tests.gpu.poisoned import allocate_poisoned
-    from worker.cuda.check.matrix import MatrixOnDevice
+    from worker.cuda.check.matrices import MatrixOnDevice
     from worker.cuda.memory import upload
 
     kept = allocate_poisoned(operand_layout(dtype, elements.shape))
@@ -43,12 +42,35 @@ def on_device(runner: CudaRunner, elements: Array, dtype: DTypeName, *, transpos
     return MatrixOnDevice(runner.compiler, kept, (shape[0], shape[1], shape[2]), transposed)
 
 
-def all_on_device(runner: CudaRunner, problem: Problem, a: Array, b: Array, c: Array) -> Matrices:
-    return (
+def all_on_device(runner: CudaRunner, problem: Problem, a: Array, b: Array, c: Array) -> CheckedMatrices:
+    from worker.cuda.check.matrices import CheckedMatrices
+
+    return CheckedMatrices(
         on_device(runner, a, problem.dtype, transposed=problem.transpose_a),
         on_device(runner, b, problem.dtype, transposed=problem.transpose_b),
         on_device(runner, c, problem.product_dtype),
     )
+
+
+def float_sketch(
+    matrices: CheckedMatrices, *, width: int, seed: int, floor2: float = 0.0, excluded: Array | None = None
+) -> Sketch:
+    from worker.cuda.check.sketch import SketchOnDevice
+    from worker.cuda.check.sketch_argument import SketchParameters
+
+    sketch = SketchOnDevice(matrices, width, excluded=excluded)
+    sketch.launch(SketchParameters(seed, floor2))
+    return sketch.sketch()
+
+
+def integer_sketch(matrices: CheckedMatrices, *, seed: int, wraps: bool) -> Array:
+    """The rows in which some projection differs."""
+    from worker.cuda.check.sketch import SketchOnDevice
+    from worker.cuda.check.sketch_argument import SketchParameters
+
+    sketch = SketchOnDevice(matrices, matrices.c.shape[2])
+    sketch.launch(SketchParameters(seed, wraps=wraps))
+    return sketch.arrays()["bad_rows"].view(np.bool_)
 
 
 def random_seed() -> tuple[int, Seed]:
@@ -75,14 +97,12 @@ def data(problem: Problem, rng: np.random.Generator) -> tuple[Array, Array, Arra
 
 
 def compare(runner: CudaRunner, problem: Problem, width: int, rng: np.random.Generator) -> None:
-    from worker.cuda.check.sketch import float_sketch
-
     a, b, c = data(problem, rng)
     seed, words = random_seed()
     excluded = (rng.random((problem.batch, problem.n)) < 0.1).astype(np.uint8)
     matrices = all_on_device(runner, problem, a, b, c)
     for floor2, mask in ((0.0, None), (0.5, excluded)):
-        found = float_sketch(runner.compiler, matrices, width=width, seed=seed, floor2=floor2, excluded=mask)
+        found = float_sketch(matrices, width=width, seed=seed, floor2=floor2, excluded=mask)
         expected = expected_sketch(problem, a, b, c, width, floor2, words, mask)
         assert_sketch(arrays_of(found), expected)
         exponents = np.broadcast_to(found.exponents, expected.row_exponents.shape)
@@ -120,8 +140,6 @@ def test_a_large_sketch(runner: CudaRunner, dtype: DTypeName, transpose: bool, r
 def test_integers(
     runner: CudaRunner, dtype: DTypeName, transposes: tuple[bool, bool], rng: np.random.Generator
 ) -> None:
-    from worker.cuda.check.sketch import integer_sketch
-
     for sizes in (*SMALL, (500, 700, 600)):
         problem = Problem(*sizes, dtype, 2, *transposes, a_batched=True)
         a, b = operands(problem, rng)
@@ -130,7 +148,7 @@ def test_integers(
         c[0, 0, 0] += np.int32(1)
         seed, words = random_seed()
         for wraps in (False, True):
-            found = integer_sketch(runner.compiler, all_on_device(runner, problem, a, b, c), seed=seed, wraps=wraps)
+            found = integer_sketch(all_on_device(runner, problem, a, b, c), seed=seed, wraps=wraps)
             np.testing.assert_array_equal(found, wrong_rows(problem, a, b, c, words, wraps=wraps))
             # Modulo 2³² a fault of 2³¹ is seen through the lowest bits of eight numbers alone, so not always.
             assert found[0, 0] and (wraps or found[1, -1])
@@ -141,7 +159,7 @@ def test_integers(
 def test_every_element_directly(
     runner: CudaRunner, dtype: DTypeName, transposes: tuple[bool, bool], rng: np.random.Generator
 ) -> None:
-    from worker.cuda.check.direct import direct
+    from worker.cuda.check.every_element import check_every_element
 
     for sizes in (*SMALL, (257, 1000, 64), (5, 6, 0)):
         problem = Problem(*sizes, dtype, 1, *transposes)
@@ -149,7 +167,7 @@ def test_every_element_directly(
         c = matrix((1, problem.m, problem.n), problem.product_dtype, rng)
         if problem.k > 1:
             a[-1, 0] = stored(np.array(np.nan), dtype)
-        found = direct(runner.compiler, all_on_device(runner, problem, a, b, c), GRANTS)
+        found = check_every_element(all_on_device(runner, problem, a, b, c), GRANTS)
         expected = expected_direct(problem, a, b, c, GRANTS)
         assert_direct(found.worst, (found.bad_rows, found.bad_columns, found.odd_columns), expected)
 
@@ -164,7 +182,7 @@ def expected_digests(elements: Array) -> list[int]:
 @pytest.mark.parametrize("dtype", REAL_NAMES)
 @pytest.mark.parametrize("shape", [(64, 512), (301, 257), (3, 99, 331), (1023, 1025), (20000, 1), (1, 70001)])
 def test_digests(runner: CudaRunner, dtype: DTypeName, shape: tuple[int, ...], rng: np.random.Generator) -> None:
-    from worker.cuda.check.digest import launch_digests
+    from worker.cuda.digests.launch import launch_digests
 
     elements = [matrix(shape, dtype, rng) for _ in range(2)]
     kept = [on_device(runner, each, dtype).matrix for each in elements]
@@ -175,8 +193,7 @@ def test_digests(runner: CudaRunner, dtype: DTypeName, shape: tuple[int, ...], r
 def test_digests_beside_a_sketch_see_a_flipped_bit(runner: CudaRunner, rng: np.random.Generator) -> None:
     import cupy
 
-    from worker.cuda.check.digest import launch_digests
-    from worker.cuda.check.sketch import float_sketch
+    from worker.cuda.digests.launch import launch_digests
 
     problem = Problem(4096, 4096, 4096, "float32")
     a, b, c = data(problem, rng)
@@ -185,7 +202,7 @@ def test_digests_beside_a_sketch_see_a_flipped_bit(runner: CudaRunner, rng: np.r
     byte = int(rng.integers(4 * 4096 * 4096))
     cupy.ndarray((1,), np.uint8, matrices[1].matrix.memory + byte)[...] ^= 1  # at this size rows have no padding
     digests = launch_digests(runner.compiler, [each.matrix for each in matrices])
-    sketch = float_sketch(runner.compiler, matrices, width=4096, seed=seed)
+    sketch = float_sketch(matrices, width=4096, seed=seed)
     found = [each.tolist() for each in digests.result()]
     right = [expected_digests(each) for each in (a, b, c)]
     assert (found[0], found[2]) == (right[0], right[2])
@@ -195,7 +212,7 @@ def test_digests_beside_a_sketch_see_a_flipped_bit(runner: CudaRunner, rng: np.r
 
 
 def test_a_short_matrix_is_digested_on_the_host(runner: CudaRunner, rng: np.random.Generator) -> None:
-    from worker.cuda.check.digest import launch_digests
+    from worker.cuda.digests.launch import launch_digests
     from worker.cuda.memory import allocate
 
     short = allocate(Layout("int8", 1, 1, MIN_DIGESTED_BYTES - 1, MIN_DIGESTED_BYTES, 1, in_groups=False))

@@ -18,7 +18,7 @@ from tests.support.ledger.ledgers import Bench, memory_bench, redis_bench
 from tests.support.objects import ObjectServer, start_moto
 from tests.support.servers import DURABLE
 from tests.support.stores import MakeStores, StoreBench, StoreKind, make_bench, store_settings
-from tools.played.api import Api, http_client, running_api
+from tools.harness.api import Api, http_client, running_api
 from tools.stack import Stack
 
 

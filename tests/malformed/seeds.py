@@ -15,7 +15,7 @@ from safetensors.numpy import save
 
 from tests.malformed.inference import inference_seeds
 from tests.malformed.requests import Form, Request
-from tools.played.api import npy
+from tools.harness.api import npy
 
 BOUNDARY = b"XmatmulX"
 TENSORS = b"application/x-safetensors"

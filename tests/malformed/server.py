@@ -18,7 +18,7 @@ from jobs.redis.embedded import free_port
 from service.keys import make_key
 from tests.malformed.run import Servers
 from tests.malformed.seeds import seeds
-from tools.played.api import until
+from tools.harness.api import until
 from tools.stack import START_TIMEOUT_S, Stack, kill_group
 
 PEPPER = "a pepper for these tests"

@@ -22,7 +22,7 @@ from typing import Any
 from tests.malformed.server import LIMITS
 from tests.openapi.run import PHASES, Outcome, made_up, operations
 from tests.support.runs import RunsRecord, origin
-from tools.played.api import http_client
+from tools.harness.api import http_client
 from tools.stack import Stack
 
 PACKAGES = ("schemathesis", "hypothesis", "fastapi", "starlette", "pydantic", "uvicorn")

@@ -21,7 +21,7 @@ from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.redis.layout import claim_layout
 from jobs.settings import Settings
 from tests.support.other_version import ROOT, python_path
-from tools.played.api import http_client
+from tools.harness.api import http_client
 from tools.stack import kill_group
 
 Version = Literal["this", "other"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,10 @@ from tests.chaos.network.proxy import Proxies
 
 BUCKET = "matrices"
 KEY_ID, SECRET = "key-id-of-tests", "secret/of+tests/that/no+log/may+hold0001"
+IDENTITIES = [
+    {"name": "tests", "credentials": [{"accessKey": KEY_ID, "secretKey": SECRET}], "actions": ["Admin"]},
+    {"name": "anonymous", "actions": ["Admin"]},
+]
 START_TIMEOUT_S = 180.0
 
 
@@ -88,14 +93,17 @@ def has_seaweed() -> bool:
 
 
 def start_seaweed(directory: Path) -> ObjectServer:
-    """On a disk, and without credentials."""
+    """On a disk. Whoever signs is held to it; whoever does not is let in."""
     weed = shutil.which("weed", path=str(Path(sys.executable).parent))
     assert weed is not None, "has_seaweed() is asked first"
-    ports = [free_port() for _ in range(4)]
+    ports = [free_port() for _ in range(8)]
     (directory / "seaweed").mkdir()
+    (config := directory / "identities.json").write_text(json.dumps({"identities": IDENTITIES}))
     command = [
         *(weed, "server", "-ip=127.0.0.1", f"-dir={directory / 'seaweed'}", "-s3", f"-s3.port={ports[0]}"),
-        *(f"-master.port={ports[1]}", f"-volume.port={ports[2]}", f"-filer.port={ports[3]}"),
+        *(f"-master.port={ports[1]}", f"-volume.port={ports[2]}", f"-filer.port={ports[3]}", f"-s3.config={config}"),
+        *(f"-s3.port.grpc={ports[4]}", f"-master.port.grpc={ports[5]}"),
+        *(f"-volume.port.grpc={ports[6]}", f"-filer.port.grpc={ports[7]}"),
         *("-volume.max=50", "-master.volumeSizeLimitMB=64"),
     ]
     return _started(command, directory, ports[0])

@@ -90,12 +90,20 @@ class _Handler(socketserver.StreamRequestHandler):
                 return False
             case "trickle":
                 body = b""
+            case "endless head":
+                self._drip(b"HTTP/1.1 206 Partial Content\r\nX-Never-Ends: ")
+                return False
         said = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         self.wfile.write(f"HTTP/1.1 {status}\r\n{said}\r\n".encode() + body)
         if how == "trickle":
-            while not self.server.is_over.wait(0.005):
-                self.wfile.write(b"\0")
+            self._drip(b"")
         return how not in ("half", "closed", "trickle")
+
+    def _drip(self, first: bytes) -> None:
+        """Sends a byte at a time, for ever."""
+        self.wfile.write(first)
+        while not self.server.is_over.wait(0.005):
+            self.wfile.write(b"0")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from jobs.models import new_id
 from jobs.redis.client import connect
 from jobs.settings import Settings
 from kernels.model.numerics import DTYPES, DTypeName
-from tools.played.elements import dtype_name
+from tools.harness.elements import dtype_name
 
 # plain files; files that are used again where they are large; chunks; objects in a bucket
 StoreKind = Literal["file", "slots", "redis", "objects"]

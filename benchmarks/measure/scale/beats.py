@@ -29,7 +29,7 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.requests.operands import OperandRef, RandomSpec
 from jobs.settings import Settings
 from kernels.catalog import KERNEL_NAMES
-from tools.played.api import worker_info
+from tools.harness.api import worker_info
 from worker.cpu.environment import dated_environment
 
 CALLS = 20_000

@@ -1,14 +1,39 @@
 #!lua
--- Records jobs as queued, sends their messages, or will once their operands are there, and binds their Idempotency-Keys;
--- a reply for each. Refused while Redis is out of memory. The arguments of each job come after their number.
-local STORED = 34 -- from here on id, element type, shape and bytes of each operand that is stored for the job
-local USUAL = 20 -- arguments of a usual job (common.lua): those that it leaves out are empty, or 0
+-- Records jobs as queued, sends their messages, or will once their operands are there, and binds their Idempotency-Keys.
+-- A reply for each. Refused while Redis is out of memory.
+--
+-- Arguments are the prefix, those of each job after their number, and LISTS and MESSAGE (common.lua). There are three
+-- ways to record, each with fewer commands of Redis than the one below it:
+--   record_one      one usual job (common.lua), maybe with two operands that are stored for it alone
+--   record_several  usual jobs of an open server, one queue and one batch
+--   record          any job, one after another
+-- The first two write nothing and return nil where a job is not such, or is refused: then `record` sees to it.
+--
+-- A job's arguments in full, as `record` takes them and jobs/ledger/submission.py makes them; '' and 0 stand for none:
+--   id, owner, kind, queue, timeout, request, asked
+--   max_queued, limits                 of all jobs that wait; of the owner (common_quotas.lua)
+--   digest, fingerprint, bound_ms      of its Idempotency-Key
+--   a, b, c, product_bytes             operands in its record, packed, and room for the product there
+--   ttl, max_bytes, max_owner_bytes    how long these matrices stay; what the store may hold
+--   batch, reply_to
+--   a_job, b_job, c_job, unmet         jobs whose products are its operands; its error if one of these fails
+--   needs                              stored matrices that are its operands (common_needs.lua)
+--   max_ended, max_owner_ended         ended jobs that are kept
+--   trace
+--   room, used_ttl                     for a product in the store; how long matrices there are kept after this use
+--   stored_bytes, stored_ttl           charge of operands that are stored for it, and how long these stay
+--   and from STORED on                 id, element type, shape and bytes of each of them
+--
+-- Those of a usual job, which leaves out what is empty or 0. By ARGV's index, of the first one:
+--   3 id, 4 owner, 5 kind, 6 queue, 7 timeout, 8 request, 9 asked, 10 max_queued, 11 limits, 12 a, 13 b,
+--   14 product_bytes, 15 ttl, 16 max_bytes, 17 max_owner_bytes, 18 batch, 19 reply_to, 20 max_ended,
+--   21 max_owner_ended, 22 trace; if both operands are stored for it, 23 room, 24 to 27 what comes from STORED on for a,
+--   28 to 31 the same for b
+local STORED, USUAL = 34, 20
 local IS_USUAL = '' .. USUAL
--- The same where both operands are stored for it alone: then also room for its product, and for each operand what
--- comes from STORED on.
-local USUAL_STORED = USUAL + 9
+local USUAL_STORED = USUAL + 9 -- where both operands are stored for it alone
 
--- Why it is not recorded, unless it is already.
+-- The reply for a job that is refused. One that is recorded already, by a try whose reply was lost, is not.
 local function refused(id, why)
   if redis.call('EXISTS', job_key(id)) == 0 then
     return why
@@ -17,18 +42,19 @@ local function refused(id, why)
   return reply('bound', id)
 end
 
--- The job that the key is bound to, as it is now, or that the key was for another request; nil for neither.
+-- The reply of an Idempotency-Key that was used: the job that it is bound to, as it is now, or that it was for another
+-- request; nil for a new key.
 local function bound_before(bound, fingerprint)
-  local first, its_fingerprint = unpack(redis.call('HMGET', bound, 'job', 'fingerprint'))
-  if first and its_fingerprint ~= fingerprint then
+  local earlier, its_fingerprint = unpack(redis.call('HMGET', bound, 'job', 'fingerprint'))
+  if earlier and its_fingerprint ~= fingerprint then
     return {'reused'}
-  elseif first and redis.call('EXISTS', job_key(first)) == 1 then
-    return reply('bound', first)
+  elseif earlier and redis.call('EXISTS', job_key(earlier)) == 1 then
+    return reply('bound', earlier)
   end
   return nil
 end
 
--- What `unchanging` of a usual job begins with; nil for another.
+-- What the field `unchanging` of a usual job begins with (common.lua); nil for another job.
 local function usual_created(ARGV, from, last, at, in_record)
   local product_bytes, needs, stored = ARGV[from + 15], ARGV[from + 25], from + STORED - 1
   if in_record == 'ab' and needs == '' then
@@ -40,18 +66,21 @@ local function usual_created(ARGV, from, last, at, in_record)
   return nil
 end
 
--- `from` and `last`: where its arguments are. A job without key, quota and operands of other jobs is recorded with
--- others before and after it.
+-- Records any job; `from` and `last` are the places of its arguments. What it writes is gathered with what the jobs
+-- before and after it write, and carried out before something is read that may be among it. `alone`: no other job is
+-- recorded in this step.
 local function record(ARGV, from, last, alone)
   local id, owner, kind, queue, timeout, request, asked, max_queued, limits, digest, fingerprint, bound_ms, a, b, c,
     product_bytes, ttl, max_bytes, max_owner_bytes, batch, reply_to, a_job, b_job, c_job, unmet, needs, max_ended,
     max_owner_ended, trace, room, used_ttl, stored_bytes, stored_ttl = unpack(ARGV, from, from + STORED - 2)
-  local held = #a + #b + #c + product_bytes -- `needs`: stored matrices that are its operands, see common_needs.lua
+  local held = #a + #b + #c + product_bytes -- bytes of matrices in its record
   local number, bound = 'number:' .. queue, nil
   local max_waiting = tonumber(limits)
   if digest ~= '' or unmet ~= '' or not max_waiting or (known.waiting or 0) + (deltas.waiting or 0) >= max_waiting then
-    carry_out() -- what is read below may be among what was gathered
+    carry_out()
   end
+
+  -- An Idempotency-Key that was used answers for its job.
   if digest ~= '' then
     bound = prefix .. 'idem:' .. digest
     local before = bound_before(bound, fingerprint)
@@ -59,6 +88,8 @@ local function record(ARGV, from, last, alone)
       return before
     end
   end
+
+  -- The server's bound on waiting jobs, and the owner's quota.
   if not (known.waiting and known.seq and known[number]) then
     read_counts('seq', 'waiting', number, 'workers:' .. queue)
   end
@@ -70,6 +101,8 @@ local function record(ARGV, from, last, alone)
   if over then
     return refused(id, over)
   end
+
+  -- Operands that are products of other jobs.
   local sources, in_record = {}, (a ~= '' and 'a' or '') .. (b ~= '' and 'b' or '') .. (c ~= '' and 'c' or '')
   if unmet ~= '' then
     local refusal
@@ -79,19 +112,25 @@ local function record(ARGV, from, last, alone)
     end
     held, in_record = with_products(sources, held, in_record)
   end
-  local at, new = now(), {}
+
+  -- Operands in the store: those that this step enters there, and others, which must be there.
+  local at, entered = now(), {}
   for i = from + STORED - 1, last, 4 do
-    new[ARGV[i]] = true
+    entered[ARGV[i]] = true
   end
-  local missing = missing_operand(needs, owner, at, new)
+  local missing = missing_operand(needs, owner, at, entered)
   if missing then
     return refused(id, {'operand_missing', missing})
   end
+
+  -- Its place among all jobs: who is in the list already was recorded by an earlier try.
   local seq, all = known.seq + (deltas.seq or 0) + 1, state_key('all', owner)
   if call('ZADD', all, 'NX', seq, id) == 0 then
     carry_out()
     return reply('bound', id)
   end
+
+  -- The store's room. Nothing may refuse the job after this.
   local charge_it = alone and charge_within or owe_within
   local no_room = charge_it(owner, held + stored_bytes + room, tonumber(max_bytes), tonumber(max_owner_bytes))
   if no_room then
@@ -100,6 +139,8 @@ local function record(ARGV, from, last, alone)
   end
   owe(owner, -room)
   count('seq', 1)
+
+  -- Its record.
   local key = job_key(id)
   local job = {
     key = key, id = id, owner = owner, queue = queue, timeout = timeout, seq = seq, attempt = '1', runs = '0', version = '0',
@@ -118,7 +159,9 @@ local function record(ARGV, from, last, alone)
   if reply_to ~= '' then
     set(job, 'reply_to', reply_to)
   end
-  if in_record == 'ab' then -- the usual case
+
+  -- Operands in its record; mostly a and b are.
+  if in_record == 'ab' then
     write('HSET', matrices_key(id), 'a', a, 'b', b)
   else
     for field, matrix in pairs({a = a, b = b, [FIELD.c] = c}) do
@@ -127,23 +170,31 @@ local function record(ARGV, from, last, alone)
       end
     end
   end
+
+  -- What it charges its owner's quota, and whether it is a usual job.
   charge_quota(job, charge)
   local created = batch ~= '' and not charge and unmet == '' and usual_created(ARGV, from, last, int(at), in_record)
   job.is_first = created and waiting == 0
+
+  -- Its Idempotency-Key.
   if bound then
     set(job, 'idem', digest)
     redis.call('HSET', bound, 'job', id, 'fingerprint', fingerprint)
     redis.call('PEXPIRE', bound, bound_ms)
   end
+
+  -- Operands that this step enters in the store's index, and what the job needs there.
   for i = from + STORED - 1, last, 4 do
     local matrix, dtype, shape, bytes = unpack(ARGV, i, i + 3)
     local ends = int(at + stored_ttl)
     new_matrix(matrix, owner, dtype, shape, bytes, int(at), ends)
     write('ZADD', claims, ends, matrix .. ' ' .. owner)
   end
-  use_operands(needs, owner, at, tonumber(used_ttl), new)
-  need_operands(job, needs, new)
+  use_operands(needs, owner, at, tonumber(used_ttl), entered)
+  need_operands(job, needs, entered)
   are_recorded(owner, max_ended, max_owner_ended, 1)
+
+  -- Its message, now or once its operands are there.
   if unmet ~= '' then
     if not wait_for_products(job, sources, at, unmet) then
       enqueue(job, at, '')
@@ -159,7 +210,7 @@ local function record(ARGV, from, last, alone)
   return {'recorded', seq, at, job.number, queue, owner, id, waiting}
 end
 
--- The places in their queues of what was recorded.
+-- Puts each recorded job's place in its queue into its reply, in the place of what that follows from.
 local function tell_places(replies)
   local next_place = {} -- by queue: messages of one step are one after another
   for _, entry in ipairs(replies) do
@@ -178,14 +229,14 @@ local function tell_places(replies)
   end
 end
 
--- All arguments of a usual job, as `record` takes them.
+-- A usual job's arguments as `record` takes them.
 local function in_full(ARGV, from, last)
   local id, owner, kind, queue, timeout, request, asked, max_queued, limits, a, b, product_bytes, ttl, max_bytes,
     max_owner_bytes, batch, reply_to, max_ended, max_owner_ended, trace = unpack(ARGV, from, from + USUAL - 1)
   local needs, room, stored_bytes = '', '0', 0
   if last > from + USUAL then
-    local room_then, first, _, _, bytes, second, _, _, more = unpack(ARGV, from + USUAL, last)
-    needs, room, stored_bytes = needs_of_stored(first, second), room_then, charge_of(bytes) + charge_of(more)
+    local its_room, a_id, _, _, a_bytes, b_id, _, _, b_bytes = unpack(ARGV, from + USUAL, last)
+    needs, room, stored_bytes = needs_of_stored(a_id, b_id), its_room, charge_of(a_bytes) + charge_of(b_bytes)
   end
   return {
     id, owner, kind, queue, timeout, request, asked, max_queued, limits, '', '', '', a, b, '', product_bytes, ttl,
@@ -211,32 +262,35 @@ local function store_operands(ARGV, id, owner, at)
   return needs_of_stored(a, b), created_with(at, a, a_bytes, b, b_bytes)
 end
 
--- Writes a usual job and returns its message. `created`: what `unchanging` begins with. `needs`: its operands, if they
--- are stored.
+-- Writes a usual job's record, as `record` and `enqueue` together would, and returns its message. `first`: the field of
+-- `unchanging` that says whether it came into an empty queue. `created`: what `unchanging` begins with. `needs`: its
+-- operands, if they are stored.
 local function write_usual(ARGV, from, at, seq, number, held, first, created, needs)
   local id, owner, kind, queue, timeout, request, asked, _, _, a, b, product_bytes, ttl, _, _, batch, reply_to, _, _, trace =
     unpack(ARGV, from, from + USUAL - 1)
-  local more = {}
+  local optional = {} -- fields that some jobs have
   if trace ~= '' and reply_to ~= '' then
-    more = {'trace', trace, 'reply_to', reply_to}
+    optional = {'trace', trace, 'reply_to', reply_to}
   elseif trace ~= '' or reply_to ~= '' then
-    more = trace ~= '' and {'trace', trace} or {'reply_to', reply_to}
+    optional = trace ~= '' and {'trace', trace} or {'reply_to', reply_to}
   end
+
   if needs then
-    more[#more + 1], more[#more + 2] = 'needs', needs
+    optional[#optional + 1], optional[#optional + 2] = 'needs', needs
   else
     call('HSET', matrices_key(id), 'a', a, 'b', b)
   end
+
   call('HSET', job_key(id), 'id', id, 'owner', owner, 'kind', kind, 'queue', queue, 'timeout', timeout, 'request', request,
     'asked', asked, 'seq', seq, 'created', at, 'ttl', ttl, 'product_bytes', product_bytes, 'held', held,
     'in_record', needs and '' or 'ab',
     'batch', batch, 'state', 'queued', 'version', '1', 'attempt', '1', 'runs', '0', 'number', number, 'first', number,
     'published', at, 'queued', at, 'unchanging',
-    unchanging_of(created, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace), unpack(more))
+    unchanging_of(created, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace), unpack(optional))
   return message_of(id, '1', queue, timeout, number)
 end
 
--- Forgets ended jobs beyond the bounds, after some were recorded.
+-- Forgets ended jobs beyond the bounds on these, after `jobs` were recorded.
 local function make_room(ARGV, owner, jobs)
   if are_too_many(ARGV[20], ARGV[21]) then
     gather()
@@ -245,8 +299,9 @@ local function make_room(ARGV, owner, jobs)
   end
 end
 
--- The last numbers given in listings and in the queue, and how many jobs wait; nil if `jobs` more may not wait.
-local function counted(ARGV, number_field, jobs)
+-- The last numbers given in listings and in the queue, and how many jobs wait; nil if `jobs` more may not wait: by the
+-- server's bound, or by a quota, which only `record` can tell.
+local function read_counts_for(ARGV, number_field, jobs)
   local seq, waiting, number = unpack(call('HMGET', counts, 'seq', 'waiting', number_field))
   seq, waiting, number = tonumber(seq or 0), tonumber(waiting or 0), tonumber(number or 0)
   if waiting + jobs <= math.min(tonumber(ARGV[11]) or -1, ARGV[10]) then
@@ -259,10 +314,14 @@ end
 local function record_one(ARGV)
   local id, owner, queue, batch, is_stored = ARGV[3], ARGV[4], ARGV[6], ARGV[18], #ARGV == USUAL_STORED + 4
   local names, of_its_queue, window = owner_names(owner), queue_names(queue), owner ~= OPEN and window_key(queue)
-  local seq, number, waiting = counted(ARGV, of_its_queue.number, 1)
+
+  -- The bounds on waiting jobs; an owner with a window may have to wait for a message (common_fairness.lua).
+  local seq, number, waiting = read_counts_for(ARGV, of_its_queue.number, 1)
   if not seq or (window and call('HGET', window, owner)) then
     return nil
   end
+
+  -- The store's room: for operands, and for the product if that is going to be stored.
   local at, held = now_in_full(), #ARGV[12] + #ARGV[13] + ARGV[14]
   local bytes, room = held, 0
   if is_stored then
@@ -271,22 +330,29 @@ local function record_one(ARGV)
   if charge_within(owner, bytes + room, tonumber(ARGV[16]), tonumber(ARGV[17])) then
     return nil
   end
+
+  -- Its place among all jobs. Given back are the product's room, which only had to be there, or everything if the job
+  -- was recorded by an earlier try.
   seq, number = seq + 1, number + 1
   local is_new = call('ZADD', names.all, 'NX', seq, id) == 1
-  local too_many = is_new and room or bytes + room
-  if too_many > 0 then
-    charge('all', -too_many)
-    charge(names.charged, -too_many)
+  local surplus = is_new and room or bytes + room
+  if surplus > 0 then
+    charge('all', -surplus)
+    charge(names.charged, -surplus)
   end
   if not is_new then
     return nil
   end
+
+  -- Its record and its operands.
   local needs, created = nil, at
   if is_stored then
     needs, created = store_operands(ARGV, id, owner, at)
   end
   local first = waiting == 0 and queue .. ' ' .. number or '-'
   local message = write_usual(ARGV, 3, at, seq, number, held, first, created, needs)
+
+  -- Its places in lists, and its message.
   call('ZADD', names.queued, seq, id)
   call('ZADD', of_its_queue.queued, number, id)
   if waiting > 0 then
@@ -297,19 +363,20 @@ local function record_one(ARGV)
   if window then
     call('HSET', window, owner, 1)
   end
-  known = {}
+
+  known = {} -- the counts are others now
   local place = waiting == 0 and 0 or place_of(queue, owner, number, id)
   make_room(ARGV, owner, 1)
   return {{'recorded', seq, at, number, place}}
 end
 
--- The ids of usual jobs of an open server and of one queue and batch, what each is charged, and the sum; nil if one of
--- them is not, or is recorded already.
-local function several(ARGV, jobs)
+-- The ids of several usual jobs of an open server and of one queue and batch, what each is charged, and the sum; nil if
+-- one of them is not such, or is recorded already.
+local function read_several(ARGV, jobs)
   local owner, queue, batch = ARGV[4], ARGV[6], ARGV[18]
   local ids, held, bytes, seen = {false}, {false}, 0, {} -- a table that has its size at once is cheaper
   for i = 1, jobs do
-    local from = 3 + (i - 1) * (USUAL + 1)
+    local from = 3 + (i - 1) * (USUAL + 1) -- its id's place; the number of its arguments is before it
     local id = ARGV[from]
     if ARGV[from - 1] ~= IS_USUAL or ARGV[from + 1] ~= OPEN or ARGV[from + 3] ~= queue or ARGV[from + 15] ~= batch
       or seen[id] then
@@ -318,6 +385,7 @@ local function several(ARGV, jobs)
     local its_bytes = #ARGV[from + 9] + #ARGV[from + 10] + ARGV[from + 11]
     ids[i], held[i], bytes, seen[id] = id, its_bytes, bytes + its_bytes, true
   end
+
   local scores = call('ZMSCORE', state_key('all', owner), unpack(ids))
   for i = 1, jobs do
     if scores[i] then
@@ -327,21 +395,25 @@ local function several(ARGV, jobs)
   return ids, held, bytes
 end
 
--- `record` for several usual jobs. Writes nothing and returns nil if one of them is not, or is refused.
+-- `record` for several usual jobs. Writes nothing and returns nil if one of them is not such, or is refused.
 local function record_several(ARGV)
   local jobs, queue, batch = (#ARGV - 3) / (USUAL + 1), ARGV[6], ARGV[18]
   if jobs % 1 ~= 0 then
     return nil
   end
-  local ids, held, bytes = several(ARGV, jobs)
+  local ids, held, bytes = read_several(ARGV, jobs)
   if not ids then
     return nil
   end
+
+  -- The bounds on waiting jobs, and the store's room.
   local number_field = 'number:' .. queue
-  local seq, number, waiting = counted(ARGV, number_field, jobs)
+  local seq, number, waiting = read_counts_for(ARGV, number_field, jobs)
   if not seq or charge_within(OPEN, bytes, tonumber(ARGV[16]), tonumber(ARGV[17])) then
     return nil
   end
+
+  -- Their records.
   local at, listed, ordered, messages, replies = now_in_full(), {false, false}, {false, false}, {false}, {false}
   for i = 1, jobs do
     local id, first = ids[i], i == 1 and waiting == 0 and queue .. ' ' .. number + 1 or '-'
@@ -349,12 +421,15 @@ local function record_several(ARGV)
     listed[2 * i - 1], listed[2 * i], ordered[2 * i - 1], ordered[2 * i] = seq + i, id, number + i, id
     replies[i] = {'recorded', seq + i, at, number + i, false}
   end
+
+  -- Their places in lists, and their messages. The first of an empty queue is in no batch: see common.lua.
   call('ZADD', state_key('all', OPEN), unpack(listed))
   call('ZADD', state_key('queued', OPEN), unpack(listed))
   call('ZADD', queued_key(queue), unpack(ordered))
   call('ZADD', batch_key({queue = queue, batch = batch}), unpack(ordered, waiting == 0 and 3 or 1))
   call('LPUSH', LISTS .. queue, unpack(messages))
   call('HSET', counts, number_field, number + jobs, 'waiting', waiting + jobs, 'seq', seq + jobs)
+
   known = {}
   local place = waiting == 0 and 0 or place_of(queue, OPEN, number + 1, ids[1])
   for i = 1, jobs do
@@ -366,10 +441,11 @@ end
 
 local function main(ARGV)
   local is_one = #ARGV == USUAL + 4 or #ARGV == USUAL_STORED + 4
-  local recorded_already = (is_one and record_one or record_several)(ARGV)
-  if recorded_already then
-    return recorded_already
+  local quick_replies = (is_one and record_one or record_several)(ARGV)
+  if quick_replies then
+    return quick_replies
   end
+
   gather()
   local replies, i = {}, 2
   while i < #ARGV - 2 do

@@ -1,6 +1,7 @@
 """Uploads that bypass the API: a caller puts the elements into the bucket by a signed URL, and then completes the
-upload. The URL is valid only for `uploads/<name>`, which no reader uses. Completing copies that object to a new key
-without a signed URL, reads all of it, and makes it readable only if size and contents are as announced.
+upload. The URL is valid only for `uploads/<name>`, which no reader uses, and only for a body of the announced size
+(`Bucket.sign_put` says where it is not; then `removal.py` removes what is larger). Completing copies that object to a
+new key without a signed URL, reads all of it, and makes it readable only if size and contents are as announced.
 """
 
 from __future__ import annotations
@@ -69,14 +70,14 @@ def open_upload(
     upload = new_id("up", cell)
     data = f"{matrix_id}.{RANDOM}{upload.removeprefix(UPLOAD)}"
     store.index.claim(Claim(upload, data, dtype, shape, owner, url_ttl_s + UPLOAD_LEASE_S))
-    url = store.bucket.sign("PUT", staged_key(data), url_ttl_s)
+    url = store.bucket.sign_put(staged_key(data), size, url_ttl_s)
     return Opened(upload, url, time.time() + url_ttl_s, size)
 
 
 def reopened(store: ObjectMatrixStore, upload: str, *, owner: str, url_ttl_s: float) -> Opened:
     """The same upload with a new URL. Raises MatrixNotFound, StoreUnavailable."""
     info, data = _opened(store, upload, owner)
-    url = store.bucket.sign("PUT", staged_key(data), url_ttl_s)
+    url = store.bucket.sign_put(staged_key(data), info.bytes, url_ttl_s)
     return Opened(upload, url, time.time() + url_ttl_s, info.bytes)
 
 
@@ -98,11 +99,14 @@ def complete_upload(store: ObjectMatrixStore, upload: str, *, owner: str, ttl_s:
     except MatrixNotFound:
         raise UploadNotSent from None
     if sent_bytes != info.bytes:
-        give_up(store, upload, owner=owner)
-        raise InvalidMatrix(f"{sent_bytes} bytes were sent; the matrix's shape has {info.bytes}.")
+        raise _given_up_for_size(store, upload, owner, sent_bytes, info.bytes)
     matrix_id = data.partition(".")[0]
     kept = f"{matrix_id}.{new_id('w')}"  # this completion's alone: another one may have verified what was sent before
     store.bucket.copy(staged_key(data), elements_key(kept), info.bytes)
+    copied_bytes = store.bucket.size(elements_key(kept))
+    if copied_bytes != info.bytes:  # something else was sent after the first look
+        store.removal.remove([elements_key(kept)])
+        raise _given_up_for_size(store, upload, owner, copied_bytes, info.bytes)
     claim = Claim(upload, data, info.dtype, info.shape, owner, ttl_s)
     try:
         stored = _read_through(store, claim, matrix_id, kept)
@@ -113,6 +117,14 @@ def complete_upload(store: ObjectMatrixStore, upload: str, *, owner: str, ttl_s:
         raise
     store.forget_staged(data)
     return stored
+
+
+def _given_up_for_size(
+    store: ObjectMatrixStore, upload: str, owner: str, sent_bytes: int, want_bytes: int
+) -> InvalidMatrix:
+    with suppress(MatrixNotFound):
+        give_up(store, upload, owner=owner)
+    return InvalidMatrix(f"{sent_bytes} bytes were sent; the matrix's shape has {want_bytes}.")
 
 
 def _read_through(store: ObjectMatrixStore, claim: Claim, matrix_id: str, kept: str) -> MatrixInfo:

@@ -90,7 +90,7 @@ class ObjectMatrixStore(FileMatrixStore):
         """A URL from which anyone can fetch the elements for `for_s` seconds. The caller must have checked access.
         Raises MatrixNotFound.
         """
-        return self.bucket.sign("GET", elements_key(self.index.elements(check_id(matrix_id)).data), for_s)
+        return self.bucket.sign_get(elements_key(self.index.elements(check_id(matrix_id)).data), for_s)
 
     # ---- room on this host ----
     def respect_bound(self, need_bytes: int) -> None:

@@ -20,6 +20,9 @@ constexpr int CUT_BARRIER = 1;  // of all consumers
 // What a warp's sums of its elements of C take: PAIRS times 16 bytes of each lane.
 constexpr int WARP_PAIRS = PAIRS * 32, APART = WARP_PAIRS * CONSUMER_WARPS * CLUSTER;  // from part to part
 
+static_assert(APART * sizeof(longlong2) == CLUSTER * LINES * LINES * 8, "the catalogue's entry has room for a part");
+static_assert(WARP_PAIRS * CONSUMER_WARPS * sizeof(longlong2) <= PLACES * PLACE_BYTES, "sums fit where digits lay");
+
 // Where a thread's sums are, in the place of digits: loops over them need no registers and little code, which is cold.
 __device__ __forceinline__ longlong2* own_sums(unsigned char* ring) {
     return reinterpret_cast<longlong2*>(ring) + threadIdx.x / 32 * WARP_PAIRS + threadIdx.x % 32;

@@ -24,6 +24,7 @@ from worker.cuda.check.recheck_plan import (
     Element,
     Epilogue,
     Operand,
+    RecheckGeometry,
     block_count,
     launches,
     numbers,
@@ -104,11 +105,8 @@ def rechecked(
     if given.addends is not None:
         epilogue = Epilogue(given.alpha, given.beta, _element(addend, of_addend), _bias(bias, of_bias))
     crossed = problem.m if of_columns else problem.n
-    own = numbers(
-        *(given.rounding, sides, Element(c.layout.pitch, 1, strides[2]), epilogue, crossed),
-        of_columns=of_columns,
-        decides=decides,
-    )
+    geometry = RecheckGeometry(sides, Element(c.layout.pitch, 1, strides[2]), epilogue)
+    own = numbers(given.rounding, geometry, crossed, of_columns=of_columns, decides=decides)
     runs = []
     for lines in launches(mask, crossed, problem.k):
         first = (b, a) if of_columns else (a, b)

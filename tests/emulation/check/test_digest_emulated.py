@@ -14,7 +14,7 @@ from kernels.model.numerics import DTypeName
 from tests.emulation import launches
 from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
-from worker.cuda.check.digest_plan import PART_BYTES, THREADS, digest_plan
+from worker.cuda.digests.plan import PART_BYTES, THREADS, digest_plan
 from worker.cuda.pitch import Layout
 from worker.cuda.sources import digest_program
 

@@ -1,5 +1,6 @@
 """Which cluster of `fp32_emulated` multiplies which steps of which tile, by the source's own arithmetic
-(emulated_schedule.cuh): each once, on the device that a launch is planned for and on a smaller one."""
+(emulated_schedule.cuh): each once, on the device that a launch is planned for, on larger and on smaller ones. The sums
+of the parts have room."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from kernels.entries.fp32_emulated import DEPTH, FP32_EMULATED, LINES
+from kernels.entries.fp32_emulated import DEPTH, FP32_EMULATED, LINES, SUM_BYTES, sums_bytes
 from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel
 from kernels.model.launch_plan import LaunchPlan
@@ -19,7 +20,9 @@ from kernels.model.numerics import Problem
 from tests.emulation.programs import compile_host_program, output_of
 
 HERE = Path(__file__).parent
-MULTIPROCESSORS = (132, 114, 16)
+USUAL = 132
+MULTIPROCESSORS = (144, USUAL, 114, 16)
+PART_BYTES = LINES * LINES * SUM_BYTES
 
 
 class Part(NamedTuple):
@@ -107,3 +110,6 @@ def test_every_step_of_every_tile_is_multiplied_once(
             assert len({part.block for part in parts}) == len(parts), case
             assert {part.tile for part in parts} == set(range(down // cluster * across * problem.batch)), case
             assert len(parts) <= clusters * cluster, case
+            room = sums_bytes(case.problem, {"cluster": cluster})
+            assert len(parts) * PART_BYTES <= room, case
+            assert case.multiprocessors < USUAL or len(parts) * PART_BYTES == room, case

@@ -80,7 +80,7 @@ def test_the_host_s_ratio(
         rows, columns = np.zeros((2, 133), np.bool_), np.zeros((2, 170), np.bool_)
         rows[0, :60] = rows[1, ::2] = rows[1, 5] = columns[1, [0, 169]] = True
         rounding, host = rounding_of(problem, DTYPES[dtype].accuracy), on_host(problem, a, b, c)
-        found = Recheck(runner.compiler, all_on_device(runner, problem, a, b, c), host, rounding).worst(rows, columns)
+        found = Recheck(all_on_device(runner, problem, a, b, c), host, rounding).worst(rows, columns)
         expected = worst_of(host, rows, columns, rounding)
         assert (found > 1.0) == (expected > 1.0) == is_wrong
         if not is_wrong and data in ("normal", "wide"):  # of drifting sums the host looks at the farthest alone

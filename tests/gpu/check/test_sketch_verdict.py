@@ -21,8 +21,8 @@ from worker.cpu import blas as cpu_blas
 from worker.device.runner import gathered
 
 if TYPE_CHECKING:
-    from worker.cuda.check.matrix import MatrixOnDevice
-    from worker.cuda.check.sketch import SketchParameters
+    from worker.cuda.check.matrices import CheckedMatrices
+    from worker.cuda.check.sketch_argument import SketchParameters
     from worker.cuda.products.on_device import ProductOnDevice
     from worker.cuda.runner import CudaRunner
 
@@ -30,7 +30,7 @@ IN_BLOCKS = Problem(700, 768, 1024, "float32")  # rows of whole blocks: digested
 ROW_MAJOR: tuple[DTypeName, ...] = ("float32", "float64", "bfloat16", "float16")
 
 
-def lying(product: ProductOnDevice) -> tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]:
+def lying(product: ProductOnDevice) -> CheckedMatrices:
     """A, B and the product on the device."""
     from worker.cuda.check.device_product import DeviceProduct
 
@@ -40,7 +40,8 @@ def lying(product: ProductOnDevice) -> tuple[MatrixOnDevice, MatrixOnDevice, Mat
 
 @pytest.mark.parametrize("dtype", OWN_ACCURACY)
 def test_the_worst_row_is_the_host_s(runner: CudaRunner, dtype: DTypeName, rng: np.random.Generator) -> None:
-    from worker.cuda.check.sketch import SketchOnDevice, SketchParameters
+    from worker.cuda.check.sketch import SketchOnDevice
+    from worker.cuda.check.sketch_argument import SketchParameters
 
     problem = Problem(600, 701, 513, dtype)
     if problem.product_dtype == "int32":
@@ -51,9 +52,7 @@ def test_the_worst_row_is_the_host_s(runner: CudaRunner, dtype: DTypeName, rng: 
     for wrong in (False, True):
         if wrong:
             c[5, 7] = c.max()
-        sketch = SketchOnDevice(
-            runner.compiler, all_on_device(runner, problem, a, b, c), group_width(problem.n, problem.k)
-        )
+        sketch = SketchOnDevice(all_on_device(runner, problem, a, b, c), group_width(problem.n, problem.k))
         sketch.launch(SketchParameters(random_seed()[0], tolerance=rounding.tolerance_factors))
         errors = row_errors(sketch.sketch(), rounding)
         np.testing.assert_allclose(sketch.worst(), errors.worst.max(), rtol=1e-9)
@@ -65,7 +64,8 @@ def test_the_worst_row_is_the_host_s(runner: CudaRunner, dtype: DTypeName, rng: 
 def test_digests_are_taken_of_what_is_projected(
     runner: CudaRunner, dtype: DTypeName, sizes: tuple[int, int, int], rng: np.random.Generator
 ) -> None:
-    from worker.cuda.check.sketch import SketchOnDevice, SketchParameters, digestible
+    from worker.cuda.check.sketch import SketchOnDevice, digestible
+    from worker.cuda.check.sketch_argument import SketchParameters
 
     problem = Problem(*sizes, dtype)
     a, b = operands(problem, rng)
@@ -73,7 +73,7 @@ def test_digests_are_taken_of_what_is_projected(
     matrices, width = all_on_device(runner, problem, a, b, c), group_width(problem.n, problem.k)
     digested = digestible(matrices, width)
     assert digested == (True, True, True)
-    sketch = SketchOnDevice(runner.compiler, matrices, width, digested)
+    sketch = SketchOnDevice(matrices, width, digested)
     sketch.launch(SketchParameters(random_seed()[0]))
     assert sketch.digests is not None
     found = sketch.digests.result()

@@ -90,7 +90,7 @@ def test_faults_are_caught_where_the_product_lies(
     spoil: Callable[[Array], None],
 ) -> None:
     from worker.cuda.check.device_product import DeviceProduct
-    from worker.cuda.check.matrix import MatrixOnDevice
+    from worker.cuda.check.matrices import MatrixOnDevice
     from worker.cuda.memory import upload
 
     problem = Problem(*size, dtype)

@@ -129,7 +129,7 @@ def test_a_product_that_is_damaged_on_its_way_is_noticed(
 ) -> None:
     import cupy
 
-    from worker.cuda.check import read_back
+    from worker.cuda.digests import copy_back
     from worker.cuda.memory import download
 
     places: list[Array] = []
@@ -142,7 +142,7 @@ def test_a_product_that_is_damaged_on_its_way_is_noticed(
 
         download(matrix, address, watch, changed)
 
-    monkeypatch.setattr(read_back, "download", damaged)
+    monkeypatch.setattr(copy_back, "download", damaged)
     a, b = (stored(bench, bench.put(each)) for each in operands(problem, rng))
     naive = choice(runner, "naive", problem)
     with bench.store.place("float32", problem.product_shape) as place:

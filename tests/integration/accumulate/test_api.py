@@ -13,7 +13,7 @@ from safetensors.numpy import save
 
 from jobs.formats.elements import Array
 from tests.integration.api.test_jobs import problem, submit
-from tools.played.api import Api, from_npy, npy
+from tools.harness.api import Api, from_npy, npy
 
 RNG = np.random.default_rng(3)
 NPY = {"accept": "application/x-npy", "prefer": "wait=60"}

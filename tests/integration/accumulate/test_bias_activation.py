@@ -15,7 +15,7 @@ from jobs.formats.elements import Array
 from kernels.model.activations import ACTIVATION_NAMES, ActivationName
 from tests.integration.accumulate.test_api import ASYNC, NPY, integers, parts, stored
 from tests.integration.api.test_jobs import problem, submit
-from tools.played.api import from_npy
+from tools.harness.api import from_npy
 
 JSON = {"prefer": "wait=60"}
 

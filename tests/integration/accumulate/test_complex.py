@@ -15,7 +15,7 @@ from safetensors.numpy import save
 from jobs.formats.elements import Array
 from tests.integration.accumulate.test_api import parts, stored
 from tests.integration.api.test_jobs import submit
-from tools.played.api import from_npy
+from tools.harness.api import from_npy
 
 RNG = np.random.default_rng(7)
 NPY = {"accept": "application/x-npy", "prefer": "wait=60"}

@@ -16,7 +16,7 @@ from jobs.formats.elements import Array
 from matmul_client import Client
 from matmul_client.cli.commands import matmul
 from tests.integration.accumulate.test_api import ASYNC, stored
-from tools.played.api import from_npy, npy
+from tools.harness.api import from_npy, npy
 from tools.stack import Stack
 
 JSON = {"prefer": "wait=60"}

@@ -14,7 +14,7 @@ from jobs.formats.elements import Array
 from matmul_client import Client, per_block_cast_to_fp8, per_token_cast_to_fp8
 from tests.integration.accumulate.test_api import ASYNC, stored
 from tests.integration.api.test_jobs import problem, submit
-from tools.played.api import from_npy, npy
+from tools.harness.api import from_npy, npy
 from tools.stack import Stack
 
 JSON = {"prefer": "wait=60"}

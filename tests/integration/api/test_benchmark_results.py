@@ -20,8 +20,8 @@ from service.benchmarks import replies as benchmarks_replies
 from service.keys import make_key
 from tests.integration.api.test_events import read_events
 from tests.integration.api.test_jobs import problem, submit
-from tools.played.api import Api, running_api
-from tools.played.benchmarks import case_record, cases_of, find, finish, measure
+from tools.harness.api import Api, running_api
+from tools.harness.benchmarks import case_record, cases_of, find, finish, measure
 
 SPEC: dict[str, Any] = {"title": "Three sizes", "kernels": ["cpu_blas"], "shapes": [64, 128, 256]}
 PEPPER = "a pepper of more than sixteen bytes"

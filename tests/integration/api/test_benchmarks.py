@@ -16,8 +16,8 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from tests.integration.api.test_jobs import problem
 from tests.support.prompt import within
-from tools.played.api import FAKE_TTL_S, Api, running_api, until, worker_info
-from tools.played.benchmarks import H200
+from tools.harness.api import FAKE_TTL_S, Api, running_api, until, worker_info
+from tools.harness.benchmarks import H200
 
 SPEC: dict[str, Any] = {"kernels": ["cpu_blas"], "shapes": [16, 32], "timing": {"rounds": 3}}
 GPU = worker_info("gpu-0", kernels=("naive", "cublas", "register_tiled"), **H200.model_dump())

@@ -18,7 +18,7 @@ from safetensors.numpy import load
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from tests.integration.api.test_jobs import ASYNC, PRODUCT, fail, problem, submit
-from tools.played.api import Api, from_npy, npy, running_api
+from tools.harness.api import Api, from_npy, npy, running_api
 from tools.stack import Stack
 
 B = {"random": {"shape": [2, 5]}}

@@ -15,7 +15,7 @@ from kernels.model.kernel import CudaKernel
 from kernels.resources import records_of
 from tests.integration.api.test_jobs import problem
 from tests.support.kernels.catalogue import max_registers, max_shared_memory
-from tools.played.api import FAKE_TTL_S, Api, running_api, until, worker_info
+from tools.harness.api import FAKE_TTL_S, Api, running_api, until, worker_info
 
 ASYNC = {"prefer": "respond-async"}
 

@@ -19,7 +19,7 @@ from jobs.redis.embedded import EmbeddedServer
 from service import changes
 from service.http import streams
 from tests.integration.api.test_jobs import PRODUCT, problem, submit
-from tools.played.api import Api, running_api
+from tools.harness.api import Api, running_api
 
 
 @dataclass

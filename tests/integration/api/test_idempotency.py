@@ -21,7 +21,7 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from service.http import idempotency
 from tests.integration.api.test_jobs import PRODUCT, SEEDED, fail, newer_than, newest, problem, submit
-from tools.played.api import Api, npy, running_api, until
+from tools.harness.api import Api, npy, running_api, until
 
 
 def keyed(key: str, **more: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from jobs.matrices.index import MIN_CHARGE_BYTES
 from jobs.models import JobError
 from jobs.states import JobState
 from tests.support.prompt import within
-from tools.played.api import Api, from_npy, npy, until
+from tools.harness.api import Api, from_npy, npy, until
 
 ASYNC = {"prefer": "respond-async"}
 SEEDED = {"a": {"random": {"shape": [3, 4]}}, "b": {"random": {"shape": [4, 2]}}}

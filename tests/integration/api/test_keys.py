@@ -22,7 +22,7 @@ from jobs.settings import Settings
 from service.app import create_app
 from service.keys import make_key
 from tests.integration.api.test_jobs import PRODUCT, SEEDED, fail, problem, submit
-from tools.played.api import Api, npy, running_api, until
+from tools.harness.api import Api, npy, running_api, until
 
 PEPPER = "a pepper of more than sixteen bytes"
 OWNER, OTHER, REVOKED = (make_key(name, PEPPER.encode()) for name in ("owner", "other", "revoked"))

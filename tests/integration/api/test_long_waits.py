@@ -14,7 +14,7 @@ import pytest
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from tests.integration.api.test_jobs import problem
-from tools.played.api import Api, npy, running_api, until
+from tools.harness.api import Api, npy, running_api, until
 
 A, B = np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)
 TTL_S = 1  # of matrices and products

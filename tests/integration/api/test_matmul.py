@@ -16,7 +16,7 @@ from jobs.formats import float8
 from jobs.formats.bfloat16 import narrow, widen
 from jobs.formats.elements import Array
 from jobs.formats.safetensors import safetensors_header
-from tools.played.api import from_npy, npy
+from tools.harness.api import from_npy, npy
 
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((37, 53)).astype(np.float32)

@@ -15,7 +15,7 @@ from jobs.formats.safetensors import safetensors_header
 from jobs.matrices.interface import content_hasher
 from kernels.model.numerics import DTypeName
 from tests.integration.api.test_jobs import problem
-from tools.played.api import Api, from_npy, npy
+from tools.harness.api import Api, from_npy, npy
 
 RNG = np.random.default_rng(1)
 NPY, OCTETS, TENSORS = "application/x-npy", "application/octet-stream", "application/x-safetensors"

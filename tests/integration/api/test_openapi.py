@@ -17,7 +17,7 @@ from service.problems import BY_TYPE
 from tests.integration.api.test_benchmark_results import done
 from tests.integration.api.test_jobs import PRODUCT, fail, submit
 from tests.openapi.run import ENDLESS, made_up
-from tools.played.api import Api, npy
+from tools.harness.api import Api, npy
 
 EXAMPLES = 5  # of each operation
 

@@ -17,7 +17,7 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from tests.integration.api.test_jobs import SEEDED, problem
 from tests.support.workers.workers import WorkerBench
-from tools.played.api import FAKE_TTL_S, Api, npy, running_api, until, worker_info
+from tools.harness.api import FAKE_TTL_S, Api, npy, running_api, until, worker_info
 from worker.cpu.runner import CpuRunner
 from worker.process import heartbeat
 from worker.process.child import Child

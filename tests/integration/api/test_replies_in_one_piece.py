@@ -15,7 +15,7 @@ from jobs.matrices.indexed_store import READ_BUFFERS, IndexedMatrixStore
 from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixStore
 from jobs.matrices.redis_store import RedisMatrixStore
 from tests.support.stores import StoreBench
-from tools.played.api import Api, npy, until
+from tools.harness.api import Api, npy, until
 
 NPY, OCTETS, TENSORS = "application/x-npy", "application/octet-stream", "application/x-safetensors"
 MIDDLING = np.random.default_rng(3).standard_normal((1024, 1024), dtype=np.float32)

@@ -14,7 +14,7 @@ from jobs.redis.embedded import EmbeddedServer
 from kernels.catalog import BY_NAME
 from matmul_client.cli.commands import matmul
 from tests.integration.api.test_jobs import SEEDED, problem
-from tools.played.api import FAKE_TTL_S, Api, running_api, until, worker_info
+from tools.harness.api import FAKE_TTL_S, Api, running_api, until, worker_info
 
 ASYNC, AT_ONCE = {"prefer": "respond-async"}, {"prefer": "wait=0"}  # the first may wait for a worker, too
 LEFT_OUT = (("cublas", "bfloat16"), ("naive", "float32"))

@@ -18,8 +18,8 @@ from service.cells.nginx import nginx_configuration
 from service.cells.plan import Cell, CellPlan
 from tests.integration.api.test_jobs import problem
 from tests.support.nginx import needs_nginx
+from tools.harness.api import Api, npy, running_api
 from tools.nginx import running_nginx
-from tools.played.api import Api, npy, running_api
 
 NUMBERS = ("0a1", "0a2")
 ASYNC = {"prefer": "respond-async"}

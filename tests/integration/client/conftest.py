@@ -10,7 +10,7 @@ import pytest
 from jobs.redis.embedded import EmbeddedServer
 from matmul_client import Client
 from matmul_client.handles import Benchmark
-from tools.played.api import Api, running_api
+from tools.harness.api import Api, running_api
 from tools.stack import Stack
 
 TIMING = {"rounds": 1, "warmup_ms": 1, "min_samples": 3, "max_samples": 3, "min_time_s": 0.001}

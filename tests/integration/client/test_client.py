@@ -25,7 +25,7 @@ from matmul_client import (
 from matmul_client.async_handles import AsyncBenchmark
 from matmul_client.handles import Benchmark
 from tests.integration.client.conftest import waiting
-from tools.played.api import Api, until
+from tools.harness.api import Api, until
 from tools.stack import Stack
 
 RNG = np.random.default_rng(3)

@@ -15,7 +15,7 @@ from matmul_client.cli.commands import matmul
 from matmul_client.handles import Benchmark
 from tests.integration.client.conftest import SMALL, waiting
 from tests.integration.client.terminal import Terminal
-from tools.played.api import Api, until
+from tools.harness.api import Api, until
 from tools.stack import Stack
 
 FIELDS = [word for name, value in SMALL.items() for word in ("--set", f"{name}={json.dumps(value)}")]

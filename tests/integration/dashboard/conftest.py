@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.integration.api.test_benchmark_results import done
-from tools.played.api import Api
+from tools.harness.api import Api
 
 
 @pytest.fixture

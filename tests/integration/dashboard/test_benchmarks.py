@@ -18,7 +18,7 @@ from service.dashboard.benchmarks.fields import Typed, document, shapes_of, type
 from tests.integration.api.test_benchmark_results import new
 from tests.integration.dashboard.test_keys import ALICE, BOB, Guarded, guarded
 from tests.support.http.pages import Page, assert_no_dead_links, get
-from tools.played.api import Api
+from tools.harness.api import Api
 
 __all__ = ["guarded"]
 

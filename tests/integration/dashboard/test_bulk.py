@@ -13,7 +13,7 @@ from tests.integration.dashboard.test_keys import ALICE, BOB, Guarded, guarded
 from tests.integration.dashboard.test_pages import submit
 from tests.support.http.pages import Page, get
 from tests.support.ledger.many_jobs import fill
-from tools.played.api import Api
+from tools.harness.api import Api
 
 __all__ = ["guarded"]
 

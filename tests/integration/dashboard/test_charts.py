@@ -31,7 +31,7 @@ from service.dashboard.charts.svg import KERNEL_STYLES, decades, even_steps, pow
 from tests.integration.api.test_benchmark_results import done, new
 from tests.support.http.pages import Page, assert_no_dead_links, get
 from tests.support.recorded import made, recorded_results
-from tools.played.api import Api
+from tools.harness.api import Api
 
 LADDER = recorded_results("ladder")
 FOUND = measurements(LADDER)

@@ -18,8 +18,8 @@ from tests.integration.api.test_benchmark_results import done, new
 from tests.integration.api.test_jobs import submit
 from tests.integration.dashboard.test_keys import ALICE, BOB, Guarded, guarded
 from tests.support.http.pages import Page, assert_no_dead_links, get
-from tools.played.api import Api
-from tools.played.benchmarks import case_record, cases_of, find, measure
+from tools.harness.api import Api
+from tools.harness.benchmarks import case_record, cases_of, find, measure
 
 __all__ = ["guarded"]
 

@@ -13,8 +13,8 @@ from jobs.redis.embedded import EmbeddedServer
 from kernels.published import PUBLISHED
 from tests.integration.api.test_benchmark_results import done, new
 from tests.support.http.pages import Page, assert_no_dead_links, get
-from tools.played.api import FAKE_TTL_S, Api, running_api, until, worker_info
-from tools.played.benchmarks import H200, case_record, cases_of, find, finish
+from tools.harness.api import FAKE_TTL_S, Api, running_api, until, worker_info
+from tools.harness.benchmarks import H200, case_record, cases_of, find, finish
 
 DEVICE = H200.model_copy(
     update={

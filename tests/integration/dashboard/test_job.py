@@ -26,8 +26,8 @@ from tests.integration.api.test_benchmark_results import new
 from tests.integration.dashboard.test_multiply import RANDOM, job_of, post, texts
 from tests.integration.dashboard.test_pages import submit
 from tests.support.http.pages import Page, assert_no_dead_links, get
-from tools.played.api import Api
-from tools.played.benchmarks import case_record, cases_of, find, finish, square
+from tools.harness.api import Api
+from tools.harness.benchmarks import case_record, cases_of, find, finish, square
 
 
 # ---- its life ----

@@ -20,7 +20,7 @@ from service.dashboard.session import own_path
 from service.keys import KeyRing, KnownKey, Role, make_key
 from service.keys.sessions import COOKIE, Sessions
 from tests.support.http.pages import Page, get
-from tools.played.api import Api, running_api
+from tools.harness.api import Api, running_api
 
 PEPPER = "a pepper of more than sixteen bytes"
 ALICE, BOB = (make_key(name, PEPPER.encode()) for name in ("alice", "bob"))

@@ -10,7 +10,7 @@ from kernels.published import PUBLISHED
 from tests.integration.api.test_benchmark_results import done
 from tests.integration.api.test_jobs import problem
 from tests.support.http.pages import assert_no_dead_links, get
-from tools.played.api import Api
+from tools.harness.api import Api
 
 BF16 = "/v1/leaderboard?dtype=bfloat16&size=4096"
 

@@ -24,7 +24,7 @@ from service.dashboard.multiply.body import MAX_FIELD_BYTES
 from service.dashboard.multiply.typed_numbers import rows_of
 from service.keys import make_key
 from tests.support.http.pages import Page, assert_no_dead_links, get
-from tools.played.api import Api, from_npy, npy, running_api
+from tools.harness.api import Api, from_npy, npy, running_api
 
 A, B = np.arange(6, dtype=np.float64).reshape(2, 3), np.arange(12, dtype=np.float64).reshape(3, 4)
 RANDOM = {"source": "random", "m": "3", "n": "4", "k": "5", "seed": "9"}

@@ -14,7 +14,7 @@ from jobs.redis.embedded import EmbeddedServer
 from service.dashboard.words import duration, figure, size
 from tests.integration.api.test_jobs import PRODUCT
 from tests.support.http.pages import assert_no_dead_links, get
-from tools.played.api import FAKE_TTL_S, Api, running_api, until, worker_info
+from tools.harness.api import FAKE_TTL_S, Api, running_api, until, worker_info
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from tests.support.http.pages import get
-from tools.played.api import running_api
+from tools.harness.api import running_api
 
 SCRIPT = "__md_scope = 1"
 

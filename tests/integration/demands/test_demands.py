@@ -12,7 +12,7 @@ from safetensors.numpy import save
 
 from jobs.formats.elements import Array
 from tests.support.exact import correctly_rounded
-from tools.played.api import from_npy, npy
+from tools.harness.api import from_npy, npy
 
 RNG = np.random.default_rng(5)
 A = RNG.standard_normal((9, 40)).astype(np.float32)

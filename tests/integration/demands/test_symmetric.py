@@ -6,7 +6,7 @@ import httpx
 import numpy as np
 import pytest
 
-from tools.played.api import from_npy, npy
+from tools.harness.api import from_npy, npy
 
 X = np.random.default_rng(63).standard_normal((70, 40)).astype(np.float32)
 NPY, JSON = {"content-type": "application/x-npy"}, {"accept": "application/json"}

@@ -16,7 +16,7 @@ from jobs.redis.embedded import EmbeddedServer
 from tests.integration.api.test_jobs import newest, problem
 from tests.support.http.bad_bodies import BODIES
 from tests.support.http.bad_requests import F32, MAX_BODY, MAX_JSON, MAX_MATRIX, OK, REQUESTS, TENSORS, Case
-from tools.played.api import Api, npy, running_api
+from tools.harness.api import Api, npy, running_api
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from service.api_process.body_bytes import AT_ONCE_BYTES, BodyBytes
 from service.bodies import body
 from service.server import large_bodies, receiver
 from tests.support.stores import StoreBench
-from tools.played.api import Api, npy, until
+from tools.harness.api import Api, npy, until
 
 MATRIX = np.random.default_rng(5).standard_normal((1500, 1000), dtype=np.float32)
 FILE = npy(MATRIX)

@@ -13,7 +13,7 @@ from jobs.matrices.file_store import MAX_LENT_BYTES
 from jobs.matrices.interface import READ_CHUNK_BYTES
 from jobs.models import new_id, product_id
 from tests.support.stores import StoreBench
-from tools.played.api import JSON, Api, npy
+from tools.harness.api import JSON, Api, npy
 
 NPY, OCTETS, TENSORS = "application/x-npy", "application/octet-stream", "application/x-safetensors"
 PRODUCT = np.arange(60 * 70, dtype=np.float32).reshape(60, 70)

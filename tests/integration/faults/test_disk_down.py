@@ -15,7 +15,7 @@ from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from service.context import Breaker
 from tests.integration.api.test_jobs import PRODUCT, problem, submit
-from tools.played.api import Api, npy, running_api
+from tools.harness.api import Api, npy, running_api
 
 NPY = {"content-type": "application/x-npy"}
 

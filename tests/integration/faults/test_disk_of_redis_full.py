@@ -13,7 +13,7 @@ import pytest
 
 from jobs.redis.embedded import EmbeddedServer
 from tests.integration.api.test_jobs import ASYNC, SEEDED, problem, submit
-from tools.played.api import Api, running_api, until
+from tools.harness.api import Api, running_api, until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a small file system is mounted, which takes root")
 

@@ -20,7 +20,7 @@ from jobs.redis.replication import warn_of_missing_replicas
 from jobs.states import JobState
 from tests.integration.api.test_jobs import ASYNC, SEEDED, problem
 from tests.support.workers.workers import WorkerBench
-from tools.played.api import npy, running_api, until
+from tools.harness.api import npy, running_api, until
 from worker.cpu.runner import CpuRunner
 from worker.process.child import Child
 

@@ -19,7 +19,7 @@ from service.api_process.body_memory import BodyMemory
 from service.bodies.json import JsonReader
 from service.bodies.reader import MatmulInput
 from service.problems import TooManyBodies
-from tools.played.api import JSON, Api, running_api
+from tools.harness.api import JSON, Api, running_api
 
 OK = '"a":[[1]],"b":[[1]]'
 HUGE = "9" * 30

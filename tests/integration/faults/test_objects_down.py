@@ -15,7 +15,7 @@ import pytest
 
 from tests.integration.api.test_jobs import problem
 from tests.support.objects import SECRET, CutOff, ObjectServer, cut_off_at_will
-from tools.played.api import from_npy, http_client, npy, until
+from tools.harness.api import from_npy, http_client, npy, until
 from tools.stack import Stack
 
 OUTAGE_S = float(os.environ.get("MATMUL_TEST_OUTAGE_S", "3"))  # 30 and more for a run by hand

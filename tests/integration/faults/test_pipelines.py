@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from tests.integration.faults.test_sockets import POST, TIMEOUT_S, connection
-from tools.played.api import Api, running_api
+from tools.harness.api import Api, running_api
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from service.server import sending
 from tests.integration.faults.test_sockets import TIMEOUT_S, connection
-from tools.played.api import Api, running_api, until
+from tools.harness.api import Api, running_api, until
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from service.http import idempotency
 from tests.integration.api.test_jobs import ASYNC, PRODUCT, SEEDED, newer_than, newest, problem, submit
 from tests.support.prompt import within
 from tests.support.servers import DURABLE
-from tools.played.api import FAKE_TTL_S, JSON, Api, npy, running_api, until, worker_info
+from tools.harness.api import FAKE_TTL_S, JSON, Api, npy, running_api, until, worker_info
 
 WITHIN_S = 1.0
 

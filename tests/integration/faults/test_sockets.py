@@ -25,7 +25,7 @@ from service.api_process.live_workers import LiveWorkers
 from service.server import deadlines
 from tests.integration.api.test_jobs import problem
 from tests.support.prompt import within
-from tools.played.api import Api, npy, running_api, until
+from tools.harness.api import Api, npy, running_api, until
 
 TIMEOUT_S = 0.6
 POST = b"POST /v1/matmul HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

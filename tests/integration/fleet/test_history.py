@@ -15,7 +15,7 @@ from jobs.fleet.workers import Telemetry, WorkerInfo
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from tests.support.ledger.ledgers import settings_for
-from tools.played.api import worker_info
+from tools.harness.api import worker_info
 
 FINE = SERIES["5m"]
 

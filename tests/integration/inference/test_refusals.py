@@ -11,7 +11,7 @@ import pytest
 
 from service.bodies.sizes import in_units
 from tests.integration.api.test_keys import OTHER, Guarded, bearer, guarded
-from tools.played.api import Api
+from tools.harness.api import Api
 
 __all__ = ["guarded"]  # a fixture
 

@@ -23,7 +23,7 @@ from jobs.models import MatmulRequest, new_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from service.inference.regions import DIRECTORY, MAX_REGIONS, Window
-from tools.played.api import Api, running_api, until
+from tools.harness.api import Api, running_api, until
 
 PREFIX = "/matmul-test-"
 A = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -18,7 +18,7 @@ from jobs.ledger.totals import Served, served_of
 from jobs.models import ProductInfo, new_id
 from jobs.redis.embedded import EmbeddedServer
 from tests.support.ledger.ledgers import Bench, outcome, redis_bench
-from tools.played.api import running_api
+from tools.harness.api import running_api
 
 KERNEL = outcome().kernel
 

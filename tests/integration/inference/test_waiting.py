@@ -16,7 +16,7 @@ from jobs.ledger.codec import job_error
 from jobs.ledger.interface import JobFilter
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
-from tools.played.api import Api, running_api, until
+from tools.harness.api import Api, running_api, until
 
 INFER = "/v2/models/matmul/infer"
 ONE = {"shape": [1, 1], "datatype": "FP32", "data": [3.0]}

@@ -18,7 +18,7 @@ from jobs.redis.embedded import EmbeddedServer
 from service.audit import broken_at
 from service.keys import Role, make_key
 from tests.integration.api.test_jobs import PRODUCT, SEEDED, problem, submit
-from tools.played.api import FAKE_TTL_S, Api, npy, running_api, until, worker_info
+from tools.harness.api import FAKE_TTL_S, Api, npy, running_api, until, worker_info
 
 PEPPER = "a pepper of more than sixteen bytes"
 AN_HOUR_AGO = datetime.now(UTC) - timedelta(hours=1)

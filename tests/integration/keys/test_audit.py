@@ -16,7 +16,7 @@ from jobs.settings import Settings
 from service.audit import Audit, broken_at
 from tests.integration.api.test_jobs import submit
 from tests.integration.keys.test_access import KEYS, PEPPER
-from tools.played.api import running_api
+from tools.harness.api import running_api
 
 
 def test_a_line_that_the_file_has_no_room_for_is_in_the_log(

@@ -11,7 +11,7 @@ from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from jobs.sweeper.sweeper import Sweeper
 from tests.support.ledger.ledgers import new_job, settings_for
-from tools.played.api import until
+from tools.harness.api import until
 
 
 def test_the_loop_outlives_a_killed_redis_and_finds_what_was_lost(own_server: EmbeddedServer) -> None:

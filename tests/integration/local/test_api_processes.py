@@ -20,7 +20,7 @@ import pytest
 
 from jobs.models import new_id
 from tests.support.local import Local, alive, eventually
-from tools.played.api import http_client, npy
+from tools.harness.api import http_client, npy
 from tools.stack import Stack
 
 PROCESSES = 2

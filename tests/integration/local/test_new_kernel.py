@@ -53,7 +53,7 @@ ASK = """
 import json, sys, tempfile
 from pathlib import Path
 from jobs.redis.embedded import EmbeddedServer
-from tools.played.api import running_api
+from tools.harness.api import running_api
 
 directory = Path(tempfile.mkdtemp(dir=sys.argv[1]))
 server = EmbeddedServer(directory / "redis")

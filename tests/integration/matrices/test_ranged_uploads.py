@@ -28,7 +28,7 @@ from matmul_client import AsyncClient, Client
 from matmul_client.core import matrices as core_matrices
 from matmul_client.core import ranges as core_ranges
 from tests.integration.api.test_jobs import problem
-from tools.played.api import Api, running_api
+from tools.harness.api import Api, running_api
 
 SIDE = 1536  # 9 MiB
 SHAPES = [(SIDE, SIDE), (1031, 1117), (3, 5), (0, 7)]  # a slot of whole blocks, one with a short end, a file, nothing

@@ -100,5 +100,5 @@ def test_processes_that_are_killed_anywhere_lose_no_memory(bench: StoreBench, mo
             assert rounds[-1] == f"{ROUNDS}\n", "it saw another's bytes"
     assert isinstance(bench.store, FileMatrixStore)
     bench.store.sweep()
-    assert bench.kept() == bench.store.index.data_names(bench.kept())
+    assert bench.kept() == [each and each.data for each in bench.store.index.all_elements(bench.kept())]
     assert sum(path.stat().st_size for path in bench.free()) <= FREE_BYTES

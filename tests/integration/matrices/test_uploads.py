@@ -19,7 +19,7 @@ from jobs.models import ANONYMOUS, new_id
 from jobs.redis.embedded import EmbeddedServer
 from tests.integration.api.test_jobs import problem
 from tests.support.objects import SECRET, ObjectServer
-from tools.played.api import Api, npy, running_api
+from tools.harness.api import Api, npy, running_api
 
 MATRIX = np.random.default_rng(3).standard_normal((300, 200)).astype(np.float32)
 

@@ -13,7 +13,7 @@ import httpx
 import numpy as np
 
 from service.pause import PAUSED, Pause
-from tools.played.api import from_npy, http_client, npy, until
+from tools.harness.api import from_npy, http_client, npy, until
 from tools.stack import Stack
 
 DOC = Path(__file__).parents[3] / "docs" / "operations.md"

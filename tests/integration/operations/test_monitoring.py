@@ -13,7 +13,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.api.test_jobs import ASYNC, SEEDED
-from tools.played.api import FAKE_TTL_S, Api, worker_info
+from tools.harness.api import FAKE_TTL_S, Api, worker_info
 
 ROOT = Path(__file__).parents[3]
 MONITORING = ROOT / "docker" / "monitoring"

@@ -13,7 +13,7 @@ from service import pause as command
 from service.pause import PAUSED, Pause
 from tests.integration.api.test_jobs import ASYNC, SEEDED
 from tests.support.ledger.ledgers import Bench, redis_bench
-from tools.played.api import Api
+from tools.harness.api import Api
 
 
 @pytest.fixture

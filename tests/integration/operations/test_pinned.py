@@ -15,8 +15,8 @@ from service.api_process import body_memory
 from tests.integration.api.test_benchmark_results import new
 from tests.integration.api.test_jobs import problem
 from tests.support.http.pages import get
-from tools.played.api import Api
-from tools.played.benchmarks import case_record, cases_of, find, finish
+from tools.harness.api import Api
+from tools.harness.benchmarks import case_record, cases_of, find, finish
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from tests.support.scaler import Scaler, figures
-from tools.played.api import http_client
+from tools.harness.api import http_client
 from tools.stack import Stack
 
 JOBS, MAX_REPLICAS = 18, 2

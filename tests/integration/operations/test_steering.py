@@ -8,7 +8,7 @@ from jobs.models import new_id
 from service.pause import Pause
 from tests.integration.api.test_jobs import ASYNC, SEEDED, problem
 from tests.support.http.pages import get
-from tools.played.api import FAKE_TTL_S, Api, worker_info
+from tools.harness.api import FAKE_TTL_S, Api, worker_info
 
 
 def submit(client: httpx.Client) -> str:

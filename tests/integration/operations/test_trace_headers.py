@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from jobs.tracing.request_trace import RequestTrace
-from tools.played.api import Api
+from tools.harness.api import Api
 
 GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 PRODUCT = {"a": [[1.0]], "b": [[2.0]]}

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.support.otlp import Collector, Received, collecting
-from tools.played.api import http_client, until
+from tools.harness.api import http_client, until
 from tools.stack import Stack
 
 TRACE, CALLER = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

@@ -16,7 +16,7 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.sweeper.stranded import BATCH, StrandedJobs
 from tests.integration.queues.test_fairness import SMALL, Floor
 from tests.support.ledger.ledgers import assert_books_agree, new_job, redis_bench
-from tools.played.api import worker_info
+from tools.harness.api import worker_info
 
 CPU, GPU = worker_info("cpu"), worker_info("gpu", kernels=("naive",), device_class="gpu", compute_capability=(9, 0))
 AFTER_S = 60.0

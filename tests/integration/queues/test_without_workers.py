@@ -13,7 +13,7 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from tests.integration.api.test_jobs import problem
 from tests.support.workers.workers import WorkerBench
-from tools.played.api import FAKE_TTL_S, Api, http_client, running_api, until, worker_info
+from tools.harness.api import FAKE_TTL_S, Api, http_client, running_api, until, worker_info
 
 ASYNC = {"prefer": "respond-async"}
 BODY: dict[str, Any] = {"a": [[1, 2]], "b": [[3], [4]]}

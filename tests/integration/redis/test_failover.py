@@ -28,7 +28,7 @@ from tests.soak.traffic import SHARES, Share, talk
 from tests.support.replicas.certificates import Authority
 from tests.support.replicas.endpoint import Endpoint, server_context
 from tests.support.replicas.servers import Servers, demote, hand_over, sentinel, until
-from tools.played.api import http_client
+from tools.harness.api import http_client
 from tools.stack import Stack
 
 REPLICAS, ACCEPTED = 2, 20

@@ -12,7 +12,7 @@ from service import changes
 from service.http import streams
 from tests.integration.api.test_events import read_events
 from tests.integration.api.test_jobs import SEEDED, newer_than, newest, problem, submit
-from tools.played.api import Api
+from tools.harness.api import Api
 
 
 def lose(api: Api, job_id: str) -> None:

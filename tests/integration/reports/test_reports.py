@@ -13,7 +13,7 @@ import pytest
 from analysis.report.options import MAX_LINE, MAX_TEXT
 from tests.integration.api.test_benchmark_results import done
 from tests.integration.api.test_jobs import problem
-from tools.played.api import Api
+from tools.harness.api import Api
 
 PUBLISHED = "/v1/published/h200_quick/report"
 SMALL = {"sections": "summary,conclusion"}

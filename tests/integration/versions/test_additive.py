@@ -21,7 +21,7 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.redis.layout import LAYOUT
 from jobs.requests.job_matrices import JobMatrices
 from tests.support.ledger.ledgers import Bench, new_job, outcome, redis_bench, settings_for
-from tools.played.api import worker_info
+from tools.harness.api import worker_info
 
 ID = re.compile(r"[0-9a-f]{32,64}(_\d+)?")
 

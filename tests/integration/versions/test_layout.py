@@ -18,7 +18,7 @@ from jobs.redis.layout import LAYOUT, OLDEST, WrongLayout, check_layout, claim_l
 from jobs.settings import Settings
 from tests.integration.api.test_jobs import problem
 from tests.support.ledger.ledgers import settings_for
-from tools.played.api import Api
+from tools.harness.api import Api
 
 NEWER = LAYOUT + 1
 

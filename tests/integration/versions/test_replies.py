@@ -15,7 +15,7 @@ from tests.integration.api.test_benchmark_results import done, new, results
 from tests.integration.api.test_jobs import problem, submit
 from tests.support.http.pages import get
 from tests.support.ledger.other_versions import CHANGES, Change, Rows
-from tools.played.api import Api
+from tools.harness.api import Api
 
 PRODUCT = np.array([[11.0]], np.float32)
 FORMS = [None, "csv", "html", "markdown"]

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from analysis.plots.by_name import PLOTS
-from tools.played.api import ended
+from tools.harness.api import ended
 from tools.stack import Stack
 
 LIMIT_S = 20.0  # what the preset promises

@@ -21,7 +21,7 @@ from tests.support.http.bad_requests import (
     tensor,
     tensors,
 )
-from tools.played.api import npy
+from tools.harness.api import npy
 
 MEDIA = [
     Case("no type", 415, "unsupported_media_type", "not given", "Content-Type", content=b"x"),

@@ -12,7 +12,7 @@ import numpy as np
 
 from service.bodies.sizes import in_units
 from tests.support.http.bodies import npy_fields
-from tools.played.api import npy
+from tools.harness.api import npy
 
 # Limits of the server that they are sent to.
 MAX_BODY, MAX_JSON, MAX_MATRIX = 2 << 20, 64 << 10, 256 << 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobs.models import ANONYMOUS, MatmulRequest, NewJob
 from jobs.requests.operands import OperandRef, RandomSpec
-from tools.played.api import Api
+from tools.harness.api import Api
 
 LIMIT = 100_000
 

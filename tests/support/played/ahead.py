@@ -106,7 +106,7 @@ class Sketch:
     made: ClassVar[list[Sketch]] = []
     digests = None
 
-    def __init__(self, _: Any, matrices: Any, width: int, digested: Any = None, excluded: Any = None, *__: Any) -> None:
+    def __init__(self, matrices: Any, width: int, digested: Any = None, excluded: Any = None, *__: Any) -> None:
         self.digested, self.width, self.excluded, self.seeds = digested, width, excluded is not None, list[int]()
         self.done = "done"
         self.made.append(self)
@@ -121,6 +121,7 @@ class Sketch:
 def sketches() -> dict[str, Any]:
     """How many are launched for a check, by what is asked for."""
     from worker.cuda.check import device_product
+    from worker.cuda.check.matrices import CheckedMatrices
 
     setattr(device_product, "SketchOnDevice", Sketch)  # noqa: B010  # a name that it has imported
     rng, rounding = np.random.default_rng(1), rounding_of(PROBLEM, "fp32")
@@ -129,8 +130,8 @@ def sketches() -> dict[str, Any]:
     def launched(ask: Any, accuracy: Any = "fp32", problem: Problem = PROBLEM, *, ahead: bool = True) -> list[int]:
         Sketch.made.clear()
         shapes = (1, problem.m, problem.k), (1, problem.k, problem.n), (1, problem.m, problem.n)
-        three: Any = tuple(MagicMock(shape=shape, dtype=problem.product_dtype) for shape in shapes)
-        product = device_product.DeviceProduct(MagicMock(), three, MagicMock())
+        three: Any = CheckedMatrices._make(MagicMock(shape=shape, dtype=problem.product_dtype) for shape in shapes)
+        product = device_product.DeviceProduct(three, MagicMock())
         product.prepare()
         if ahead:
             assert product.launch_ahead(problem, accuracy) == "done"

@@ -38,7 +38,7 @@ def by_steps(size: int, ends: list[int], parts: int) -> list[Step]:
 
 
 def reads_that_differ() -> list[Any]:
-    from worker.cuda.check.read_back import _reads
+    from worker.cuda.digests.read_back import _reads
 
     random, found = Random(7), []
     for size in (*SIZES, *(random.randrange(1, 60 * PART) for _ in range(40))):
@@ -54,8 +54,9 @@ def reads_that_differ() -> list[Any]:
 def sketches_that_differ() -> list[Any]:
     """Their kernel's arguments, word by word; of matrices at other addresses, too."""
     from worker.check.verify import group_width
-    from worker.cuda.check.matrix import MatrixOnDevice
-    from worker.cuda.check.sketch import PARAMETER_WORDS, SketchOnDevice, digestible
+    from worker.cuda.check.matrices import CheckedMatrices, MatrixOnDevice
+    from worker.cuda.check.sketch import SketchOnDevice, digestible
+    from worker.cuda.check.sketch_argument import PARAMETER_WORDS
     from worker.cuda.memory import DeviceMatrix
     from worker.cuda.pitch import operand_layout
 
@@ -75,8 +76,8 @@ def sketches_that_differ() -> list[Any]:
             MatrixOnDevice(MagicMock(), each, shape, transposed and not i)
             for i, (each, shape) in enumerate(zip(on_device, shapes, strict=True))
         )
-        digested = digestible((a, b, c), width := group_width(n, k))
-        sketch = SketchOnDevice(MagicMock(), (a, b, c), width, digested)
+        digested = digestible(matrices := CheckedMatrices(a, b, c), width := group_width(n, k))
+        sketch = SketchOnDevice(matrices, width, digested)
         planned, start = sketch._plan, sketch._memory.ptr
         words = [a.address, b.address, c.address, 0, *(start + offset for offset in planned.offsets)]
         words += [m, n, k, a.pitch, b.pitch, c.pitch, a.stride, b.stride, c.stride, *planned.numbers]

@@ -67,6 +67,7 @@ def told(case: Case, rows: Any, columns: Any, *, rounding: Any = ROUNDING) -> di
     import cupy
 
     from worker.cuda.check import device_product, recheck
+    from worker.cuda.check.matrices import CheckedMatrices
     from worker.cuda.gpu.cores import DeviceCores
 
     cupy.asarray = lambda array: MagicMock(data=MagicMock(ptr=array.ctypes.data))
@@ -76,12 +77,14 @@ def told(case: Case, rows: Any, columns: Any, *, rounding: Any = ROUNDING) -> di
     device = DeviceCores()
     compiler = MagicMock(function=lambda _, name: Function(copy_results) if name == "copy_results" else case.launch)
     shapes = (BATCH, M, PROBLEM.k), (1, PROBLEM.k, N), (BATCH, M, N)
-    lying: Any = tuple(
-        MagicMock(shape=shape, dtype="float16", transposed=False, pitch=shape[2], stride=0, address=at)
+    lying: Any = CheckedMatrices._make(
+        MagicMock(
+            shape=shape, dtype="float16", transposed=False, pitch=shape[2], stride=0, address=at, compiler=compiler
+        )
         for at, shape in enumerate(shapes, 1)
     )
     with device.request(case.ask) as request:
-        product = device_product.DeviceProduct(compiler, lying, (MagicMock(), MagicMock()), cores=request)
+        product = device_product.DeviceProduct(lying, (MagicMock(), MagicMock()), cores=request)
         try:
             worst: float | str = product.recomputed(rows, columns, rounding)
         except InterruptedError:

@@ -237,7 +237,7 @@ class PlayedMultiplier:
 
 def main() -> None:
     runtime = install()
-    from worker.cuda.check import read_back
+    from worker.cuda.digests import copy_back, read_back
     from worker.cuda.gpu.page_locks import PageLocks
     from worker.cuda.gpu.streams import OfThread
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
@@ -265,7 +265,7 @@ def main() -> None:
     multiplier.way = way
     for line in sys.stdin:
         case = json.loads(line)
-        read_back.DIGESTED_HERE_BYTES = 1 << 20 if case.get("here") else 0  # what is large is smaller here
+        copy_back.DIGESTED_HERE_BYTES = 1 << 20 if case.get("here") else 0  # what is large is smaller here
         faults.update(dict.fromkeys(case.get("faults", ()), True))
         try:
             problem = Problem(**case["problem"])

@@ -18,7 +18,7 @@ from kernels.catalog import CATALOG
 from kernels.model.numerics import Problem
 from kernels.published import PUBLISHED
 from service.bodies.options import parse_model
-from tools.played.benchmarks import CPU, H200
+from tools.harness.benchmarks import CPU, H200
 
 
 def spec(**fields: Any) -> BenchmarkSpec:

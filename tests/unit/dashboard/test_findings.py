@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.dashboard.jobs.findings import answer_of, found_so_far
-from tools.played.benchmarks import case_record, square
+from tools.harness.benchmarks import case_record, square
 
 
 def test_a_disturbed_measurement_is_never_the_answer() -> None:

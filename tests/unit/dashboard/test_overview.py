@@ -16,7 +16,7 @@ from service.dashboard.overview.health import findings_of, headline
 from service.dashboard.overview.timeline import WIDTH, Span, blocks_of
 from service.dashboard.overview.trends import rows_of, series_of, trends_of
 from service.dashboard.words import age, speed
-from tools.played.api import worker_info
+from tools.harness.api import worker_info
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 FINE = SERIES["5m"]

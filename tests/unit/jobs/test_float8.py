@@ -21,7 +21,7 @@ from kernels.selection.choose import choose
 from service.bodies.nested_lists import read_numbers, to_json
 from tests.support.kernels.checks import checked
 from tests.support.kernels.products import Data, operands
-from tools.played.benchmarks import H200 as H200_INFO
+from tools.harness.benchmarks import H200 as H200_INFO
 from worker.check.elements import as_float64, core
 from worker.check.rounding import rounding_of
 from worker.cpu.blas import multiply

@@ -77,7 +77,9 @@ def test_an_object_of_another_size() -> None:
         read(server, RangeReader(5, 5), 0, 10)
 
 
-@pytest.mark.parametrize(("answer", "silent_s", "range_s"), [("silent", 0.05, 5), ("trickle", 0.1, 0.05)])
+@pytest.mark.parametrize(
+    ("answer", "silent_s", "range_s"), [("silent", 0.05, 5), ("trickle", 0.1, 0.05), ("endless head", 5, 0.05)]
+)
 def test_silence_and_a_trickle_end(answer: str, silent_s: float, range_s: float) -> None:
     with serving(LARGE, answer) as server, pytest.raises(TimeoutError):
         read(server, RangeReader(silent_s, range_s), 0, len(LARGE))

@@ -17,7 +17,7 @@ from service.submit.operand_type import OperandType
 from service.submit.placement import choose_queue
 from service.submit.plan import ProductPlan, make_plan
 from tests.support.kernels.catalogue import max_registers, max_shared_memory
-from tools.played.api import worker_info
+from tools.harness.api import worker_info
 
 LIMIT = 1 << 40
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools.played.main_thread import MARK, TASK, Tasks, tasks_of
+from tools.harness.main_thread import MARK, TASK, Tasks, tasks_of
 
 
 def event(name: str, ts: int, tdur: int = 0, tid: int = 1) -> dict[str, Any]:

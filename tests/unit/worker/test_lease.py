@@ -14,7 +14,7 @@ from jobs.states import JobState
 from tests.support.ledger.ledgers import new_job
 from tests.support.ledger.memory_ledger import MemoryLedger
 from tests.support.prompt import within
-from tools.played.api import until
+from tools.harness.api import until
 from worker.process import lease
 from worker.process.lease import EXIT_CALLED_OFF, EXIT_TIME_UP, GRACE_S, Hold, LeaseKeeper
 

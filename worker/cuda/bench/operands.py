@@ -14,7 +14,7 @@ from jobs.formats.elements import STORAGE_DTYPES
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from worker.cuda.bench.plan import DISTRIBUTIONS, drawn
 from worker.cuda.check.device_product import DeviceProduct
-from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.check.matrices import CheckedMatrices, MatrixOnDevice
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import as_real
 from worker.cuda.memory import DeviceMatrix, allocate
@@ -132,4 +132,5 @@ def as_operands(compiler: Compiler, problem: Problem, at: OperandSet) -> DeviceP
     m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
     a = MadeOnDevice(compiler, at.a, (batch, m, k))
     b = MadeOnDevice(compiler, at.b, (batch, k, n), transposed=problem.transpose_b)
-    return DeviceProduct(compiler, (a, b, MatrixOnDevice(compiler, at.c, (batch, m, n))), (a, b))
+    c = MatrixOnDevice(compiler, at.c, (batch, m, n))
+    return DeviceProduct(CheckedMatrices(a, b, c), (a, b))

@@ -1,4 +1,4 @@
-"""A product on the device with its operands, for its check. The twin of
+"""A product on the device with its operands: answers what `worker.check.verify` asks. The twin of
 `worker.check.checkable.HostProduct`."""
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from worker.check.host_matrix import OperandMatrix
 from worker.check.rounding import Rounding
 from worker.check.row_errors import AllWithin, RowErrors, row_errors
 from worker.check.verify import delivered_rounding, group_width, wraps
-from worker.cuda.check.direct import direct
-from worker.cuda.check.matrix import MatrixOnDevice
-from worker.cuda.check.product_digests import ProductDigests
+from worker.cuda.check.epilogue import CheckedEpilogue
+from worker.cuda.check.every_element import check_every_element
+from worker.cuda.check.matrices import CheckedMatrices
 from worker.cuda.check.recheck import Cores, Recheck
 from worker.cuda.check.recheck_plan import can_recheck
-from worker.cuda.check.sketch import NO_DIGESTS, Fused, SketchOnDevice, SketchParameters
+from worker.cuda.check.sketch import SketchOnDevice
+from worker.cuda.check.sketch_argument import NO_DIGESTS, SketchParameters
 from worker.cuda.check.sketch_plan import is_long
-from worker.cuda.compile import Compiler
+from worker.cuda.digests.of_product import ProductDigests
 from worker.device.random_bits import fresh_bits
 
 
@@ -41,21 +42,19 @@ class DeviceProduct:
 
     def __init__(
         self,
-        compiler: Compiler,
-        matrices: tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice],
+        matrices: CheckedMatrices,
         host: tuple[OperandMatrix, OperandMatrix],
+        *,
         digests: ProductDigests | None = None,
-        fused: Fused | None = None,
+        epilogue: CheckedEpilogue | None = None,
         sketched: Callable[[], None] | None = None,
         cores: Cores | None = None,
     ) -> None:
-        """`fused`: where the third matrix has an epilogue. Such products are long, so each is sketched. `sketched` is
+        """`epilogue`: where the third matrix has one. Such products are long, so each is sketched. `sketched` is
         called when a sketch is on the stream and before it is waited for; the matrices stay where they are.
         `cores` are for what is launched after it; without them, all of this has the device to itself."""
-        self._compiler = compiler
-        self._matrices = matrices
-        self._host = host
-        self._digests, self._fused, self._sketched, self._cores = digests, fused, sketched, cores
+        self._matrices, self._host = matrices, host
+        self._digests, self._epilogue, self._sketched, self._cores = digests, epilogue, sketched, cores
         self._prepared: SketchOnDevice | None = None
         self._ahead: _Launched | None = None
 
@@ -63,7 +62,7 @@ class DeviceProduct:
         """Prepares the check as far as possible before the product is computed."""
         if self._prepared is not None:
             return
-        c, k = self._matrices[2], self._matrices[0].shape[2]
+        c, k = self._matrices.c, self._matrices.a.shape[2]
         is_integer = c.dtype == "int32"
         if prod(c.shape) and k and (is_integer or self._is_long(k)):
             self._prepared = self._sketch(c.shape[2] if is_integer else group_width(c.shape[2], k), None)
@@ -86,21 +85,21 @@ class DeviceProduct:
 
     @property
     def after(self) -> tuple[float, DTypeName] | None:
-        return None if self._fused is None else (self._fused.alpha, self._matrices[2].dtype)
+        return None if self._epilogue is None else (self._epilogue.alpha, self._matrices.c.dtype)
 
     @property
     def elementwise(self) -> Operands:
         self._begin_digests()
-        return Operands(*self._host, self._matrices[2], None if self._fused is None else self._fused.added)
+        return Operands(*self._host, self._matrices.c, None if self._epilogue is None else self._epilogue.added)
 
     def direct(self, rounding: Rounding) -> RowErrors | None:
-        if self._fused is not None or self._is_long(rounding.k) or rounding.normwise or rounding.operand_floor:
+        if self._epilogue is not None or self._is_long(rounding.k) or rounding.normwise or rounding.operand_floor:
             return None
         self._begin_digests()
-        return direct(self._compiler, self._matrices, rounding.element_factors)
+        return check_every_element(self._matrices, rounding.element_factors)
 
     def _is_long(self, k: int) -> bool:
-        return is_long(prod(self._matrices[2].shape), k)
+        return is_long(prod(self._matrices.c.shape), k)
 
     def sketched(
         self, rounding: Rounding, *, width: int, excluded: Array | None, rng: np.random.Generator
@@ -115,11 +114,11 @@ class DeviceProduct:
         operands = self.elementwise
         if not can_recheck(rounding):
             return worst_of(operands, rows, columns, rounding)
-        again = Recheck(self._compiler, self._matrices, operands, rounding, self._fused, self._cores)
+        again = Recheck(self._matrices, operands, rounding, self._epilogue, self._cores)
         return again.worst(rows, columns)
 
     def wrong_rows(self, *, wraps: bool, rng: np.random.Generator) -> Array:
-        batch, m, n = self._matrices[2].shape
+        batch, m, n = self._matrices.c.shape
         sketch = self._launched(SketchParameters(wraps=wraps), n, None, rng)
         if sketch.worst() == 0.0:
             return np.zeros((batch, m), np.bool_)
@@ -142,7 +141,7 @@ class DeviceProduct:
         prepared, self._prepared = self._prepared, None
         if prepared is not None and excluded is None and prepared.digested == digested:
             return prepared
-        return SketchOnDevice(self._compiler, self._matrices, width, digested, excluded, self._fused)
+        return SketchOnDevice(self._matrices, width, digested, excluded, self._epilogue)
 
     def _launch(self, sketch: SketchOnDevice, parameters: SketchParameters) -> None:
         sketch.launch(parameters)

@@ -18,7 +18,8 @@ from kernels.model.numerics import DTYPES
 from worker.check.elementwise import Operands, worst_of, worst_of_element
 from worker.check.rounding import Rounding
 from worker.check.views.scaled import ScaledMatrix
-from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.check.epilogue import CheckedEpilogue
+from worker.cuda.check.matrices import CheckedMatrices, MatrixOnDevice
 from worker.cuda.check.recheck_plan import (
     CAPACITY,
     OPEN_WORDS,
@@ -28,12 +29,11 @@ from worker.cuda.check.recheck_plan import (
     Epilogue,
     Lines,
     Operand,
+    RecheckGeometry,
     block_count,
     launches,
     numbers,
 )
-from worker.cuda.check.sketch import Fused, Matrices
-from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.results import DeviceResults, as_parameter
 from worker.cuda.sources import recheck_program
@@ -61,26 +61,23 @@ class Recheck:
 
     def __init__(
         self,
-        compiler: Compiler,
-        matrices: Matrices,
+        matrices: CheckedMatrices,
         operands: Operands,
         rounding: Rounding,
-        fused: Fused | None = None,
+        epilogue: CheckedEpilogue | None = None,
         cores: Cores | None = None,
     ) -> None:
         """`rounding` is one that `can_recheck` allows."""
-        a, _, c = self._matrices = matrices
+        a, b, c = self._matrices = matrices
         self._operands, self._rounding, self._cores = operands, rounding, cores
         # Scaled operands are rounded once more on the device, so what comes near its bound is the host's to judge.
         self._decides = not any(isinstance(each, ScaledMatrix) for each in (operands.a, operands.b))
         output = None if c.dtype == DTYPES[a.dtype].product else c.dtype
-        self._compiler = compiler
-        self._function = compiler.function(recheck_program(a.dtype, output), "recheck")
-        addends = (None, None) if fused is None else (fused.c, fused.bias)
-        self._epilogue = None
-        if fused is not None:
-            bias = None if fused.bias is None else Element(*fused.bias_steps, 0)
-            self._epilogue = Epilogue(fused.alpha, fused.beta, _added(fused.c), bias)
+        self._function = matrices.compiler.function(recheck_program(a.dtype, output), "recheck")
+        addends = (None, None) if epilogue is None else (epilogue.c, epilogue.bias)
+        layout = Element(c.pitch, 1, c.stride)
+        both = _operand(a, transposed=a.transposed), _operand(b, transposed=not b.transposed)
+        self._geometry = RecheckGeometry(both, layout, None if epilogue is None else _epilogue(epilogue))
         # Where nothing is added, nothing is read.
         self._of_elements = [c.address, *(c.address if each is None else each.address for each in addends)]
 
@@ -97,7 +94,7 @@ class Recheck:
         return worst
 
     def _computed(self, lines: Lines, crossed: int, *, of_columns: bool) -> _Found:
-        a, b, c = self._matrices
+        a, b, _ = self._matrices
         listed, crossing = (b, a) if of_columns else (a, b)
         size = RESULT_WORDS * WORD_BYTES
         with nullcontext() if self._cores is None else self._cores.borrowed():
@@ -106,14 +103,10 @@ class Recheck:
             given = [cupy.asarray(each) for each in lines]
             addresses = [listed.address, crossing.address, *self._of_elements, *(each.data.ptr for each in given)]
             addresses += [results.ptr + place * WORD_BYTES for place in range(3)]
-            both = _operand(a, transposed=a.transposed), _operand(b, transposed=not b.transposed)
-            at = Element(c.pitch, 1, c.stride)
-            own = numbers(
-                self._rounding, both, at, self._epilogue, crossed, of_columns=of_columns, decides=self._decides
-            )
+            own = numbers(self._rounding, self._geometry, crossed, of_columns=of_columns, decides=self._decides)
             parameter = as_parameter(np.concatenate([np.array(addresses, np.uint64), own]))
             self._function((block_count(lines, crossed), 1, 1), (THREADS, 1, 1), (parameter,))
-            copied = DeviceResults(self._compiler, results, 0, size).start()
+            copied = DeviceResults(self._matrices.compiler, results, 0, size).start()
         return _found(copied.wait().view(np.uint64))
 
     def _settled(self, found: _Found, lines: Lines, *, of_columns: bool) -> float:
@@ -144,6 +137,11 @@ def _found(words: Array) -> _Found:
 def _operand(matrix: MatrixOnDevice, *, transposed: bool) -> Operand:
     """`transposed`: whether the terms of a line are not neighbours."""
     return Operand(not transposed, matrix.pitch, matrix.stride)
+
+
+def _epilogue(of: CheckedEpilogue) -> Epilogue:
+    bias = None if of.bias is None else Element(*of.bias_steps, 0)
+    return Epilogue(of.alpha, of.beta, _added(of.c), bias)
 
 
 def _added(matrix: DeviceMatrix | None) -> Element | None:

@@ -52,6 +52,14 @@ class Epilogue(NamedTuple):
     bias: Element | None
 
 
+class RecheckGeometry(NamedTuple):
+    """How everything lies that is read: A and B, C, and what is added."""
+
+    operands: tuple[Operand, Operand]
+    c: Element
+    epilogue: Epilogue | None = None
+
+
 class Lines(NamedTuple):
     """The lines of one launch, int64, and the tiles that they come in: (tiles, 4) of item, first place in `lines`, how
     many, and the bits of the item's norm."""
@@ -88,18 +96,10 @@ def block_count(lines: Lines, crossed: int) -> int:
     return len(lines.tiles) * -(-crossed // CROSSED)
 
 
-def numbers(
-    rounding: Rounding,
-    operands: tuple[Operand, Operand],
-    c: Element,
-    epilogue: Epilogue | None,
-    crossed: int,
-    *,
-    of_columns: bool,
-    decides: bool,
-) -> Array:
-    """The parameters after the addresses, uint64. `operands` are A and B; lines are rows of C or columns. Without
-    `decides`, whatever is not near its sum by far is left to the host."""
+def numbers(rounding: Rounding, geometry: RecheckGeometry, crossed: int, *, of_columns: bool, decides: bool) -> Array:
+    """The parameters after the addresses, uint64. Lines are rows of C or columns. Without `decides`, whatever is not
+    near its sum by far is left to the host."""
+    operands, c, epilogue = geometry
     listed, crossing = operands[::-1] if of_columns else operands
     none = Element(0, 0, 0)
     addend, bias = (epilogue.addend, epilogue.bias) if epilogue is not None else (None, None)

@@ -14,7 +14,7 @@ import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES
 from kernels.model.numerics import DTYPES, DTypeName
-from worker.cuda.check.digest_plan import PART_BYTES
+from worker.cuda.digests.plan import PART_BYTES
 from worker.cuda.sources import SKETCH_CHUNK
 
 VECTORS = 8

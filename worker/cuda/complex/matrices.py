@@ -6,7 +6,7 @@ import cupy
 import numpy as np
 
 from kernels.model.numerics import DTYPES, Problem
-from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.check.matrices import CheckedMatrices, MatrixOnDevice
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.arrangement import (
     Arrangement,
@@ -55,10 +55,10 @@ class RealOperands:
         both = (of_a, a, self.a), (of_b, b, self.b)
         self._arranged = [(how, source, made) for how, source, made in both if how is not None]
 
-    def on_device(self, problem: Problem, c: DeviceMatrix) -> tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]:
+    def on_device(self, problem: Problem, c: DeviceMatrix) -> CheckedMatrices:
         """These and C, as the check reads them."""
         real, (of_a, of_b) = problem.as_real, (each.layout.batch for each in (self.a, self.b))
-        return (
+        return CheckedMatrices(
             MatrixOnDevice(self._compiler, self.a, (of_a, real.m, real.k)),
             MatrixOnDevice(self._compiler, self.b, (of_b, real.k, real.n)),
             MatrixOnDevice(self._compiler, as_real(c), (real.batch, real.m, real.n)),

@@ -13,7 +13,7 @@ from jobs.errors import KernelUnavailable
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice
-from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.check.matrices import CheckedMatrices
 from worker.cuda.compile import Compiler
 from worker.cuda.epilogue.fusable import Fusable, fusable
 from worker.cuda.epilogue.fused_check import FusedCheck
@@ -63,7 +63,7 @@ class FusedOnDevice:
         scales = None if self.scales is None else self.scales.argument
         self.prepared.launch_fused(self.a, self.b, self.d, words, scales, self.z)
 
-    def check(self, matrices: tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]) -> FusedCheck:
+    def check(self, matrices: CheckedMatrices) -> FusedCheck:
         """`matrices`: A, B and `sums` as the check reads them."""
         fusable = self.fusable
         return FusedCheck(self.compiler, fusable.fused, fusable.alpha, fusable.beta, *matrices, self.c, self.bias)

@@ -13,8 +13,8 @@ import numpy as np
 from kernels.model.arrange import MAX_GRID_Z
 from kernels.model.fused import FusedEpilogue
 from worker.check.elementwise import Added
-from worker.cuda.check.matrix import MatrixOnDevice
-from worker.cuda.check.sketch import SketchParameters
+from worker.cuda.check.matrices import MatrixOnDevice
+from worker.cuda.check.sketch_argument import SketchParameters
 from worker.cuda.check.sketch_plan import SketchPlan
 from worker.cuda.compile import Compiler
 from worker.cuda.epilogue.plan import bias_steps

@@ -8,8 +8,8 @@ import cupy
 
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.model.outputs import delivered_of
-from worker.cuda.check.read_back import read_back_bytes
 from worker.cuda.complex.arrangement import arranged_bytes
+from worker.cuda.digests.read_back import read_back_bytes
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.operand_cache import OperandCache
 from worker.cuda.pitch import operand_layout, product_layout

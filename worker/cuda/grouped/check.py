@@ -10,7 +10,7 @@ from worker.check.elementwise import Operands
 from worker.check.grouped import GroupedProduct, operands_of
 from worker.check.host_matrix import HostMatrix
 from worker.cuda.check.device_product import DeviceProduct
-from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.check.matrices import CheckedMatrices, MatrixOnDevice
 from worker.cuda.check.recheck import Cores
 from worker.cuda.compile import Compiler
 from worker.cuda.grouped.slices import matrices_of
@@ -41,12 +41,12 @@ def grouped_on_device(
     def product_of(group: Group) -> DeviceProduct:
         a, b, c = matrices_of(group, matrices)
         of_a, of_b = operands_of(group, *hosts)
-        read = (
+        read = CheckedMatrices(
             MatrixOnDevice(compiler, a, of_a.shape),
             MatrixOnDevice(compiler, b, of_b.shape, problem.transpose_b),
             MatrixOnDevice(compiler, c, (1, group.problem.m, problem.n)),
         )
-        return DeviceProduct(compiler, read, (of_a, of_b), cores=cores)
+        return DeviceProduct(read, (of_a, of_b), cores=cores)
 
     whole_c = MatrixOnDevice(compiler, matrices[2], (1, problem.m, problem.n))
     return GroupedOnDevice(tuple(map(product_of, groups_of(problem))), Operands(*hosts, whole_c))

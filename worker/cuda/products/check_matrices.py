@@ -14,7 +14,7 @@ from kernels.model.numerics import DTYPES, DTypeName, Problem
 from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
 from worker.check.views.as_real import InBlocks, RealView, signs_of
-from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.check.matrices import CheckedMatrices, MatrixOnDevice
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands
 from worker.cuda.memory import Matrices
@@ -26,7 +26,7 @@ from worker.device.operands import HostOperand
 class CheckMatrices:
     """A, B and the product on the device; A and B also in this process's memory, where the check rarely reads them."""
 
-    on_device: tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]
+    on_device: CheckedMatrices
     on_host: tuple[HostMatrix, HostMatrix]
     derive: Sequence[Callable[[], None]] = ()  # each writes matrices on the current stream, before the check
 
@@ -49,7 +49,7 @@ def check_matrices(
     scaled = dequantised_for_check(compiler, problem, operands, matrices)
     of_a, of_b = (each.host for each in scaled) if scaled else (a, b)
     read = [each.matrix for each in scaled] or matrices
-    on_device = (
+    on_device = CheckedMatrices(
         MatrixOnDevice(compiler, read[0], of_a.shape, problem.transpose_a),
         MatrixOnDevice(compiler, read[1], of_b.shape, problem.transpose_b),
         MatrixOnDevice(compiler, matrices[2], (problem.batch, problem.m, problem.n)),

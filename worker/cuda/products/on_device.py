@@ -10,9 +10,10 @@ from jobs.matrices.interface import MatrixWriter, Place
 from kernels.model.numerics import AccuracyName, Problem
 from worker.check.verify import group_width
 from worker.cuda.check.device_product import DeviceProduct
-from worker.cuda.check.product_digests import ProductDigests
-from worker.cuda.check.read_back import CopyBack
-from worker.cuda.check.sketch import NO_DIGESTS, digestible
+from worker.cuda.check.sketch import digestible
+from worker.cuda.check.sketch_argument import NO_DIGESTS
+from worker.cuda.digests.copy_back import CopyBack
+from worker.cuda.digests.of_product import ProductDigests
 from worker.cuda.epilogue.fused import FusedOnDevice
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.grouped.check import GroupedOnDevice, grouped_on_device
@@ -76,9 +77,9 @@ class ProductOnDevice(CudaProduct):
             by_sketch = (*by_sketch[:2], False)
         digested = *matrices[:2], self._delivered, *(() if after is None else after.addends)
         self._digests = ProductDigests(self._compiler, digested, self._staging, by_sketch)
-        fused = after.check(read.on_device) if isinstance(after, FusedOnDevice) else None
+        epilogue = after.check(read.on_device) if isinstance(after, FusedOnDevice) else None
         self.matrices = self._check = DeviceProduct(
-            self._compiler, read.on_device, read.on_host, self._digests, fused, cores=inputs.cores
+            read.on_device, read.on_host, digests=self._digests, epilogue=epilogue, cores=inputs.cores
         )
 
     def follow(self, check: CheckRequest | None) -> Any:

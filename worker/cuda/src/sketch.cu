@@ -37,7 +37,7 @@ __device__ __forceinline__ Index sets_of(Index rows) {
     return (rows + T::SET - 1) / T::SET;
 }
 
-// Where the digest of a matrix of rows with so many bytes is wanted: `blocks` is not 0.
+// How to hash a matrix of `blocks` blocks, 0 to take no digest, from a row and a byte of it on.
 __device__ __forceinline__ Hashed hashed(Word* sums, Index blocks, Index first_row, Index row_bytes, Index column_bytes,
                                          const Word* keys) {
     const int of_row = static_cast<int>(row_bytes / xxh3::BLOCK);

@@ -68,7 +68,7 @@ struct Check {
     Number* x;                          // (items_x, n, VECTORS)
     double* w;                          // (items_x, n)
     Index* exponents;                   // (items_b, n), float64 only
-    Word *sums_a, *sums_b, *sums_c;     // of each 1024 bytes of a stored matrix, where its digests are wanted
+    Word *sums_a, *sums_b, *sums_c;     // of each 1024 bytes of a matrix whose digests are taken
     Word *parts_a, *parts_b, *parts_c;  // digests
 
     Index m, n, k;

@@ -5,7 +5,7 @@
 
 constexpr int OF_PART = xxh3::PART / xxh3::BLOCK, OF_BLOCK = 8, KEYS = xxh3::SECRET_WORDS + 8;
 
-// A stored matrix with its chunk: its blocks, none where no digest is wanted.
+// How a chunk of a stored matrix is hashed: nothing is where `blocks` is 0, as no digest of the matrix is taken.
 struct Hashed {
     Word* sums;        // (blocks, 8): of each block's stripes
     const Word* keys;  // in shared memory

@@ -9,7 +9,7 @@ from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
 from worker.check.views.as_real import InBlocks, RealView, signs_of
 from worker.cuda.check.device_product import DeviceProduct
-from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.check.matrices import CheckedMatrices, MatrixOnDevice
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands
 from worker.cuda.memory import DeviceMatrix
@@ -36,13 +36,13 @@ def checkable(
         real = RealOperands(compiler, problem, a, b, for_check=True)
         real.arrange()
         hosts: tuple[HostMatrix, HostMatrix] = RealView(of_a), InBlocks(of_b, signs_of(problem))
-        return DeviceProduct(compiler, real.on_device(problem, c), hosts)
-    matrices = (
+        return DeviceProduct(real.on_device(problem, c), hosts)
+    matrices = CheckedMatrices(
         MatrixOnDevice(compiler, a, of_a.shape, problem.transpose_a),
         MatrixOnDevice(compiler, b, of_b.shape, problem.transpose_b),
         MatrixOnDevice(compiler, c, (problem.batch, problem.m, problem.n)),
     )
-    return DeviceProduct(compiler, matrices, (of_a, of_b), sketched=sketched)
+    return DeviceProduct(matrices, (of_a, of_b), sketched=sketched)
 
 
 def _on_host(panel: Panel, memory: HostMemory, *, transposed: bool) -> HostMatrix:

@@ -11,9 +11,9 @@ import numpy as np
 
 from jobs.matrices.digest import PART, PART_DIGEST_BYTES, part_count
 from kernels.model.numerics import DTYPES
-from worker.cuda.check.digest import launch_digests_into
-from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES
 from worker.cuda.compile import Compiler
+from worker.cuda.digests.launch import launch_digests_into
+from worker.cuda.digests.plan import MIN_DIGESTED_BYTES
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.pitch import layout
 from worker.cuda.tiles.fingerprints import PartOnDevice, launch_fingerprint, panel_fingerprint

@@ -19,7 +19,7 @@ from jobs.formats.elements import Array
 from jobs.matrices.digest import PART, as_bytes, digest_of_parts, part_begin, part_count, part_digests
 from kernels.tiles.plan import Span
 from worker.check.fingerprint import MASK
-from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES
+from worker.cuda.digests.plan import MIN_DIGESTED_BYTES
 from worker.cuda.tiles.host import HostMemory, Part
 
 BLOCK_PARTS = 1 << 14  # of 16 KiB, at most

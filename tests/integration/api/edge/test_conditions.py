@@ -10,7 +10,7 @@ import pytest
 
 from jobs.matrices.interface import content_hasher
 from tests.integration.api.test_jobs import PRODUCT, problem, submit
-from tools.played.api import Api, npy
+from tools.harness.api import Api, npy
 
 NPY, OCTETS = "application/x-npy", "application/octet-stream"
 OTHER = {"if-match": '"other"'}

@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import save
 
 from tests.integration.api.test_jobs import ASYNC, PRODUCT, SEEDED, problem, submit
-from tools.played.api import Api, npy
+from tools.harness.api import Api, npy
 
 ONE = np.ones((2, 3), np.float32)
 SAFETENSORS = "application/x-safetensors"

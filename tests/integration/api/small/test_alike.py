@@ -14,7 +14,7 @@ from jobs.models import MatmulRequest, new_id
 from jobs.redis.embedded import EmbeddedServer
 from service.submit.product import batch_of
 from tests.integration.api.test_matmul import files
-from tools.played.api import running_api
+from tools.harness.api import running_api
 
 SHAPES = [((3, 4), (4, 5)), ((3, 4), (4, 6)), ((4, 3), (4, 5)), ((5, 4), (5, 4)), ((2, 3, 4), (2, 4, 5))]
 OPTIONS: list[dict[str, Any]] = [{}, {"transpose_a": True}, {"transpose_b": True}, {"verify": "off"}, {"alpha": 2}]

@@ -14,7 +14,7 @@ from jobs.errors import JobNotFound
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from tests.integration.api.test_jobs import problem
-from tools.played.api import Api, from_npy, running_api
+from tools.harness.api import Api, from_npy, running_api
 
 PRODUCT = np.arange(6, dtype=np.float32).reshape(3, 2)
 OPERANDS = {"a": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], "b": [[1.0, 0.0], [0.0, 1.0]]}

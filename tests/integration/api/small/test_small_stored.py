@@ -18,7 +18,7 @@ from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from service.submit.product import TOGETHER_BYTES
 from tests.integration.api.test_matmul import files
-from tools.played.api import FAKE_TTL_S, Api, from_npy, running_api, until, worker_info
+from tools.harness.api import FAKE_TTL_S, Api, from_npy, running_api, until, worker_info
 
 SIDE = 256  # of a matrix of TOGETHER_BYTES
 

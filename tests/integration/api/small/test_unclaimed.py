@@ -17,7 +17,7 @@ from jobs.redis.embedded import EmbeddedServer
 from service.api_process.unclaimed import MAX_BYTES, UnclaimedBytes
 from service.bodies.uploads import MEMORY_BYTES, UNCLAIMED_BYTES
 from tests.integration.api.test_matmul import files
-from tools.played.api import Api, running_api
+from tools.harness.api import Api, running_api
 
 BOUND_BYTES = 64 << 20
 SIDE = 600

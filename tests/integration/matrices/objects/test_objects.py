@@ -271,5 +271,5 @@ def test_urls_reach_the_bucket_itself(host: Hosts) -> None:
     bench = host("first")
     bench.put(array)
     (name,) = bench.kept()
-    url = objects_of(bench).bucket.sign("GET", elements_key(name), 60)
+    url = objects_of(bench).bucket.sign_get(elements_key(name), 60)
     assert httpx.get(url).content == array.tobytes() and SECRET not in url

@@ -68,6 +68,8 @@ def test_an_upload_by_url(hosts: tuple[StoreBench, StoreBench]) -> None:
     hasher = content_hasher("float32", LARGE)
     hasher.update(array.tobytes())
     upload = open_upload(objects_of(first), hasher.hexdigest(), "float32", LARGE, owner="ada", url_ttl_s=60)
+    for refused in (array.tobytes()[:-4], array.tobytes() + b"more"):
+        assert httpx.put(upload.url, content=refused).status_code == 403, "the size is signed"
     assert httpx.put(upload.url, content=array.tobytes()).status_code == 200
     info = complete_upload(objects_of(second), upload.id, owner="ada", ttl_s=60)
     np.testing.assert_array_equal(first.get(info), array)

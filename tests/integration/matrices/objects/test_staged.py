@@ -1,4 +1,4 @@
-"""Uploads by URL that are completed twice at once."""
+"""Uploads by URL that are completed twice at once, or sent to again meanwhile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import httpx
 import numpy as np
 import pytest
 
-from jobs.errors import DigestMismatch
+from jobs.errors import DigestMismatch, InvalidMatrix, MatrixNotFound
 from jobs.matrices.interface import content_hasher
 from jobs.matrices.s3_store.staged import complete_upload, open_upload
 from tests.integration.matrices.objects.hosts import Hosts, objects_of
@@ -35,3 +35,24 @@ def test_other_bytes_reach_nothing_that_was_verified(host: Hosts, monkeypatch: p
     assert httpx.get(store.url(info.id, 60.0)).content == array.tobytes()
     np.testing.assert_array_equal(host("second").get(info), array)
     assert len(host("second").kept()) == 1 and store.used_bytes() == array.nbytes
+
+
+def test_more_bytes_that_come_behind_the_first_look_are_seen(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They begin as announced, so their sha256, read to the announced end, is right."""
+    array, store = numbers((300, 200)), objects_of(host("first"))
+    hasher = content_hasher("float32", array.shape)
+    hasher.update(array.tobytes())
+    upload = open_upload(store, hasher.hexdigest(), "float32", array.shape, owner="eve", url_ttl_s=60.0)
+    httpx.put(upload.url, content=array.tobytes()).raise_for_status()
+    copy = store.bucket.copy
+
+    def late(key: str, to: str, size: int) -> None:
+        httpx.put(upload.url, content=array.tobytes() + b"more").raise_for_status()
+        copy(key, to, size)
+
+    monkeypatch.setattr(store.bucket, "copy", late)
+    with pytest.raises(InvalidMatrix, match=f"{array.nbytes + 4} bytes were sent"):
+        complete_upload(store, upload.id, owner="eve", ttl_s=60)
+    with pytest.raises(MatrixNotFound):
+        store.info(hasher.hexdigest(), owner="eve")
+    assert host("second").kept() == [] and store.used_bytes() == 0

@@ -17,8 +17,8 @@ from kernels.model.numerics import Problem
 from kernels.selection.candidates import NoKernelError
 from kernels.selection.choose import choose, choose_again
 from tests.unit.jobs.test_benchmark_presets import spec_of
-from tools.played.api import worker_info
-from tools.played.benchmarks import H200
+from tools.harness.api import worker_info
+from tools.harness.benchmarks import H200
 
 ONE = ARCHITECTURES["sm_90"].traits
 TWO = replace(ONE, gpus=2)

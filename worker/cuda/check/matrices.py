@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import cupy
 import numpy as np
@@ -65,3 +65,15 @@ class MatrixOnDevice:
         function((-(-count // THREADS),), (THREADS,), arguments)
         gathered: Array = found.get()
         return gathered.reshape(rows.shape)
+
+
+class CheckedMatrices(NamedTuple):
+    """A, B and their product on one device, as its check reads them."""
+
+    a: MatrixOnDevice
+    b: MatrixOnDevice
+    c: MatrixOnDevice
+
+    @property
+    def compiler(self) -> Compiler:
+        return self.c.compiler

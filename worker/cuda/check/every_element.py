@@ -9,15 +9,14 @@ import numpy as np
 from jobs.formats.elements import Array
 from kernels.model.arrange import MAX_GRID_Z
 from worker.check.row_errors import RowErrors
-from worker.cuda.check.sketch import Matrices
-from worker.cuda.compile import Compiler
+from worker.cuda.check.matrices import CheckedMatrices
 from worker.cuda.results import DeviceResults, as_parameter, float_word
 from worker.cuda.sources import direct_program
 
 TILE, THREADS = 64, 256  # rows and columns of a block, and its threads
 
 
-def direct(compiler: Compiler, matrices: Matrices, grants: tuple[float, float, float, float]) -> RowErrors:
+def check_every_element(matrices: CheckedMatrices, grants: tuple[float, float, float, float]) -> RowErrors:
     """For floats; m and n are at least 1. With `grants` α, β, γ and δ an element is granted an error of
     α·Σ|ab| + β·√Σ(ab)² + γ·|Σab| + δ. Errors that cannot be computed are infinite. The time is in proportion to k:
     meant for k of at most 64."""
@@ -33,10 +32,10 @@ def direct(compiler: Compiler, matrices: Matrices, grants: tuple[float, float, f
     pointers = [each.address for each in matrices] + [memory.ptr + place for place in places]
     sizes = [m, n, a.shape[2], *(each.pitch for each in matrices), *(each.stride for each in matrices)]
     parameter = as_parameter([*pointers, *sizes, b.shape[0], batch, *map(float_word, grants)])
-    function = compiler.function(direct_program(a.dtype, (a.transposed, b.transposed)), "direct")
+    function = matrices.compiler.function(direct_program(a.dtype, (a.transposed, b.transposed)), "direct")
     blocks = -(-m // TILE) * -(-n // TILE)
     function((blocks, 1, min(batch, MAX_GRID_Z)), (THREADS, 1, 1), (parameter,))
-    data, begin = DeviceResults(compiler, memory, 0, size).start().wait(), 0
+    data, begin = DeviceResults(matrices.compiler, memory, 0, size).start().wait(), 0
     arrays: list[Array] = []
     for shape, dtype in zip(shapes, (np.float64, np.bool_, np.bool_, np.bool_), strict=True):
         arrays.append(np.frombuffer(data, dtype, shape[0] * shape[1], begin).reshape(shape))

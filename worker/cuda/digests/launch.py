@@ -11,8 +11,8 @@ import cupy
 import numpy as np
 
 from jobs.formats.elements import Array
-from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES, THREADS, digest_plan, stored_bytes
 from worker.cuda.compile import Compiler
+from worker.cuda.digests.plan import MIN_DIGESTED_BYTES, THREADS, digest_plan, stored_bytes
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.results import DeviceResults
 from worker.cuda.sources import digest_program

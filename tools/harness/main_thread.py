@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from tools.played.page_speed import NEXT_UPDATE, Growing
+from tools.harness.page_speed import NEXT_UPDATE, Growing
 
 TASK = "RunTask"
 CATEGORIES = ("disabled-by-default-devtools.timeline", "blink.user_timing")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jobs.matrices.digest import Digest, digest_of_parts
-from worker.cuda.check.digest import PendingDigests, launch_digests
-from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES, stored_bytes
 from worker.cuda.compile import Compiler
+from worker.cuda.digests.launch import PendingDigests, launch_digests
+from worker.cuda.digests.plan import MIN_DIGESTED_BYTES, stored_bytes
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch
 
 

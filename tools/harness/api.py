@@ -1,4 +1,4 @@
-"""An API server in this process, with no worker behind it but one that the test plays itself."""
+"""An API server in this process, with no worker behind it but one that the caller plays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from jobs.states import JobState
 from kernels.model.numerics import DTypeName
 from service.server.addresses import bind
 from service.server.main import make_server
-from tools.played.elements import dtype_name
+from tools.harness.elements import dtype_name
 
 START_TIMEOUT_S, END_TIMEOUT_S = 60.0, 240.0
 FAKE_TTL_S = 300.0

@@ -17,8 +17,8 @@ from jobs.models import Job, Progress
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.settings import Settings
-from tools.played.api import FAKE_TTL_S, Api, until, worker_info
-from tools.played.benchmarks import case_record, cases_of, findings_of
+from tools.harness.api import FAKE_TTL_S, Api, until, worker_info
+from tools.harness.benchmarks import case_record, cases_of, findings_of
 from tools.stack import Stack
 
 POINTS = 1000

@@ -14,7 +14,7 @@ from jobs.models import BenchmarkOutcome, Job, Progress
 from kernels.model.entry.config import NO_CONFIG
 from kernels.model.numerics import Problem
 from kernels.published_records import Status
-from tools.played.api import Api
+from tools.harness.api import Api
 
 CPU = DeviceInfo(name="A CPU", device_class="cpu", cores=2, memory_bytes=8 << 30)
 H200 = DeviceInfo(
