@@ -24,6 +24,7 @@ from kernels.entries import (
     warp_tiles,
 )
 from kernels.entries.hopper import fp32 as hopper_fp32
+from kernels.entries.hopper import fp64 as hopper_fp64
 from kernels.entries.hopper import tensor_cores as hopper
 from kernels.model.kernel import Kernel
 
@@ -52,6 +53,7 @@ CATALOG: tuple[Kernel, ...] = (
     *hopper.FP8,
     *fp32_emulated.FP32_EMULATED,
     *tensor_fp64.TENSOR_FP64,
+    *hopper_fp64.HOPPER_FP64,
     *fp64_emulated.FP64_EMULATED,
     *complex_as_real.COMPLEX,
     *libraries.CUBLAS,

@@ -45,7 +45,7 @@ FAMILIES: tuple[Family, ...] = (
         "hopper",
         "Hopper",
         "What compute capability 9.0 added: bulk tensor copies (TMA), matrix instructions of four warps, clusters.",
-        ("hopper_bf16", "hopper_fp16", "hopper_int8", "hopper_tf32", "hopper_fp8", "hopper_fp32"),
+        ("hopper_bf16", "hopper_fp16", "hopper_int8", "hopper_tf32", "hopper_fp8", "hopper_fp32", "hopper_fp64"),
     ),
     Family(
         "small",

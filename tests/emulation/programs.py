@@ -102,7 +102,9 @@ class Emulator:
     def _compile_library(self, program: Program, symbol: str, others: Sequence[str] = ()) -> Compiled:
         library = self.directory / f"{symbol}-{next(self.numbers)}.so"
         macros = [option for option in program.options if option.startswith("-D")]
-        instructions = (name for name in ("wmma", "dmma", "hopper", "hopper_mma") if f"{name}.cuh" in program.headers)
+        instructions = (
+            name for name in ("wmma", "dmma", "hopper", "hopper_mma", "hopper_dmma") if f"{name}.cuh" in program.headers
+        )
         fragments = [word for name in instructions for word in ("-include", str(EMULATOR / f"{name}_emulated.hpp"))]
         own = (*include_options(), f'-DSOURCE="{program.path}"', f"-DKERNEL={symbol}", *fragments)
         named = [f"-DOTHER_KERNELS={' '.join(f'OTHER_KERNEL({name})' for name in others)}"] if others else []

@@ -34,7 +34,7 @@ CHECKED: list[tuple[DTypeName, bool]] = [
     ("int32", False),
     ("float8_e4m3", True),
 ]
-TRANSPOSED: list[DTypeName] = ["int8", "float16", "float32"]
+TRANSPOSED: list[DTypeName] = ["int8", "float16", "float32", "float64"]
 # Chunks whole in both matrices, in one, in none; less than a tile, and several with ends of all lengths.
 TRANSPOSITIONS = [
     (1, 1, 1, 0, 0),

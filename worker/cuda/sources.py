@@ -41,7 +41,7 @@ GATHER_SOURCE = TRANSPOSE_SOURCE.with_name("gather.cu")
 SKETCH_CHUNK = 512  # columns whose random vectors a block keeps in shared memory
 COPY_SOURCE = TRANSPOSE_SOURCE.with_name("copy_rows.cu")
 MIRROR_SOURCE = TRANSPOSE_SOURCE.with_name("mirror.cu")
-TRANSPOSE_TILES = {1: 128, 2: 64, 4: 64}  # rows and columns for a block, by bytes of an element, as in transpose.cu
+TRANSPOSE_TILES = {1: 128, 2: 64, 4: 64, 8: 64}  # rows and columns for a block, by bytes of an element
 TRANSPOSE_THREADS = 256
 LANGUAGE = "--std=c++17"
 TRIANGLE = ("-DTRIANGLE",)  # tiles of one triangle of C alone: triangle.cuh
@@ -243,7 +243,7 @@ def _after(activation: ActivationName | None, output: DTypeName | None, *, has_b
 
 
 def transpose_program(itemsize: int, *, gated: bool = False) -> Program:
-    """The transposition of matrices whose elements have so many bytes: 1, 2 or 4."""
+    """The transposition of matrices whose elements have so many bytes: 1, 2, 4 or 8."""
     return Program(TRANSPOSE_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}", *(GATED if gated else ())))
 
 

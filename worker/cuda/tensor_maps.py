@@ -26,7 +26,7 @@ ALIGNMENT_BYTES = 16  # of addresses and pitches
 MAP_BYTES = 128
 # The driver's own numbers. Elements are only moved, so unsigned integers of their size do; but for float32 that copies
 # round to TF32.
-ELEMENT_TYPES = {1: 0, 2: 1, 4: 2}  # by bytes
+ELEMENT_TYPES = {1: 0, 2: 1, 4: 2, 8: 4}  # by bytes
 TFLOAT32 = 11
 NOT_INTERLEAVED, NOT_SWIZZLED, PROMOTE_TO_256_BYTES, ZEROS_OUTSIDE = 0, 0, 3, 0
 SWIZZLES = {64: 2, 128: 3}  # by the bytes of a box's row
