@@ -5,7 +5,6 @@ waits. `service/http/security.py` puts the key into the request's state.
 from __future__ import annotations
 
 import time
-from typing import cast
 
 from starlette.requests import Request
 
@@ -22,35 +21,36 @@ class Admission:
     """One request's. A server without keys admits everyone."""
 
     def __init__(self, request: Request) -> None:
-        self._context: Context = context_of(request)
-        self._known = cast(KnownKey | None, getattr(request.state, "key", None))
-        self._session = cast(str | None, getattr(request.state, "session", None))
+        self._request = request  # most are answered before anything of it is looked at
         self._checked_at = time.monotonic()
 
     async def check(self) -> None:
         """Raises Unauthenticated if the request would not be admitted any more. Does nothing within ADMITTED_S of the
         last check.
         """
-        if self._known is None or time.monotonic() < self._checked_at + ADMITTED_S:
+        if time.monotonic() < self._checked_at + ADMITTED_S:
             return
-        keys = self._context.keys
-        assert keys is not None, "the key was found in it"
-        keys.refresh()
-        self._check_key(keys, self._known)
-        if self._session is not None:
-            await self._check_session(keys, self._session)
+        context, state = context_of(self._request), self._request.scope["state"]
+        known: KnownKey | None = state.get("key")
+        if context.keys is not None and known is not None:
+            context.keys.refresh()
+            _check_key(context.keys, known)
+            if (session := state.get("session")) is not None:
+                await _check_session(context, context.keys, session)
         self._checked_at = time.monotonic()
 
-    def _check_key(self, keys: KeyRing, known: KnownKey) -> None:
-        """A key with another secret, or a lower role, is another key."""
-        now = keys.find(known.id)
-        if now is None or now.digest != known.digest or now.role < known.role:
-            raise Unauthenticated(REVOKED)
 
-    async def _check_session(self, keys: KeyRing, session: str) -> None:
-        try:
-            known = await self._context.call(self._context.sessions.key_of, session, keys)
-        except StoreUnavailable:
-            return  # nothing that is kept there can be told either
-        if known is None:
-            raise Unauthenticated(SIGNED_OUT)
+def _check_key(keys: KeyRing, known: KnownKey) -> None:
+    """A key with another secret, or a lower role, is another key."""
+    now = keys.find(known.id)
+    if now is None or now.digest != known.digest or now.role < known.role:
+        raise Unauthenticated(REVOKED)
+
+
+async def _check_session(context: Context, keys: KeyRing, session: str) -> None:
+    try:
+        known = await context.call(context.sessions.key_of, session, keys)
+    except StoreUnavailable:
+        return  # nothing that is kept there can be told either
+    if known is None:
+        raise Unauthenticated(SIGNED_OUT)
