@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
@@ -111,28 +111,27 @@ def run(asked: Asked, directory: Path) -> Outcome:
 
 
 def _drive(stack: CellStack, asked: Asked, control: Control) -> Outcome:
-    """Callers and readers of each cell, beside the faults, until these are over."""
+    """Callers and readers of each cell, beside the faults, until these are over. Raises what any of them raised."""
     told = {number: Told(margins=stack.margins) for number in stack.cells}
     answers, numbers = Answers(), Numbers(asked.seed)
     callers = [
         CellCaller(index, seat, stack.door, told[seat.cell], asked.seed, answers)
         for index, seat in enumerate(stack.seats)
     ]
-    threads = [threading.Thread(target=caller.run, args=(numbers.number,)) for caller in callers]
     readers, givers = (
         {seat.cell: CellCaller(0, seat, stack.door, told[seat.cell], asked.seed, answers) for seat in stack.seats}
         for _ in range(2)
     )
-    threads += [threading.Thread(target=each.read_back, args=(numbers.ended,)) for each in readers.values()]
     heavy = count(HEAVY_FIRST, HEAVY_STEP)
     driver = Driver(stack, answers, lambda cell: givers[cell].send_heavy(list(islice(heavy, HEAVY))))
-    for thread in threads:
-        thread.start()
-    try:
-        faults = plan(asked.seed, asked.faults, stack, asked.only)
-        driver.run(faults, numbers, asked.jobs, time.monotonic() + asked.for_s)
-    finally:
-        numbers.ended.set()
-        for thread in threads:
-            thread.join()
+    with ThreadPoolExecutor(len(callers) + len(readers)) as pool:
+        running = [pool.submit(caller.run, numbers.number) for caller in callers]
+        running += [pool.submit(reader.read_back, numbers.ended) for reader in readers.values()]
+        try:
+            faults = plan(asked.seed, asked.faults, stack, asked.only)
+            driver.run(faults, numbers, asked.jobs, time.monotonic() + asked.for_s)
+        finally:
+            numbers.ended.set()
+    for each in running:
+        each.result()
     return Outcome(asked, control, told, answers, driver.struck, stack.margins)

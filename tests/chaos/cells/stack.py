@@ -39,6 +39,9 @@ NUMBERS = ("0c0", "0c1", "0c2")  # of cells; nginx reaches the last one's API by
 OF_EACH_SORT = 2  # callers of a cell: by their keys, and by their affinities
 KEYS = 64  # made; each cell is sure to have its share
 PARTS = ("api", "worker")
+# Each change is written before its answer. Under `everysec` changes are held back in memory while the disk is busy
+# with a sync, and a kill loses them: the service does not promise more, and a run would depend on the machine's disk.
+VALKEY = ("appendfsync no", "loglevel warning")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Cell:
         self.doors = (door,)
         self.port = free_port()
         self.address = f"{HOST}:{self.port if link is None else link}"
-        self.redis = EmbeddedServer(directory / "redis", options=("loglevel warning",), key_prefix=self.prefix)
+        self.redis = EmbeddedServer(directory / "redis", options=VALKEY, key_prefix=self.prefix)
         self.keys: tuple[str, ...] = ()
         self.operator = ""
         self.parts: dict[str, Part] = {}

@@ -63,7 +63,8 @@ class Watched(Wire):
             said = "cut short" if self._has_begun else "timed out" if isinstance(error, TimeoutError) else "closed"
             self._answers.noted.append(Answer(self._cell, began, time.monotonic(), 0, said, waits=waits))
             raise
-        said = reply.json()["type"].rpartition("/")[2] if reply.status >= 400 and reply.body else ""
+        is_problem = reply.header("content-type").startswith("application/problem+json")
+        said = reply.json()["type"].rpartition("/")[2] if is_problem else ""
         words = said, reply.header("x-matmul-cell"), reply.header("retry-after")
         self._answers.noted.append(Answer(self._cell, began, time.monotonic(), reply.status, *words, waits))
         return reply
