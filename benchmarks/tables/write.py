@@ -173,12 +173,12 @@ def reliability_page(text: str, results: Path = RESULTS) -> str:
     """The same for docs/reliability.md."""
     parts = {
         "chaos": chaos,
-        "chaos_cells": chaos_cells,
         "malformed": malformed,
         "openapi": openapi,
         "fuzz": fuzz,
         "machine": machine,
         "mixed": mixed,
+        "chaos_cells": chaos_cells,
         "soak": soak,
         "promises": promises,
     }

@@ -53,12 +53,13 @@ class Watched(Wire):
         self._has_begun = False
 
     def ask(self, sent: bytes, timeout_s: float = PATIENT_S) -> Reply:
+        """With a time of its own, unless more is asked for."""
         began, waits = time.monotonic(), b"\r\nPrefer: wait" in sent
         if self._socket is not None and select([self._socket], [], [], 0.0)[0]:
             self.close()  # it was ended while it was idle, which any client would see
         self._has_begun = False
         try:
-            reply = super().ask(sent, HANGING_S if self._cell in self._answers.hanging else timeout_s)
+            reply = super().ask(sent, HANGING_S if self._cell in self._answers.hanging else max(timeout_s, PATIENT_S))
         except OSError as error:
             said = "cut short" if self._has_begun else "timed out" if isinstance(error, TimeoutError) else "closed"
             self._answers.noted.append(Answer(self._cell, began, time.monotonic(), 0, said, waits=waits))
@@ -79,7 +80,7 @@ class CellCaller(Caller):
     """A caller whose every answer is noted."""
 
     def __init__(self, index: int, seat: Seat, door: int, told: Told, seed: int, answers: Answers) -> None:
-        super().__init__(index, (door,), seat.key, told, seed, seat.headers)
+        super().__init__(index, (door,), seat.key, told, seed, headers=seat.headers)
         self._wires = [Watched(door, seat.cell, answers)]
 
     def send_heavy(self, numbers: Sequence[int]) -> None:

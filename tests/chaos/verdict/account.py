@@ -90,7 +90,7 @@ def unended(client: redis.Redis, prefix: str = PREFIX) -> tuple[int, int, int]:
 def listing(stack: Service) -> dict[str, Record]:
     """Every job that the service knows, by paging through the list of each key."""
     jobs: dict[str, Record] = {}
-    caller = Caller(0, stack.doors, stack.operator, Told(), 0, stack.headers)
+    caller = Caller(0, stack.doors, stack.operator, Told(), 0, headers=stack.headers)
     for key in stack.keys:
         cursor: str | None = ""
         while cursor is not None:
@@ -140,7 +140,7 @@ def wrong_products(stack: Service, accepted: Sequence[Accepted]) -> list[str]:
     """Those whose product is not there, or not bit for bit what it must be."""
 
     def read(index: int) -> list[str]:
-        caller = Caller(index, stack.doors, stack.operator, Told(), index, stack.headers)
+        caller = Caller(index, stack.doors, stack.operator, Told(), index, headers=stack.headers)
         wrong = []
         for each in accepted[index::READERS]:
             try:
