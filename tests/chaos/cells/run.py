@@ -17,7 +17,7 @@ from tests.chaos.cells.control import Control, run_control
 from tests.chaos.cells.driver import Driver
 from tests.chaos.cells.faults import Struck, plan
 from tests.chaos.cells.stack import CellStack
-from tests.chaos.cells.traffic import PATIENT_S, Answers, CellCaller, Numbers
+from tests.chaos.cells.traffic import PATIENT_S, PAUSE_S, Answers, CellCaller, Numbers
 from tests.chaos.cells.verdict import by_kind, defects, slowest_s
 from tests.chaos.stack import MAX_ATTEMPTS
 from tests.chaos.verdict.account import Account, account_for, wait_for_ends
@@ -30,7 +30,8 @@ HEAVY_FIRST, HEAVY_STEP = products.LONG_SEEDS * 100_000, products.LONG_SEEDS  # 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """`jobs`: at least so many, and more while faults last. `for_s`: no fault begins after so long."""
+    """`jobs`: at least so many, and more while faults last. `for_s`: no fault begins after so long. `pause_s`: before
+    each job of a caller, on average."""
 
     seed: int
     cells: int
@@ -38,6 +39,7 @@ class Asked:
     faults: int
     only: tuple[str, ...]
     for_s: float
+    pause_s: float = PAUSE_S
 
 
 @dataclass
@@ -113,7 +115,7 @@ def run(asked: Asked, directory: Path) -> Outcome:
 def _drive(stack: CellStack, asked: Asked, control: Control) -> Outcome:
     """Callers and readers of each cell, beside the faults, until these are over. Raises what any of them raised."""
     told = {number: Told(margins=stack.margins) for number in stack.cells}
-    answers, numbers = Answers(), Numbers(asked.seed)
+    answers, numbers = Answers(), Numbers(asked.seed, asked.pause_s)
     callers = [
         CellCaller(index, seat, stack.door, told[seat.cell], asked.seed, answers)
         for index, seat in enumerate(stack.seats)

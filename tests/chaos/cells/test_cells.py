@@ -22,7 +22,8 @@ DOWN = "cell_unavailable"
 @pytest.mark.chaos
 def test_a_cell_that_is_killed_leaves_the_others_untouched(tmp_path: Path) -> None:
     needs_nginx()
-    asked = Asked(seed=randbelow(2**31), cells=2, jobs=40, faults=1, only=("cell killed",), for_s=300.0)
+    only = ("cell killed",)
+    asked = Asked(seed=randbelow(2**31), cells=2, jobs=20, faults=1, only=only, for_s=300.0, pause_s=0.4)
     record = run(asked, tmp_path).as_record()
     assert record["passed"], record
     assert record["by_kind"]["cell killed"]["own"][DOWN], record

@@ -115,7 +115,8 @@ class CellCaller(Caller):
 class Numbers:
     """Gives out job numbers, with a pause before each, until it is ended: traffic never stops while a fault lasts."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, pause_s: float) -> None:
+        self._pause_s = pause_s
         self.given = 0
         self.ended = threading.Event()
         self._rng = random.Random(f"{seed} pauses")
@@ -123,7 +124,7 @@ class Numbers:
 
     def number(self) -> int | None:
         with self._lock:
-            pause_s = self._rng.expovariate(1 / PAUSE_S)
+            pause_s = self._rng.expovariate(1 / self._pause_s)
         if self.ended.wait(pause_s):
             return None
         with self._lock:
