@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long machine soak test-images check fix site docs kernel-resources assembly recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-client bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images report tune clean env-run env-dev env-fuzz
+.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long chaos-cells machine soak test-images check fix site docs kernel-resources assembly recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-client bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images report tune clean env-run env-dev env-fuzz
 
 BIN := .venv/bin
 ARGS ?=
@@ -67,6 +67,9 @@ chaos: env-dev ## 5,000 jobs under 25 faults, every one accounted for, as `make 
 chaos-long: env-dev ## 100,000 jobs under 1,000 faults over six seeds, recorded seed by seed, so that it may be cut off and goes on: ARGS="--for-s 600"
 	$(BIN)/python -m tests.chaos $(addprefix --seed ,1 2 3 4 5 6) --jobs 100000 --faults 1000 \
 		--out benchmarks/results/chaos.json.gz $(ARGS)
+
+chaos-cells: env-dev ## three cells behind nginx, killed and stopped one at a time while jobs come; the others must not notice: ARGS="--seed 7"
+	$(BIN)/python -m tests.chaos.cells $(ARGS)
 
 machine: env-dev ## 50,000 steps in random lives of jobs, on both ledgers, every promise looked at after each: ARGS="--seed 7 --steps 5000"
 	$(BIN)/python -m tests.machine $(ARGS)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tools.stack import kill_group
 
 PLACES = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin"  # Debian keeps it out of a user's PATH
 START_TIMEOUT_S = 60.0
@@ -40,30 +43,57 @@ def nginx_binary() -> str | None:
     return shutil.which("nginx", path=f"{PLACES}:{os.environ.get('PATH', '')}")
 
 
-@contextmanager
-def running_nginx(configuration: str, port: int, root: Path, *, workers: int = 1) -> Iterator[None]:
-    """Serves what stands in the `http` block, which listens on that loopback port. `root` is for its own files.
+class Nginx:
+    """Serves what stands in the `http` block, which listens on that loopback port. `root` is for its own files."""
 
-    Raises RuntimeError with what it says where it does not start."""
-    binary = nginx_binary()
-    if binary is None:
-        raise RuntimeError("nginx is not installed")
-    user = pwd.getpwuid(os.geteuid()).pw_name
-    (root / "served.conf").write_text(configuration)
-    (root / "nginx.conf").write_text(MAIN.format(root=root, user=user, workers=workers))
-    with open(root / "nginx.log", "ab") as log:
-        command = [binary, "-p", str(root), "-c", str(root / "nginx.conf"), "-e", str(root / "error.log")]
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    deadline = time.monotonic() + START_TIMEOUT_S
-    try:
-        while not _listens(port):
-            if process.poll() is not None or time.monotonic() > deadline:
+    def __init__(self, configuration: str, port: int, root: Path, *, workers: int = 1) -> None:
+        self._port, self._root = port, root
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        (root / "served.conf").write_text(configuration)
+        (root / "nginx.conf").write_text(MAIN.format(root=root, user=user, workers=workers))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Returns once it listens. Raises RuntimeError with what it says where it does not start."""
+        binary = nginx_binary()
+        if binary is None:
+            raise RuntimeError("nginx is not installed")
+        root = self._root
+        with open(root / "nginx.log", "ab") as log:
+            command = [binary, "-p", str(root), "-c", str(root / "nginx.conf"), "-e", str(root / "error.log")]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not _listens(self._port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
                 raise RuntimeError((root / "nginx.log").read_text() or (root / "error.log").read_text())
             time.sleep(0.01)
+
+    def reload(self) -> None:
+        """Reads its configuration anew: new processes take over, and the old ones finish their requests."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGHUP)
+
+    def kill(self) -> None:
+        """SIGKILL to all its processes, as a crash of its host would."""
+        if self._process is not None:
+            kill_group(self._process)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+
+
+@contextmanager
+def running_nginx(configuration: str, port: int, root: Path, *, workers: int = 1) -> Iterator[None]:
+    """For a while. Raises RuntimeError as `start` does."""
+    nginx = Nginx(configuration, port, root, workers=workers)
+    nginx.start()
+    try:
         yield
     finally:
-        process.terminate()
-        process.wait()
+        nginx.stop()
 
 
 def _listens(port: int) -> bool:

@@ -36,6 +36,7 @@ from benchmarks.tables.interleaved.transposed import transposed
 from benchmarks.tables.operand_speed import operand_speed
 from benchmarks.tables.plot_targets import picture
 from benchmarks.tables.prove import prove
+from benchmarks.tables.reliability.cells import chaos_cells
 from benchmarks.tables.reliability.chaos import chaos
 from benchmarks.tables.reliability.inputs import fuzz, malformed, openapi
 from benchmarks.tables.reliability.machine import machine
@@ -177,6 +178,7 @@ def reliability_page(text: str, results: Path = RESULTS) -> str:
         "fuzz": fuzz,
         "machine": machine,
         "mixed": mixed,
+        "chaos_cells": chaos_cells,
         "soak": soak,
         "promises": promises,
     }

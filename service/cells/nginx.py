@@ -54,7 +54,9 @@ server {
 
     location @down {
         internal;
+        keepalive_timeout 0;  # says that it ends the connection, as it does where a body is still on its way
         default_type application/problem+json;
+        add_header X-Matmul-Cell $matmul_told_cell always;
         add_header X-Request-Id $request_id always;
         add_header Retry-After %(retry_after)s always;
         return 503 '%(down)s';

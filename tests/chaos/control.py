@@ -47,7 +47,7 @@ def run_control(stack: ChaosStack, client: redis.Redis, seed: int) -> Control:
     wait_for_ends(client, Margins(), STANDSTILL_S)
     before = account_for(stack, client, told)
     done = _succeeded(told, before)
-    _swap_products(client, done[0].job, done[1].job)
+    swap_products(client, done[0].job, done[1].job)
     _succeed_again(client, done[2].job)
     after = account_for(stack, client, told)
     found = {
@@ -93,11 +93,11 @@ def _succeeded(told: Told, account: Account) -> list[Accepted]:
     return [each for each in told.accepted.values() if each.product is not None and each.job not in stuck]
 
 
-def _swap_products(client: redis.Redis, one: str, other: str) -> None:
+def swap_products(client: redis.Redis, one: str, other: str, prefix: str = PREFIX) -> None:
     """Whole, with its digest, so that nothing but the numbers in it shows whose it is."""
-    product = client.hget(f"{PREFIX}job:{other}:matrices", "c")
+    product = client.hget(f"{prefix}job:{other}:matrices", "c")
     assert product is not None, "the product is not in the record"
-    client.hset(f"{PREFIX}job:{one}:matrices", "c", product)
+    client.hset(f"{prefix}job:{one}:matrices", "c", product)
 
 
 def _succeed_again(client: redis.Redis, job: str) -> None:

@@ -9,8 +9,9 @@ import secrets
 import socket
 import time
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 import psutil
@@ -52,6 +53,9 @@ SETTINGS = {
 
 class ChaosStack:
     """Starts on entry and leaves no process behind. Processes start without the sweeper until `sweeps` is set."""
+
+    prefix = PREFIX
+    headers: Mapping[str, str] = MappingProxyType({})  # of each request of an account
 
     def __init__(self, directory: Path, *, seed: int, call_fault_rate: float) -> None:
         self.directory = directory

@@ -46,6 +46,13 @@ def _chaos(path: Path) -> str:
     return f"{_listed(bad)} of {total(runs, 'accepted'):,} under {total(runs, 'faults'):,}, {len(runs)} seeds"
 
 
+def _cells(path: Path) -> str:
+    runs = read(path)
+    bad = [sum(total(runs, name) for name in ("lost", "wrong", "doubled", "stuck", "failed")), total(runs, "defects")]
+    counts = " and ".join(f"{total(runs, name):,}" for name in ("accepted", "answers"))
+    return f"{_listed(bad)} of {counts} under {total(runs, 'faults')}, {len(runs)} seeds"
+
+
 def _recovered(killed: str, what: str) -> Callable[[Path], str]:
     def found(path: Path) -> str:
         rows = [row for row in read_record(path)["recovery"] if row["killed"] == killed]
@@ -117,6 +124,13 @@ PROMISES = (
         "none of 100,000 under 1,000 faults",
         "chaos",
         _chaos,
+    ),
+    Promise(
+        "Jobs that a cell's death cost / answers of other cells that it changed, or refusals that were not as promised",
+        "make chaos-cells",
+        "none of 1,500 jobs under 12 faults",
+        "chaos_cells",
+        _cells,
     ),
     Promise("Until the job of a killed child runs, p99", RECOVERY, "≤ 1 s", "recovery_*", _recovered("child", "p99_s")),
     Promise("Until the job of a lost host runs, max", RECOVERY, "≤ 8 s", "recovery_*", _recovered("worker", "max_s")),

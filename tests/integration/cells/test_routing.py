@@ -14,6 +14,7 @@ import pytest
 from jobs.redis.embedded import free_port
 from service.cells.nginx import nginx_configuration
 from service.cells.plan import Cell, CellPlan
+from tests.integration.api.test_jobs import problem
 from tests.support.nginx import needs_nginx
 from tools.nginx import running_nginx
 
@@ -96,6 +97,22 @@ def test_forty_cells_with_many_hosts_each(tmp_path: Path) -> None:
     plan = CellPlan(listen=f"127.0.0.1:{port}", cells=cells, new_work="least_connections")
     with running_nginx(nginx_configuration(plan), port, tmp_path):
         assert httpx.get(f"http://127.0.0.1:{port}/metrics").status_code == 404
+
+
+def test_a_refusal_for_a_dead_cell_is_whole_and_ends_its_connection(tmp_path: Path) -> None:
+    """Also of a request whose body is still on its way, which nginx reads no further."""
+    needs_nginx()
+    port = free_port()
+    cells = (Cell(cell=FIRST, servers=(f"127.0.0.1:{free_port()}",)),)
+    plan = CellPlan(listen=f"127.0.0.1:{port}", cells=cells)
+    with (
+        running_nginx(nginx_configuration(plan), port, tmp_path),
+        httpx.Client(base_url=f"http://127.0.0.1:{port}") as client,
+    ):
+        for method, body in (("GET", b""), ("POST", b"small"), ("POST", bytes(1 << 20)), ("DELETE", b"")) * 3:
+            reply = client.request(method, "/v1/matmul", content=body)
+            assert "cell" in problem(reply, 503, "cell_unavailable")["detail"] and reply.headers["retry-after"]
+            assert (reply.headers["x-matmul-cell"], reply.headers["connection"]) == (FIRST, "close")
 
 
 def test_least_connections_is_for_what_belongs_to_nothing(tmp_path: Path) -> None:
