@@ -110,11 +110,11 @@ def _final(rounds: Sequence[CaseRecord], spec: BenchmarkSpec) -> Sequence[CaseRe
 
 def _order(spec: BenchmarkSpec) -> Any:
     """A sort key: problems in the order of the spec, kernels in the catalogue's order, configs by their values."""
-    place = {(p.dtype, p.m, p.n, p.k): number for number, p in enumerate(problems(spec))}
+    place = {(p.dtype, p.m, p.n, p.k, p.batch): number for number, p in enumerate(problems(spec))}
     kernel = {name: number for number, name in enumerate(KERNEL_NAMES)}
 
     def key(result: CaseResult) -> tuple[Any, ...]:
-        shape = (result.m, result.n, result.k)
+        shape = (result.m, result.n, result.k, result.batch)
         at = place.get((result.dtype, *shape), len(place))
         return at, result.dtype, shape, kernel.get(result.kernel, len(kernel)), list(result.config.items())
 

@@ -10,6 +10,7 @@ from analysis.report.subject import Subject
 from analysis.result_models import Results
 from jobs.benchmarks.records import StopReason
 from jobs.benchmarks.spec import BenchmarkSpec
+from kernels.model.numerics import DTYPES
 
 _ENDED: dict[StopReason, str] = {
     "noise_is_steady": "ended when more samples no longer narrowed their spread",
@@ -47,13 +48,22 @@ def method(subject: Subject) -> Iterator[Block]:
     yield Text(" ".join(_sentences(results, subject.on_cpu)))
     yield Items(
         (
-            "GFLOPS are 2·m·n·k over the median time, whatever a kernel does in padding; bytes are decimal.",
+            f"GFLOPS are {_operations(results.spec)} over the median time, whatever a kernel does in padding; bytes "
+            "are decimal.",
             f"Times are of the kernel alone{'' if subject.on_cpu else ', without copies or launch overhead'}.",
             "A ratio to the baseline is taken between two kernels of the same round, then the median over rounds.",
             "A product that fails its check has no figures here, and none may be faster than the device's roofs.",
             "A case that was disturbed while it was measured is marked, and no conclusion rests on it.",
         )
     )
+
+
+def _operations(spec: BenchmarkSpec) -> str:
+    """What GFLOPS count."""
+    of_complex = [DTYPES[name].is_complex for name in spec.dtypes]
+    if not any(of_complex):
+        return "2·m·n·k"
+    return "8·m·n·k real operations" if all(of_complex) else "2·m·n·k, or 8·m·n·k of complex numbers,"
 
 
 def _sentences(results: Results, on_cpu: bool) -> Iterator[str]:

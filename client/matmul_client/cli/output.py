@@ -92,9 +92,10 @@ def bars(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], value: str) 
 
 
 def size_of(case: Mapping[str, Any]) -> str:
-    """m×n×k, or their one value."""
-    sizes = [case[name] for name in "mnk"]
-    return str(sizes[0]) if len({*sizes}) == 1 else "×".join(map(str, sizes))
+    """m×n×k, or their one value; of a batch, how many."""
+    sizes, batch = [case[name] for name in "mnk"], case.get("batch", 1)
+    extents = str(sizes[0]) if len({*sizes}) == 1 else "×".join(map(str, sizes))
+    return extents if batch == 1 else f"{batch} of {extents}"
 
 
 def _bar(fraction: float) -> str:

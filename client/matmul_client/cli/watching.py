@@ -57,7 +57,8 @@ def _follow(run: Benchmark, settings: Settings) -> None:
 
 def _line(point: Point) -> str:
     speed = f"{point.gflops:.4g} GFLOPS" if point.gflops else point.status
-    return f"{point.done}/{point.total} {point.kernel} {point.dtype} {point.m}×{point.n}×{point.k}: {speed}"
+    batch = f"{point.batch} of " if point.batch > 1 else ""
+    return f"{point.done}/{point.total} {point.kernel} {point.dtype} {batch}{point.m}×{point.n}×{point.k}: {speed}"
 
 
 class Watched:
@@ -81,7 +82,7 @@ class Watched:
 
 
 def _row(point: Point) -> dict[str, Any]:
-    sizes = {name: getattr(point, name) for name in "mnk"}
+    sizes = {name: getattr(point, name) for name in ("m", "n", "k", "batch")}
     return {"kernel": point.kernel, "dtype": point.dtype, "size": size_of(sizes), "gflops": point.gflops}
 
 
