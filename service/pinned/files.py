@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from math import prod
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -23,6 +22,7 @@ from jobs.models import BenchmarkOutcome, Job, Progress, label_of, new_id
 from jobs.redis.clock import microseconds
 from jobs.states import JobState
 from kernels.catalog import BY_NAME
+from kernels.model.numerics import Problem
 from service.benchmarks.replies import find_benchmark
 from service.bodies.options import options_error
 from service.bodies.reader import json_object
@@ -185,8 +185,8 @@ def _wrong(record: CaseRecord) -> str | None:
         return "this service has no such kernel"
     if len(record.case) > MAX_NAME or not all(1 <= extent <= MAX_EXTENT for extent in extents):
         return f"its extents must be 1 to {MAX_EXTENT}, and its name at most {MAX_NAME} characters"
-    if record.flops != 2 * prod(extents):
-        return "its operations are not 2·m·n·k·batch"
+    if record.flops != Problem.in_batch(record.m, record.n, record.k, record.dtype, record.batch).flops:
+        return "its operations are not those of its extents, batch and element type"
     times = [] if record.time_us is None else [*record.time_us.model_dump(exclude={"stdev"}).values()]
     speeds = [value for value in (record.kernel_ms, record.gflops, *times) if value is not None]
     if not all(value >= MIN_FIGURE for value in speeds) or not 0 <= record.round < MAX_ROUNDS:

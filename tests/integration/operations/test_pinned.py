@@ -79,6 +79,20 @@ def test_a_file_comes_back_as_it_went(api: Api, quiet: httpx.Client, finished: s
     assert api.stored_bytes() == before and not quiet.get("/v1/benchmarks/pinned").json()["jobs"]
 
 
+def test_a_file_of_complex_products_comes_back(quiet: httpx.Client, exported: dict[str, Any]) -> None:
+    """Each of their steps is eight operations."""
+    record, *others = exported["records"]
+    product = 2 * record["m"] * record["n"] * record["k"]
+    assert record["flops"] == product
+    of_complex = {**record, "dtype": "complex64", "flops": 4 * product}
+    copy = sent(quiet, {**exported, "records": [of_complex, *others]})
+    assert copy.status_code == 201
+    assert quiet.delete(f"/v1/jobs/{copy.json()['id']}").status_code == 204
+    for wrong in ({**of_complex, "flops": product}, {**record, "flops": 4 * product}):
+        document = problem(sent(quiet, {**exported, "records": [wrong, *others]}), 422, "invalid_request")
+        assert "operations are not those of its extents, batch and element type" in document["detail"]
+
+
 def test_a_repeated_import_is_one_job(api: Api, quiet: httpx.Client, exported: dict[str, Any]) -> None:
     keyed = {"idempotency-key": new_id("key"), "content-type": "application/json"}
     first, again = (quiet.post("/v1/benchmarks/import", json=exported, headers=keyed) for _ in range(2))
