@@ -13,7 +13,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
-from matmul_client.cli.output import bars, console, print_json, size_of
+from matmul_client.cli.output import bars, console, print_json, size_of, write_whole
 from matmul_client.cli.settings import INTERRUPTED, Settings, cancelled
 from matmul_client.core.errors import MatmulError, job_error
 from matmul_client.core.results import Point
@@ -89,9 +89,11 @@ def _row(point: Point) -> dict[str, Any]:
 def _finish(run: Benchmark, settings: Settings, output: Path | None, plot: Path | None) -> None:
     result = run.result()
     if output is not None:
-        output.write_text(json.dumps(result.to_dict(), indent=1))
+        document = json.dumps(result.to_dict(), indent=1).encode()
+        write_whole(output, lambda file: file.write(document))
     if plot is not None:
-        plot.write_bytes(run.drawn("gflops", plot.suffix[1:]))
+        drawn = run.drawn("gflops", plot.suffix[1:])
+        write_whole(plot, lambda file: file.write(drawn))
     if settings.as_json:
         print_json(result.to_dict())
         return

@@ -18,6 +18,7 @@ FORMS = {
     "html": "text/html",
     "markdown": "text/markdown",
     "pdf": "application/pdf",
+    "zip": "application/zip",
     "svg": "image/svg+xml",
     "png": "image/png",
 }

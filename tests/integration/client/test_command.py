@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 import pytest
@@ -106,6 +107,7 @@ def test_a_benchmark_in_a_script(stack: Stack, measured: Benchmark) -> None:
     assert read(stack.url, "report", measured.id, "-o", "r.html")["bytes"] == Path("r.html").stat().st_size
     assert run(stack.url, "report", measured.id, "-o", "r.txt").exit_code == 2
     assert read(stack.url, "report", "-o", "newest.html")["job"] == measured.id
+    assert read(stack.url, "report", "-o", "r.zip")["bytes"] and is_zipfile("r.zip")
 
 
 def test_a_report_needs_a_benchmark(idle: Api) -> None:
