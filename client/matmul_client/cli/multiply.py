@@ -106,7 +106,7 @@ def multiply(settings: Settings, a: Path, b: Path, output: Path | None, **option
             click.echo(cancelled(job, timeout=2, done="The product was cancelled."), err=True)
             sys.exit(INTERRUPTED)
     if output is not None:
-        write_whole(output, lambda file: np.save(file, product))
+        write_whole(output, lambda file: np.save(file, _in_npy(product)))
     if settings.as_json:
         print_json({"job": record, "output": output} if output else {"job": record, "c": _lists(product)})
         return
@@ -140,6 +140,12 @@ def _read(path: Path) -> Any:
     return array
 
 
+def _in_npy(product: Any) -> Any:
+    """Where .npy has no such type, as bfloat16, in float32, which holds the same numbers: numpy would write bytes that
+    nothing can read."""
+    return product.astype("float32") if product.dtype.kind == "V" else product
+
+
 def _lists(product: Any) -> Any:
     """The product as nested lists, as in the service's JSON: complex elements are pairs, and what JSON has no number
     for is a string."""
@@ -161,6 +167,7 @@ def _summary(record: dict[str, Any], output: Path | None) -> str:
     speed = f"{record['gflops']:.4g} GFLOPS" if record["gflops"] else "no speed"
     checked = "verified" if record["verification"]["passed"] else "not verified"
     where = f" in {output}" if output else ""
+    where += ", as float32, since .npy has no bfloat16" if output and record["product"]["dtype"] == "bfloat16" else ""
     if bound := record.get("error_bound"):
         checked += f", error within {bound['value']:.3g} ({bound['kind']})"
     return f"{sizes} {record['product']['dtype']}{where}: {record['kernel']} on {record['device']}, {speed}, {checked}."

@@ -57,6 +57,9 @@ def test_multiply(stack: Stack) -> None:
     told = read(stack.url, "multiply", "a.npy", "a.npy", "--transpose-a", "--fp8-blocks")
     np.testing.assert_allclose(told["c"], [[9, 12, 15], [12, 17, 22], [15, 22, 29]], rtol=0.1)
     assert [told["job"]["request"][f"scale_{name}"]["shape"] for name in "ab"] == [[1, 3], [1, 1]]
+    short = run(stack.url, "multiply", "a.npy", "a.npy", "--transpose-b", "--output-dtype", "bfloat16", "-o", "c.npy")
+    assert "bfloat16 in c.npy, as float32, since .npy has no bfloat16: " in short.stdout
+    assert np.load("c.npy").dtype == np.float32
     refused = run(stack.url, "multiply", "a.npy", "a.npy", "--json")
     assert refused.exit_code == 4 and json.loads(refused.stderr)["code"] == "shape_mismatch"
     Path("text.npy").write_text("no matrix")
