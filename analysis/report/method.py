@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from analysis.report.document import Block, Heading, Items, Text
+from analysis.report.document import Block, Heading, Items, Text, counted
 from analysis.report.subject import Subject
 from analysis.result_models import Results
-from jobs.benchmarks.records import StopReason
+from jobs.benchmarks.records import CaseRecord, StopReason
 from jobs.benchmarks.spec import BenchmarkSpec
 from kernels.model.numerics import DTYPES
 
@@ -74,6 +74,11 @@ def _sentences(results: Results, on_cpu: bool) -> Iterator[str]:
     where = "" if on_cpu else " on the device"
     yield f"Operands are {_DATA[data.distribution]}{scale}, made{where} from seed {data.seed}."
     yield f"Each product is checked {_VERIFIED[spec.verify]}, before it is timed and after."
+    if spec.verify == "exact" and (rounded := sum(map(_is_rounded, results.records))):
+        yield (
+            f"In {counted(rounded, 'case')} the type cannot hold all sums exactly, so these products are checked "
+            f"{_VERIFIED['freivalds']} instead."
+        )
     if spec.kind == "tune" and not on_cpu:
         kind = {"auto": "as far as the budget allows", "exhaustive": "one and all", "random": "drawn at random"}
         budget = f"at most {spec.tune.budget} of them for a shape"
@@ -98,6 +103,11 @@ def _sentences(results: Results, on_cpu: bool) -> Iterator[str]:
         yield f"Energy is read from the device's counter over a loop of {spec.energy.window_s:g} s."
     if spec.fresh_process:
         yield "Each case runs in a process of its own."
+
+
+def _is_rounded(record: CaseRecord) -> bool:
+    """Of a run with exact checks: whether this case could have none."""
+    return record.before is not None and record.before.mode == "freivalds"
 
 
 def _sampling(results: Results) -> Iterator[str]:

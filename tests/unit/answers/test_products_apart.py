@@ -13,7 +13,7 @@ from analysis.report.render import markdown_report
 from analysis.report.subject import of_results
 from analysis.results import Results, collect
 from jobs.benchmarks.cases import Case
-from jobs.benchmarks.records import CaseRecord
+from jobs.benchmarks.records import CaseRecord, Checked
 from kernels.model.numerics import DTypeName, Problem
 from service.dashboard.charts import heatmap, tables
 from tests.support.recorded import made
@@ -94,3 +94,14 @@ def test_a_warning_names_the_batch(batch: int, words: str) -> None:
 )
 def test_the_method_says_which_operations_count(dtypes: list[DTypeName], words: str) -> None:
     assert words in markdown_report(of_results(results(*(in_batch(1, 1.0, one) for one in dtypes), dtypes=dtypes)))
+
+
+def test_the_method_says_where_no_check_could_be_exact() -> None:
+    """Sums of integers may need more bits than the type has."""
+    exactly, nearly = (Checked(mode=mode, passed=True, residual=0.0) for mode in ("exact", "freivalds"))
+    both = [record(ONE, before=exactly), record(ONE, before=nearly, case="other", m=1024)]
+    asked: dict[str, Any] = {"data": {"distribution": "integers"}, "verify": "exact"}
+    told = "In 1 case the type cannot hold all sums exactly, so these products are checked by Freivalds' check"
+    assert told in markdown_report(of_results(results(*both, **asked)))
+    for found in (results(both[0], **asked), results(*both)):
+        assert "the type cannot hold" not in markdown_report(of_results(found))
