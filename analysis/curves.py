@@ -88,8 +88,12 @@ def _by_form(points: list[Measurement]) -> dict[str, list[Measurement]]:
 
 def _curve(name: str, points: Sequence[Measurement], each_config: bool) -> Curve:
     first, ordered = points[0], tuple(sorted(points, key=lambda point: point.size))
+    batch = f", batches of {first.batch}" if first.batch > 1 else ""
     return Curve(
-        label=first.label + name, dtype=first.dtype, config=first.config if each_config else None, points=ordered
+        label=first.label + name + batch,
+        dtype=first.dtype,
+        config=first.config if each_config else None,
+        points=ordered,
     )
 
 

@@ -15,7 +15,7 @@ from math import log
 from typing import Literal
 
 from analysis.dips import Feature
-from analysis.measurement import WIDEST_ACCESS_BYTES, Measurement, row_alignment
+from analysis.measurement import WIDEST_ACCESS_BYTES, Measurement, row_alignment, size_of
 from analysis.roofline import moved_bytes
 from analysis.tiling import Tiling, tiling
 from kernels.catalog import BY_NAME
@@ -169,8 +169,7 @@ def _both(feature: Feature) -> tuple[Tiling, Tiling]:
 
 
 def _size(measurement: Measurement) -> str:
-    m, n, k = measurement.m, measurement.n, measurement.k
-    return f"{n}" if m == n == k else f"{m}×{n}×{k}"
+    return size_of(measurement.m, measurement.n, measurement.k, measurement.batch)
 
 
 def _tiles_in_words(measurement: Measurement, cut: Tiling) -> str:

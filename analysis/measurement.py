@@ -6,16 +6,16 @@ What a source does not say is None, never guessed.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from analysis.condition import CLEAN, Condition
+from jobs.benchmarks.spec import CacheState, DataDistribution, MatrixLayout
 from jobs.fleet.workers import Ceilings
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import DeviceClass
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.published_records import Status
 
-Cache = Literal["cold", "warm"]
 WIDEST_ACCESS_BYTES = 16  # of one load or store: rows that begin at multiples of it are fully aligned
 
 
@@ -86,7 +86,9 @@ class Measurement:
     worst_row_error: float | None = None  # the same, for the row with the largest error
     dram_bytes: float | None = None  # that counters saw
     row_alignment_bytes: int | None = None  # largest power of two, up to 16, that rows begin at multiples of
-    cache: Cache | None = None  # L2 before each sample
+    cache: CacheState | None = None  # L2 before each sample
+    layout: MatrixLayout | None = None  # how rows lay on a GPU
+    data: DataDistribution | None = None  # what the operands' elements were
     residual: float | None = None  # as found by the check
     residual_limit: float | None = None  # the largest one that rounding explains
 

@@ -19,7 +19,7 @@ from analysis.sources import device_with_ceilings, recorded_device
 from jobs.benchmarks.cases import problems
 from jobs.benchmarks.findings import Findings, read_findings
 from jobs.benchmarks.records import CaseRecord
-from jobs.benchmarks.spec import BenchmarkSpec
+from jobs.benchmarks.spec import BenchmarkSpec, DataSpec
 from jobs.models import JobRecord
 from jobs.states import JobState
 from kernels.catalog import KERNEL_NAMES
@@ -61,7 +61,7 @@ def from_json(text: str | bytes) -> Results:
 def measurements(results: Results) -> tuple[Measurement, ...]:
     """The cases in the form that all other functions here take."""
     device = device_with_ceilings(recorded_device(results.device), results.ceilings)
-    return tuple(_measurement(result, device) for result in results.records)
+    return tuple(_measurement(result, device, results.spec.data) for result in results.records)
 
 
 def _head(record: JobRecord, spec: BenchmarkSpec) -> JobHead:
@@ -110,11 +110,11 @@ def _final(rounds: Sequence[CaseRecord], spec: BenchmarkSpec) -> Sequence[CaseRe
 
 def _order(spec: BenchmarkSpec) -> Any:
     """A sort key: problems in the order of the spec, kernels in the catalogue's order, configs by their values."""
-    place = {(p.dtype, p.m, p.n, p.k): number for number, p in enumerate(problems(spec))}
+    place = {(p.dtype, p.m, p.n, p.k, p.batch): number for number, p in enumerate(problems(spec))}
     kernel = {name: number for number, name in enumerate(KERNEL_NAMES)}
 
     def key(result: CaseResult) -> tuple[Any, ...]:
-        shape = (result.m, result.n, result.k)
+        shape = (result.m, result.n, result.k, result.batch)
         at = place.get((result.dtype, *shape), len(place))
         return at, result.dtype, shape, kernel.get(result.kernel, len(kernel)), list(result.config.items())
 
@@ -212,7 +212,7 @@ def roofs_of(measurement: Measurement) -> Roofs:
     return measured if measured.ridge else theoretical_roofs(measurement.device, units)
 
 
-def _measurement(result: CaseResult, device: Device) -> Measurement:
+def _measurement(result: CaseResult, device: Device, data: DataSpec) -> Measurement:
     times, launch, copies, check = result.time_us, result.launch, result.copies, result.after or result.before
     shared = (launch.static_smem_bytes, launch.dyn_smem_bytes)
     return Measurement(
@@ -247,6 +247,8 @@ def _measurement(result: CaseResult, device: Device) -> Measurement:
         worst_row_error=result.worst_row_error,
         row_alignment_bytes=_row_alignment(result),
         cache=result.cache,
+        layout=result.layout if result.device_class == "gpu" else None,
+        data=data.distribution,
         residual=check.residual if check else None,
         residual_limit=check.threshold if check else None,
     )

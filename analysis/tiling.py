@@ -10,7 +10,7 @@ from typing import TypeVar
 from analysis.measurement import Device, Measurement
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
-from kernels.model.entry.config import TileConfig
+from kernels.model.entry.config import ConfigError, TileConfig
 from kernels.model.groups import tiles
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
@@ -70,9 +70,14 @@ class Tiling:
 
 
 def tiling(measurement: Measurement) -> Tiling | None:
-    """None for a library's kernel, and if the config does not determine the tile."""
+    """None for a library's kernel, and if the config does not determine the tile. Imported results may have configs
+    that the kernel does not take."""
     kernel = BY_NAME.get(measurement.kernel or "")
     if not isinstance(kernel, CudaKernel):
+        return None
+    try:
+        kernel.resolve_config(measurement.config)
+    except ConfigError:
         return None
     tile = tile_of(kernel, measurement.config, measurement.dtype)
     if tile is None:

@@ -6,13 +6,15 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from analysis.answers.answer import fastest
+from analysis.comparison.alike import unlike
 from analysis.curves import speed, usable
 from analysis.measurement import Measurement, size_of
 
 
 @dataclass(frozen=True, slots=True)
 class SizeComparison:
-    """The fastest kernel of each run for one product. The ratio is None if either was disturbed."""
+    """The fastest kernel of each run for one product. The ratio is None if either was disturbed, or if they
+    were not measured alike."""
 
     before: Measurement
     after: Measurement
@@ -26,7 +28,8 @@ class SizeComparison:
     def why_not(self) -> str:
         """Why the two are not comparable; empty if they are."""
         sides = (("Before", self.before.condition), ("After", self.after.condition))
-        return " ".join(f"{name}: {condition.sentence}" for name, condition in sides if not condition.is_clean)
+        disturbed = [f"{name}: {condition.sentence}" for name, condition in sides if not condition.is_clean]
+        return " ".join((*disturbed, *filter(None, [unlike(self.before, self.after)])))
 
 
 def by_size(before: Iterable[Measurement], after: Iterable[Measurement]) -> list[SizeComparison]:
@@ -44,5 +47,5 @@ def _groups(found: Iterable[Measurement]) -> dict[Hashable, list[Measurement]]:
 
 
 def _compared(before: Measurement, after: Measurement) -> SizeComparison:
-    is_fair = before.condition.is_clean and after.condition.is_clean
+    is_fair = before.condition.is_clean and after.condition.is_clean and unlike(before, after) is None
     return SizeComparison(before, after, speed(after) / speed(before) if is_fair else None)

@@ -1,7 +1,8 @@
 """Two runs, case by case: faster, slower, same, or not decided by these samples.
 
-A case that was disturbed in either run (`analysis/condition.py`) is **not comparable**, whatever its samples say, and
-the cause is the first thing said of it.
+A case that was disturbed in either run (`analysis/condition.py`), or not measured alike in both, such as with a warm
+cache and a cold one (`alike.py`), is **not comparable**, whatever its samples say, and the cause is the first thing
+said of it.
 
 The rule is NVBench's robust one. A case is an interval, fastest sample to third quartile (to the slowest where no
 quartile was kept), around its median. **Faster** or **slower**: the intervals lie 0.5 % or more apart, in time and,
@@ -20,6 +21,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from analysis.comparison.alike import unlike
 from analysis.comparison.environment import Difference, differences
 from analysis.curves import config_key
 from analysis.measurement import Interval, Measurement
@@ -119,8 +121,8 @@ def compare_case(before: Measurement, after: Measurement) -> CaseComparison:
         )
     old, new = before.interval_ms, after.interval_ms
     verdict, why = judge(before, after) if old and new else ("ambiguous", "Its noise is not known in both runs.")
-    if (disturbed := _disturbed(before, after)) is not None:
-        verdict, why = "not comparable", f"{disturbed} {why}"
+    if causes := [cause for cause in (_disturbed(before, after), unlike(before, after)) if cause]:
+        verdict, why = "not comparable", " ".join((*causes, why))
     return CaseComparison(
         before=before,
         after=after,

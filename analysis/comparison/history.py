@@ -1,10 +1,10 @@
 """One case over many runs, with marks where it became significantly slower or faster.
 
-A run is compared with at least eight earlier runs on the same device in the same environment. It is a **regression** if
-its median time is above their third quartile by more than three interquartile ranges, and by 0.5 % or more; an
-**improvement** if it is below their first quartile in the same way. If all clocks are known, the same must be true of
-cycles, so that a change of clock alone is not marked. A disturbed run (`analysis/condition.py`) is not marked, and no
-later run is compared with it.
+A run is compared with at least eight earlier runs on the same device in the same environment that were measured alike
+(`alike.py`). It is a **regression** if its median time is above their third quartile by more than three interquartile
+ranges, and by 0.5 % or more; an **improvement** if it is below their first quartile in the same way. If all clocks are
+known, the same must be true of cycles, so that a change of clock alone is not marked. A disturbed run
+(`analysis/condition.py`) is not marked, and no later run is compared with it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from statistics import quantiles
 from typing import Literal
 
+from analysis.comparison.alike import how_measured
 from analysis.comparison.compare import GAP, Run, case_of
 from analysis.comparison.environment import fingerprint
 from analysis.measurement import Measurement
@@ -40,7 +41,8 @@ def history(runs: Sequence[Run], case: Measurement) -> tuple[HistoryPoint, ...]:
     for run in runs:
         measurement = next((each for each in run.measurements if case_of(each) == wanted and _usable(each)), None)
         if measurement is not None:
-            past = earlier.setdefault((measurement.device.key, fingerprint(run.environment)), [])
+            how = tuple(how_measured(measurement).values())
+            past = earlier.setdefault((measurement.device.key, how, fingerprint(run.environment)), [])
             is_clean = measurement.condition.is_clean
             found = mark(past, measurement) if is_clean else None
             points.append(HistoryPoint(run=run.name, measurement=measurement, compared_with=len(past), mark=found))

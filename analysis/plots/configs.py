@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import exp, log
 
 from analysis.curves import config_key, speed, usable
-from analysis.measurement import Measurement
+from analysis.measurement import Measurement, size_of
 from analysis.plots.description import Axis, Cell, Chart, Grid, Series, is_wide
 from analysis.plots.looks import look_of
 
@@ -22,9 +22,9 @@ class Sweep:
 
     label: str
     dtype: str
-    sizes: tuple[float, ...]
+    sizes: tuple[str, ...]  # in words, by their operations
     configs: tuple[Config, ...]  # by their values
-    gflops: dict[tuple[Config, float], float]
+    gflops: dict[tuple[Config, str], float]
 
 
 def sweeps(measurements: Sequence[Measurement]) -> tuple[Sweep, ...]:
@@ -43,17 +43,26 @@ def _compares(sweep: Sweep) -> bool:
 
 
 def _sweep(label: str, dtype: str, group: Sequence[Measurement]) -> Sweep:
-    gflops: dict[tuple[Config, float], float] = {}
+    gflops: dict[tuple[Config, str], float] = {}
     for measurement in group:
-        place = (config_key(measurement.config), measurement.size)
+        place = (config_key(measurement.config), _size(measurement))
         gflops[place] = max(speed(measurement), gflops.get(place, 0.0))
     return Sweep(
         label=label,
         dtype=dtype,
-        sizes=tuple(sorted({size for _, size in gflops})),
+        sizes=_sizes(group),
         configs=tuple(sorted({config for config, _ in gflops}, key=lambda config: [value for _, value in config])),
         gflops=gflops,
     )
+
+
+def _sizes(group: Sequence[Measurement]) -> tuple[str, ...]:
+    """All sizes, each once, those with the fewest operations first."""
+    return tuple(dict.fromkeys(map(_size, sorted(group, key=lambda each: each.problem.flops))))
+
+
+def _size(measurement: Measurement) -> str:
+    return size_of(measurement.m, measurement.n, measurement.k, measurement.batch)
 
 
 def short(sweep: Sweep, config: Config) -> str:
@@ -82,7 +91,7 @@ def _mean_share(sweep: Sweep, config: Config) -> float:
     return exp(sum(log(max(share, 0.01)) for share in shares) / len(shares))
 
 
-def _best(sweep: Sweep, size: float) -> float:
+def _best(sweep: Sweep, size: str) -> float:
     return max(value for (_, at), value in sweep.gflops.items() if at == size)
 
 
@@ -94,15 +103,15 @@ def _title(sweep: Sweep, shown: int) -> str:
 def config_lines(measurements: Sequence[Measurement]) -> tuple[Chart, ...]:
     """A chart for each kernel: configs along the x axis, a line for each size."""
     shown = sweeps(measurements)
-    sizes = sorted({size for sweep in shown for size in sweep.sizes})
+    sizes = _sizes([each for each in measurements if usable(each)])
     return tuple(_config_chart(sweep, sizes) for sweep in shown)
 
 
-def _config_chart(sweep: Sweep, sizes: Sequence[float]) -> Chart:
+def _config_chart(sweep: Sweep, sizes: Sequence[str]) -> Chart:
     """`sizes` are those of all charts, so that a size looks the same in each."""
     configs = fastest(sweep, MAX_ON_AXIS)
 
-    def points(size: float) -> tuple[tuple[float, float], ...]:
+    def points(size: str) -> tuple[tuple[float, float], ...]:
         known = ((x, sweep.gflops.get((config, size))) for x, config in enumerate(configs))
         return tuple((x, gflops) for x, gflops in known if gflops is not None)
 
@@ -113,7 +122,8 @@ def _config_chart(sweep: Sweep, sizes: Sequence[float]) -> Chart:
         ),
         y=Axis(label="GFLOPS", scale="log10" if is_wide(list(sweep.gflops.values())) else "linear"),
         series=tuple(
-            Series(name=f"N = {size:.0f}", look=look_of(sizes.index(size)), points=points(size)) for size in sweep.sizes
+            Series(name=f"N = {size}" if size.isdigit() else size, look=look_of(sizes.index(size)), points=points(size))
+            for size in sweep.sizes
         ),
     )
 
@@ -128,7 +138,7 @@ def _grid(sweep: Sweep, configs: Sequence[Config], measurements: Sequence[Measur
     mine = (each for each in measurements if usable(each) and (each.label, each.dtype) == (sweep.label, sweep.dtype))
     launches = {config_key(each.config): each for each in mine}
 
-    def cell(config: Config, size: float) -> Cell | None:
+    def cell(config: Config, size: str) -> Cell | None:
         gflops = sweep.gflops.get((config, size))
         return None if gflops is None else Cell(gflops, gflops / best[size])
 

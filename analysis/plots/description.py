@@ -109,7 +109,7 @@ class Grid:
     label: str
     title: str
     parameters: str  # those in which the configs differ
-    sizes: tuple[float, ...]
+    sizes: tuple[str, ...]
     configs: tuple[str, ...]
     cells: tuple[tuple[Cell | None, ...], ...]
     measured: tuple[Measurement, ...]  # one for each config, for its registers, spills and occupancy

@@ -22,9 +22,9 @@ def split_times(measurements: Sequence[Measurement]) -> tuple[Breakdown, ...]:
     split = sorted(breakdowns(best), key=lambda each: (each.measurement.dtype, each.measurement.size))
     if len(split) <= MAX_BARS:
         return tuple(split)
-    fastest: dict[tuple[str, float], Breakdown] = {}
+    fastest: dict[tuple[str, str], Breakdown] = {}
     for each in split:
-        place = (each.measurement.dtype, each.measurement.size)
+        place = (each.measurement.dtype, _size(each.measurement))
         if place not in fastest or each.kernel_ms < fastest[place].kernel_ms:
             fastest[place] = each
     return tuple(fastest.values())
@@ -40,16 +40,19 @@ def _bar(split: Breakdown) -> Bar:
     usual = "" if measurement.dtype == "float32" else f", {measurement.dtype}"
     return Bar(
         name=name_of(measurement),
-        short_name=f"{measurement.label}, {measurement.size:.0f}{usual}",
+        short_name=f"{measurement.label}, {_size(measurement)}{usual}",
         ms=(split.h2d_ms, split.kernel_ms, split.d2h_ms),
         shares=split.shares,
     )
 
 
 def name_of(measurement: Measurement) -> str:
-    """Kernel, type and size; for a batch, the size of one product."""
-    size = size_of(measurement.m, measurement.n, measurement.k)
-    return f"{measurement.label}, {measurement.dtype}, {size}"
+    """Kernel, type and size."""
+    return f"{measurement.label}, {measurement.dtype}, {_size(measurement)}"
+
+
+def _size(measurement: Measurement) -> str:
+    return size_of(measurement.m, measurement.n, measurement.k, measurement.batch)
 
 
 def roofed(measurements: Sequence[Measurement]) -> tuple[Measurement, ...]:

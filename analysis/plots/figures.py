@@ -134,10 +134,14 @@ def _disturbed_marks(style: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names_axis(axes: Axes, axis: Axis) -> None:
-    slanted: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-    is_long = len("".join(axis.names)) >= ROOM_FOR_LETTERS
-    axes.set_xticks(range(len(axis.names)), labels=axis.names, **(slanted if is_long else {}))
+    axes.set_xticks(range(len(axis.names)), labels=axis.names, **_slanted(axis.names))
     axes.set_xlabel(axis.label)
+
+
+def _slanted(names: Sequence[str]) -> dict[str, Any]:
+    """How names along the x axis stand: slanted if they are too long to stand side by side."""
+    is_long = len("".join(names)) >= ROOM_FOR_LETTERS
+    return {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if is_long else {}
 
 
 def _peaks(axes: Axes, peaks: Sequence[Peak]) -> None:
@@ -197,9 +201,9 @@ def _grid(axes: Axes, grid: Grid) -> AxesImage:
     """Coloured by the share of the fastest config at each size."""
     percent = [[100 * cell.share if cell else float("nan") for cell in row] for row in grid.cells]
     image = axes.imshow(percent, aspect="auto", cmap="cividis", vmin=0, vmax=100)
-    axes.set_xticks(range(len(grid.sizes)), labels=[f"{size:.0f}" for size in grid.sizes])
+    axes.set_xticks(range(len(grid.sizes)), labels=grid.sizes, **_slanted(grid.sizes))
     axes.set_yticks(range(len(grid.configs)), labels=grid.configs)
-    axes.set_xlabel("N (m = n = k)")
+    axes.set_xlabel("N (m = n = k)" if all(map(str.isdigit, grid.sizes)) else "m×n×k")
     axes.set_ylabel(grid.parameters)
     axes.set_title(f"{grid.title}; GFLOPS, the fastest framed")
     axes.grid(visible=False)

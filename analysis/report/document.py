@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis.measurement import Measurement
+from analysis.measurement import Measurement, size_of
 from analysis.plots.by_name import PLOTS
 from analysis.plots.description import number
 
@@ -102,7 +102,7 @@ def counted(number_of: int, word: str) -> str:
 
 
 def shape(one: Measurement) -> str:
-    return f"{one.n}" if one.m == one.n == one.k else f"{one.m}×{one.n}×{one.k}"
+    return size_of(one.m, one.n, one.k, one.batch)
 
 
 def config(values: Iterable[tuple[str, int]]) -> str:

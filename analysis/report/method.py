@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from analysis.report.document import Block, Heading, Items, Text
+from analysis.report.document import Block, Heading, Items, Text, counted
 from analysis.report.subject import Subject
 from analysis.result_models import Results
-from jobs.benchmarks.records import StopReason
+from jobs.benchmarks.records import CaseRecord, StopReason
 from jobs.benchmarks.spec import BenchmarkSpec
+from kernels.model.numerics import DTYPES
 
 _ENDED: dict[StopReason, str] = {
     "noise_is_steady": "ended when more samples no longer narrowed their spread",
@@ -47,13 +48,22 @@ def method(subject: Subject) -> Iterator[Block]:
     yield Text(" ".join(_sentences(results, subject.on_cpu)))
     yield Items(
         (
-            "GFLOPS are 2·m·n·k over the median time, whatever a kernel does in padding; bytes are decimal.",
+            f"GFLOPS are {_operations(results.spec)} over the median time, whatever a kernel does in padding; bytes "
+            "are decimal.",
             f"Times are of the kernel alone{'' if subject.on_cpu else ', without copies or launch overhead'}.",
             "A ratio to the baseline is taken between two kernels of the same round, then the median over rounds.",
             "A product that fails its check has no figures here, and none may be faster than the device's roofs.",
             "A case that was disturbed while it was measured is marked, and no conclusion rests on it.",
         )
     )
+
+
+def _operations(spec: BenchmarkSpec) -> str:
+    """What GFLOPS count."""
+    of_complex = [DTYPES[name].is_complex for name in spec.dtypes]
+    if not any(of_complex):
+        return "2·m·n·k"
+    return "8·m·n·k real operations" if all(of_complex) else "2·m·n·k, or 8·m·n·k of complex numbers,"
 
 
 def _sentences(results: Results, on_cpu: bool) -> Iterator[str]:
@@ -64,6 +74,11 @@ def _sentences(results: Results, on_cpu: bool) -> Iterator[str]:
     where = "" if on_cpu else " on the device"
     yield f"Operands are {_DATA[data.distribution]}{scale}, made{where} from seed {data.seed}."
     yield f"Each product is checked {_VERIFIED[spec.verify]}, before it is timed and after."
+    if spec.verify == "exact" and (rounded := sum(map(_is_rounded, results.records))):
+        yield (
+            f"In {counted(rounded, 'case')} the type cannot hold all sums exactly, so these products are checked "
+            f"{_VERIFIED['freivalds']} instead."
+        )
     if spec.kind == "tune" and not on_cpu:
         kind = {"auto": "as far as the budget allows", "exhaustive": "one and all", "random": "drawn at random"}
         budget = f"at most {spec.tune.budget} of them for a shape"
@@ -88,6 +103,11 @@ def _sentences(results: Results, on_cpu: bool) -> Iterator[str]:
         yield f"Energy is read from the device's counter over a loop of {spec.energy.window_s:g} s."
     if spec.fresh_process:
         yield "Each case runs in a process of its own."
+
+
+def _is_rounded(record: CaseRecord) -> bool:
+    """Of a run with exact checks: whether this case could have none."""
+    return record.before is not None and record.before.mode == "freivalds"
 
 
 def _sampling(results: Results) -> Iterator[str]:

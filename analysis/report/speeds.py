@@ -131,13 +131,11 @@ def _with_copies(mine: Sequence[Pair]) -> dict[str, float | None]:
     """By case: the naive kernel's time with copies over the case's."""
     totals = {result.case: split.total_ms for result, measurement in mine if (split := breakdown(measurement))}
     naive = {
-        (measurement.m, measurement.n, measurement.k): totals.get(result.case)
-        for result, measurement in mine
-        if measurement.kernel == "naive"
+        shape(measurement): totals.get(result.case) for result, measurement in mine if measurement.kernel == "naive"
     }
     return {
         result.case: over / total
-        if (total := totals.get(result.case)) and (over := naive.get((measurement.m, measurement.n, measurement.k)))
+        if (total := totals.get(result.case)) and (over := naive.get(shape(measurement)))
         else None
         for result, measurement in mine
     }
@@ -154,7 +152,8 @@ def _ratio(ratio: Ratio | None) -> str:
 def _table(mine: Sequence[Pair], caption: str, cell: Callable[[CaseResult, Measurement], str]) -> Table:
     """A disturbed cell has a mark, which the note explains."""
     kernels = sorted({measurement.label for _, measurement in mine}, key=ladder_place)
-    shapes = list(dict.fromkeys(shape(measurement) for _, measurement in sorted(mine, key=lambda pair: pair[1].size)))
+    ordered = sorted((measurement for _, measurement in mine), key=lambda one: one.problem.flops)
+    shapes = list(dict.fromkeys(map(shape, ordered)))
     cells = {
         (shape(measurement), measurement.label): cell(result, measurement)
         + ("" if measurement.condition.is_clean else MARK)

@@ -66,7 +66,7 @@ def _measured(subject: Subject) -> str:
     if not subject.pairs:
         return f"{counted(len(results.ceilings) if results else 0, 'roof')} of {device} measured."
     kernels = len({m.label for _, m in subject.pairs if m.status == "ok"} or {m.label for _, m in subject.pairs})
-    sizes = list(dict.fromkeys(shape(m) for _, m in sorted(subject.pairs, key=lambda pair: pair[1].size)))
+    sizes = list(dict.fromkeys(shape(m) for _, m in sorted(subject.pairs, key=lambda pair: pair[1].problem.flops)))
     extent = f"{len(sizes)} sizes from {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"size {sizes[0]}"
     dtypes = ", ".join(dict.fromkeys(measurement.dtype for _, measurement in subject.pairs))
     rounds, attempts = (results.spec.timing.rounds, len(results.attempts)) if results else (1, 1)

@@ -163,7 +163,7 @@ class AsyncBenchmark(AsyncJob):
         return await self._shown(f"plots/{name}", form)
 
     async def report(self, form: str = "html") -> bytes:
-        """The report, as `html`, `markdown` or `pdf`."""
+        """The report, as `html`, `pdf`, `markdown`, or `zip`: Markdown with its pictures."""
         return await self._shown("report", form)
 
     async def _shown(self, what: str, form: str) -> bytes:

@@ -167,7 +167,7 @@ class Benchmark(Job):
         return self._shown(f"plots/{name}", form)
 
     def report(self, form: str = "html") -> bytes:
-        """The report, as `html`, `markdown` or `pdf`."""
+        """The report, as `html`, `pdf`, `markdown`, or `zip`: Markdown with its pictures."""
         return self._shown("report", form)
 
     def _shown(self, what: str, form: str) -> bytes:

@@ -102,7 +102,7 @@ class CaseRecord(Strict):
     status: Status = Field(description="`ok`, or why there are no figures.")
     reason: str | None = Field(None, description="What went wrong, in a sentence.")
     cache: CacheState = Field(description="L2 before each sample.")
-    flops: int = Field(description="2·m·n·k·batch.")
+    flops: int = Field(description="2·m·n·k·batch, or 8·m·n·k·batch of complex numbers.")
     bytes_min: int = Field(description="Operands and product, each once.")
     # Times and speeds are set only for status `ok`, and for `implausible`, so that one can see why.
     kernel_ms: float | None = Field(None, description="Median.")

@@ -163,7 +163,7 @@ class DataSpec(Strict):
         "`zeros` draw less power than real data, and so run faster: for showing just that.",
     )
     seed: int = Field(0, ge=0, lt=2**63, description="Seed of the operands, and of the order of the cases.")
-    scale: float = Field(1.0, gt=0, le=1e6, description="Factor on every element.")
+    scale: float = Field(1.0, gt=0, le=1e6, description="Factor on every element; types must hold the products.")
     layout: MatrixLayout = Field(
         "padded",
         description="How rows lie on a GPU. `padded`: at a padded pitch, as operands of products do. `dense`: one row "

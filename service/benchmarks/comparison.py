@@ -42,7 +42,8 @@ class ComparedCase(ComparedKey):
     after: ComparedFigures = Field(description="In this run.")
     verdict: Verdict = Field(
         description="Of this run: `faster`, `slower`, `same`, `ambiguous` (these samples do not tell), "
-        "`not comparable` (a run was disturbed: `why` begins with the cause), or `unusable` (a run has no figure)."
+        "`not comparable` (a run was disturbed, or they were not measured alike: `why` begins with the cause), or "
+        "`unusable` (a run has no figure)."
     )
     ratio: float | None = Field(description="Speed over that of `compare`: above 1 is faster.", examples=[1.02])
     ratio_lo: float | None = Field(description="Lower end of what the samples leave open.")

@@ -11,6 +11,7 @@ import orjson
 
 from analysis.estimate import BenchmarkPlan, plan
 from jobs.benchmarks.cases import check_named
+from jobs.benchmarks.magnitudes import check_magnitudes
 from jobs.benchmarks.presets import PRESETS
 from jobs.benchmarks.size import COUNTLESS, max_cases
 from jobs.benchmarks.spec import BenchmarkSpec
@@ -118,8 +119,8 @@ def _fingerprint(asked: BenchmarkInput) -> str:
 
 
 def bounded(spec: BenchmarkSpec, device: DeviceInfo, settings: Settings) -> BenchmarkPlan:
-    """The size of the benchmark. Raises BenchmarkTooLarge beyond the settings' limits, and what `check_named` and
-    `plan` raise.
+    """The size of the benchmark. Raises BenchmarkTooLarge beyond the settings' limits, and what `check_named`,
+    `check_magnitudes` and `plan` raise.
     """
     limit = settings.max_benchmark_cases
     upper_bound = max_cases(spec, device.device_class) * spec.timing.rounds
@@ -128,6 +129,7 @@ def bounded(spec: BenchmarkSpec, device: DeviceInfo, settings: Settings) -> Benc
         min_s = f"{min(upper_bound, COUNTLESS) * MIN_CASE_S:.0f}"
         raise _too_large(f"up to {count} measurements (cases times rounds), {min_s} s or more", str(limit))
     check_named(spec)
+    check_magnitudes(spec)
     try:
         found = plan(spec, device, max_cases=EXPANDED * limit // spec.timing.rounds)
     except BenchmarkTooLarge:

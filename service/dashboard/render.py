@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from analysis.measurement import size_of
 from service.context import context_of
 from service.dashboard.boards import panel
 from service.dashboard.site import is_built
@@ -87,7 +88,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(FILTERS)
-    environment.globals |= {"static": static, "published_panel": panel}
+    environment.globals |= {"static": static, "published_panel": panel, "size_of": size_of}
     return environment
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from math import prod
+from math import isclose
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -23,6 +23,7 @@ from jobs.models import BenchmarkOutcome, Job, Progress, label_of, new_id
 from jobs.redis.clock import microseconds
 from jobs.states import JobState
 from kernels.catalog import BY_NAME
+from kernels.model.numerics import Problem
 from service.benchmarks.replies import find_benchmark
 from service.bodies.options import options_error
 from service.bodies.reader import json_object
@@ -37,6 +38,7 @@ MAX_DEPTH = 12  # nesting depth of device and environment
 MAX_NUMBER = 1e19  # larger than any number of bytes, operations or nanoseconds
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)  # earliest time of a job
 MIN_FIGURE, MAX_EXTENT, MAX_NAME, MAX_ROUNDS = 1e-9, 1 << 24, 1000, 10_000
+SAME_SPEED = 0.01  # relative: figures may be rounded
 IMPORTED = "Imported from a file on {at:%Y-%m-%d}: another service measured it, and this one has not checked it."
 # Python code after each: otherwise no other thread would run until the whole file is validated.
 _GIVES_WAY = AfterValidator(lambda finding: finding)
@@ -185,13 +187,36 @@ def _wrong(record: CaseRecord) -> str | None:
         return "this service has no such kernel"
     if len(record.case) > MAX_NAME or not all(1 <= extent <= MAX_EXTENT for extent in extents):
         return f"its extents must be 1 to {MAX_EXTENT}, and its name at most {MAX_NAME} characters"
-    if record.flops != 2 * prod(extents):
-        return "its operations are not 2·m·n·k·batch"
+    if record.flops != Problem.in_batch(record.m, record.n, record.k, record.dtype, record.batch).flops:
+        return "its operations are not those of its extents, batch and element type"
+    if not 0 <= record.round < MAX_ROUNDS or _has_negative(record.model_dump(exclude_defaults=True)):
+        return "a figure in it is negative, or its round too high"
+    return _wrong_times(record)
+
+
+def _wrong_times(record: CaseRecord) -> str | None:
+    """The same for the times and the speed, which ratios and intervals divide by."""
     times = [] if record.time_us is None else [*record.time_us.model_dump(exclude={"stdev"}).values()]
-    speeds = [value for value in (record.kernel_ms, record.gflops, *times) if value is not None]
-    if not all(value >= MIN_FIGURE for value in speeds) or not 0 <= record.round < MAX_ROUNDS:
-        return "its times, speeds and round must be positive"
+    figures = (record.kernel_ms, record.gflops, record.ci95_lo_us, record.ci95_hi_us, *times)
+    if not all(value is None or value >= MIN_FIGURE for value in figures):
+        return "its times and speeds must be positive"
+    if (spread := record.time_us) is not None:
+        ordered = [spread.min, spread.q1, spread.median, spread.q3, spread.max]
+        if ordered != sorted(ordered):
+            return "its quartiles are not in their order"
+    if (
+        record.kernel_ms
+        and record.gflops
+        and not isclose(record.gflops, record.flops / (record.kernel_ms * 1e6), rel_tol=SAME_SPEED)
+    ):
+        return "its speed is not that of its time"
     return None
+
+
+def _has_negative(value: Any) -> bool:
+    if isinstance(value, dict | list | tuple):
+        return any(map(_has_negative, _inside(value)))
+    return isinstance(value, int | float) and value < 0
 
 
 def import_file(context: Context, owner: str, body: bytes) -> Job:

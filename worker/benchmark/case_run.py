@@ -10,10 +10,17 @@ from jobs.benchmarks.cases import Case
 from jobs.benchmarks.records import CaseRecord, Samples
 from jobs.benchmarks.spec import BenchmarkSpec, TimingSpec
 from jobs.fleet.workers import DeviceInfo
+from kernels.model.numerics import Problem
 from kernels.published_records import Status
 
 Check = Callable[[], None]  # raises StaleAttempt once the job is lost; to be called at least every 50 ms
 Result = tuple[CaseRecord, Samples]
+
+
+def product_in_words(one: Problem | CaseRecord) -> str:
+    """Element type and size."""
+    batch = f"{one.batch} of " if one.batch > 1 else ""
+    return f"{one.dtype} {batch}{one.m}×{one.n}×{one.k}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from jobs.errors import JobFailed, StaleAttempt, StoreFull
 from jobs.fleet.workers import DeviceInfo
 from jobs.ledger.interface import Claimed, Ledger
 from jobs.models import Progress
-from worker.benchmark.case_run import CaseRun, Check, Result
+from worker.benchmark.case_run import CaseRun, Check, Result, product_in_words
 from worker.device.retry import retry_until
 
 KEEP_TIMEOUT_S = 60.0  # wait for an unavailable or full Redis: the measurement would be lost with the attempt
@@ -154,12 +154,11 @@ def _started_name(case_run: CaseRun) -> str:
 
 def _label(case: Case) -> str:
     """A label of the case for people."""
-    p = case.problem
     config = " ".join(f"{name}={value}" for name, value in case.config.items())
-    return f"{case.kernel} {p.dtype} {p.m}×{p.n}×{p.k}" + (f" ({config})" if config else "")
+    return f"{case.kernel} {product_in_words(case.problem)}" + (f" ({config})" if config else "")
 
 
 def _news(record: CaseRecord) -> dict[str, Any]:
     """A measurement as an event for listeners."""
-    names = {"case", "round", "kernel", "m", "n", "k", "dtype", "status", "gflops"}
+    names = {"case", "round", "kernel", "m", "n", "k", "batch", "dtype", "status", "gflops"}
     return record.model_dump(mode="json", include=names)

@@ -8,6 +8,7 @@ from itertools import combinations
 
 from jobs.benchmarks.records import AttemptInfo, BenchmarkSummary, CaseRecord, Ceiling
 from kernels.published_records import Status
+from worker.benchmark.case_run import product_in_words
 
 DRIFT = 0.02  # relative difference between rounds above which a case has drifted
 NAMED = 3  # cases named in a warning; the others are counted
@@ -112,4 +113,4 @@ def _named(labels: Iterable[str]) -> str:
 
 def record_label(record: CaseRecord) -> str:
     """A case in words."""
-    return f"{record.kernel} {record.dtype} {record.m}×{record.n}×{record.k}"
+    return f"{record.kernel} {product_in_words(record)}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
 import click
 
-from matmul_client.cli.output import OutputFile, print_json
+from matmul_client.cli.output import OutputFile, print_json, write_whole
 from matmul_client.cli.settings import INTERRUPTED, Settings, cancelled, with_service
 
 EPILOG = """\b
@@ -99,14 +100,13 @@ def multiply(settings: Settings, a: Path, b: Path, output: Path | None, **option
     with settings.client() as client:
         job = client.submit(*operands, **given)
         try:
+            record = job.wait()  # before the product, which would be lost if this were asked for in vain
             product = job.result()
         except KeyboardInterrupt:
             click.echo(cancelled(job, timeout=2, done="The product was cancelled."), err=True)
             sys.exit(INTERRUPTED)
-        record = job.status()
     if output is not None:
-        with output.open("wb") as file:  # np.save would add .npy to a name without
-            np.save(file, product)
+        write_whole(output, lambda file: np.save(file, _in_npy(product)))
     if settings.as_json:
         print_json({"job": record, "output": output} if output else {"job": record, "c": _lists(product)})
         return
@@ -140,11 +140,26 @@ def _read(path: Path) -> Any:
     return array
 
 
+def _in_npy(product: Any) -> Any:
+    """Where .npy has no such type, as bfloat16, in float32, which holds the same numbers: numpy would write bytes that
+    nothing can read."""
+    return product.astype("float32") if product.dtype.kind == "V" else product
+
+
 def _lists(product: Any) -> Any:
-    """The product as nested lists; complex elements are pairs, as in the service's JSON."""
+    """The product as nested lists, as in the service's JSON: complex elements are pairs, and what JSON has no number
+    for is a string."""
     if product.dtype.kind == "c":
         product = product.view(product.real.dtype).reshape(*product.shape, 2)
-    return product.tolist()
+    return _finite(product.tolist())
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    if isfinite(value):
+        return value
+    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _summary(record: dict[str, Any], output: Path | None) -> str:
@@ -152,6 +167,7 @@ def _summary(record: dict[str, Any], output: Path | None) -> str:
     speed = f"{record['gflops']:.4g} GFLOPS" if record["gflops"] else "no speed"
     checked = "verified" if record["verification"]["passed"] else "not verified"
     where = f" in {output}" if output else ""
+    where += ", as float32, since .npy has no bfloat16" if output and record["product"]["dtype"] == "bfloat16" else ""
     if bound := record.get("error_bound"):
         checked += f", error within {bound['value']:.3g} ({bound['kind']})"
     return f"{sizes} {record['product']['dtype']}{where}: {record['kernel']} on {record['device']}, {speed}, {checked}."

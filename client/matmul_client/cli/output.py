@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -45,6 +46,27 @@ class OutputFile(click.Path):
             why = "cannot be written to" if folder.is_dir() else "does not exist"
             self.fail(f"the folder of {path} {why}.", param, ctx)
         return path
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Writes a file by `write`. One that is already there stays as it was until the new one is whole. What is no file,
+    such as a pipe, is written to as it is. Raises OSError."""
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        with path.open("wb") as special:
+            write(special)
+        return
+    begun = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with begun.open("xb") as file:
+            write(file)
+        if path.exists():
+            begun.chmod(path.stat().st_mode & 0o777)
+        begun.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+    finally:
+        begun.unlink(missing_ok=True)
 
 
 def print_json(value: Any) -> None:
@@ -92,9 +114,10 @@ def bars(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], value: str) 
 
 
 def size_of(case: Mapping[str, Any]) -> str:
-    """m×n×k, or their one value."""
-    sizes = [case[name] for name in "mnk"]
-    return str(sizes[0]) if len({*sizes}) == 1 else "×".join(map(str, sizes))
+    """m×n×k, or their one value; of a batch, how many."""
+    sizes, batch = [case[name] for name in "mnk"], case.get("batch", 1)
+    extents = str(sizes[0]) if len({*sizes}) == 1 else "×".join(map(str, sizes))
+    return extents if batch == 1 else f"{batch} of {extents}"
 
 
 def _bar(fraction: float) -> str:

@@ -7,29 +7,31 @@ from typing import TYPE_CHECKING
 
 import click
 
-from matmul_client.cli.output import OutputFile, print_json
+from matmul_client.cli.output import OutputFile, print_json, write_whole
 from matmul_client.cli.settings import Settings, with_service
 
 if TYPE_CHECKING:
     from matmul_client.client import Client
 
-FORMS = {".html": "html", ".md": "markdown", ".pdf": "pdf"}
+FORMS = {".html": "html", ".md": "markdown", ".pdf": "pdf", ".zip": "zip"}
 
 
 @click.command(
     epilog="\b\nExamples:\n  matmul report job_0123… -o report.html\n  matmul report job_0123… -o report.pdf"
 )
 @click.argument("job", required=False)
-@click.option("-o", "--output", required=True, type=OutputFile(), help="*.html, *.md or *.pdf")
+@click.option(
+    "-o", "--output", required=True, type=OutputFile(), help="*.html, *.pdf, *.md, or *.zip: *.md with its pictures."
+)
 @with_service
 def report(settings: Settings, job: str | None, output: Path) -> None:
     """Write the report of a benchmark, by default of the newest: figures, plots, what was measured and how."""
     if output.suffix not in FORMS:
-        raise click.UsageError("A report is written as .html, .md or .pdf.")
+        raise click.UsageError("A report is written as .html, .pdf, .md or .zip.")
     with settings.client() as client:
         job = job or _newest(client)
         text = client.open_benchmark(job).report(FORMS[output.suffix])
-    output.write_bytes(text)
+    write_whole(output, lambda file: file.write(text))
     if settings.as_json:
         print_json({"job": job, "output": output, "bytes": len(text)})
     else:

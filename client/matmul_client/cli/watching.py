@@ -13,7 +13,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
-from matmul_client.cli.output import bars, console, print_json, size_of
+from matmul_client.cli.output import bars, console, print_json, size_of, write_whole
 from matmul_client.cli.settings import INTERRUPTED, Settings, cancelled
 from matmul_client.core.errors import MatmulError, job_error
 from matmul_client.core.results import Point
@@ -57,7 +57,8 @@ def _follow(run: Benchmark, settings: Settings) -> None:
 
 def _line(point: Point) -> str:
     speed = f"{point.gflops:.4g} GFLOPS" if point.gflops else point.status
-    return f"{point.done}/{point.total} {point.kernel} {point.dtype} {point.m}×{point.n}×{point.k}: {speed}"
+    batch = f"{point.batch} of " if point.batch > 1 else ""
+    return f"{point.done}/{point.total} {point.kernel} {point.dtype} {batch}{point.m}×{point.n}×{point.k}: {speed}"
 
 
 class Watched:
@@ -81,16 +82,18 @@ class Watched:
 
 
 def _row(point: Point) -> dict[str, Any]:
-    sizes = {name: getattr(point, name) for name in "mnk"}
+    sizes = {name: getattr(point, name) for name in ("m", "n", "k", "batch")}
     return {"kernel": point.kernel, "dtype": point.dtype, "size": size_of(sizes), "gflops": point.gflops}
 
 
 def _finish(run: Benchmark, settings: Settings, output: Path | None, plot: Path | None) -> None:
     result = run.result()
     if output is not None:
-        output.write_text(json.dumps(result.to_dict(), indent=1))
+        document = json.dumps(result.to_dict(), indent=1).encode()
+        write_whole(output, lambda file: file.write(document))
     if plot is not None:
-        plot.write_bytes(run.drawn("gflops", plot.suffix[1:]))
+        drawn = run.drawn("gflops", plot.suffix[1:])
+        write_whole(plot, lambda file: file.write(drawn))
     if settings.as_json:
         print_json(result.to_dict())
         return

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 from matmul_client.core.errors import NotFound, ServiceFailed, job_error
 from matmul_client.core.exchange import exchange, get_json
 from matmul_client.core.jobs import Record, wait
+from matmul_client.core.options import plain
 from matmul_client.core.results import BenchmarkResult
 from matmul_client.core.wire import JSON, Call, Flow, Request
 
@@ -18,6 +19,7 @@ FORMS = {
     "html": "text/html",
     "markdown": "text/markdown",
     "pdf": "application/pdf",
+    "zip": "application/zip",
     "svg": "image/svg+xml",
     "png": "image/png",
 }
@@ -25,7 +27,7 @@ FORMS = {
 
 def start(call: Call, preset: str | None, fields: Mapping[str, Any]) -> Flow[Record]:
     """The record of the benchmark's job. `fields` are those of its spec, beside or instead of a preset."""
-    body = json.dumps({**({"preset": preset} if preset else {}), **fields}).encode()
+    body = json.dumps({**({"preset": preset} if preset else {}), **plain(fields)}).encode()
     headers = {"content-type": JSON, "idempotency-key": secrets.token_hex(16)}
     reply = yield from exchange(call, Request("POST", "/v1/benchmarks", headers, (body,)))
     record: Record = json.loads(bytes(reply.body))["job"]
@@ -59,7 +61,9 @@ def results(call: Call, job_id: str) -> Flow[BenchmarkResult]:
 
 
 def rendered(call: Call, job_id: str, what: str, form: str) -> Flow[bytes]:
-    """A plot or the report, in one of FORMS."""
+    """A plot or the report, in one of FORMS. Raises ValueError for any other."""
+    if form not in FORMS:
+        raise ValueError(f"There is no form {form!r}; there are: {', '.join(FORMS)}.")
     target = f"/v1/benchmarks/{job_id}/{quote(what)}?format={form}"
     reply = yield from exchange(call, Request("GET", target, {"accept": FORMS[form]}))
     return bytes(reply.body)

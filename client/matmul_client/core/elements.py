@@ -64,7 +64,12 @@ def _on_host(value: Any, name: str) -> Array:
         return value
     if not hasattr(value, "__dlpack__"):
         if isinstance(value, list | tuple):
-            return np.asarray(value)
+            try:
+                return np.asarray(value)
+            except ValueError:
+                raise InvalidOperand(
+                    f"{name} has rows of different lengths, or elements that are no numbers."
+                ) from None
         raise InvalidOperand(f"{name} is a {type(value).__name__}; give an array of numpy, or one with __dlpack__.")
     detached = value.detach() if hasattr(value, "detach") else value  # a torch tensor that is differentiated
     bits = _TORCH_BITS.get(str(getattr(detached, "dtype", "")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, SupportsIndex, TypedDict
 
 Accuracy = Literal["fp8", "bf16", "fp16", "tf32", "fp32", "fp64", "exact", "fp32_normwise"]
@@ -35,3 +35,18 @@ class Options(TypedDict, total=False):
     scale_b: Any
     group_sizes: Iterable[SupportsIndex]  # rows of A for each matrix of B in turn, as of jax.lax.ragged_dot
     verify: Literal["freivalds", "off"]
+
+
+def plain(value: Any) -> Any:
+    """Options as JSON has them: numpy's numbers as Python's, its element types by name, a complex number as a pair."""
+    if isinstance(value, type):
+        return value.__name__
+    value = value.tolist() if hasattr(value, "tolist") else value
+    match value:
+        case complex():
+            return [value.real, value.imag]
+        case Mapping():
+            return {name: plain(each) for name, each in value.items()}
+        case list() | tuple() | range():
+            return [plain(each) for each in value]
+    return value

@@ -17,6 +17,7 @@ from matmul_client.core.jobs import Record, cancel, wait, wait_s
 from matmul_client.core.matrices import upload
 from matmul_client.core.numbers import one_type
 from matmul_client.core.operands import ChainedProduct, Operand
+from matmul_client.core.options import plain
 from matmul_client.core.wire import OCTETS, Call, Flow, Reply, Request
 
 ADDED = ("c", "bias")  # operands that are added
@@ -67,7 +68,7 @@ def submit_chain_detached(call: Call, product: ChainedProduct) -> Flow[str]:
 
 def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> Flow[Request]:
     """The request for a product. All tries use one Idempotency-Key. Jobs that the operands need are submitted first."""
-    chosen = {name: _factor(value) for name, value in options.items() if value is not None}
+    chosen = {name: value for name, value in options.items() if value is not None}
     if "group_sizes" in chosen:
         chosen["group_sizes"] = [operator.index(size) for size in chosen["group_sizes"]]
     given = {"a": a, "b": b} | {name: chosen.pop(name) for name in (*ADDED, *SCALES) if name in chosen}
@@ -84,7 +85,7 @@ def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> 
     operands |= _addends_widened(one_type(arrays, is_plain=is_plain), chosen)
     operands |= {name: array.astype("float32", copy=False) for name, array in scales.items()}
     yield from _upload_what_no_form_carries(call, operands)
-    media_type, body = body_of(operands, chosen)
+    media_type, body = body_of(operands, plain(chosen))
     headers = {"content-type": media_type}
     if call.max_retries:
         headers["idempotency-key"] = secrets.token_hex(16)
@@ -107,11 +108,6 @@ def _add_view(options: dict[str, Any], name: str, operand: Operand) -> None:
             raise ValueError(f"{name} cannot be a transpose or a conjugate: fetch it, or compute it so.")
         if asked:
             options[f"{option}_{name}"] = not options.get(f"{option}_{name}", False)
-
-
-def _factor(value: Any) -> Any:
-    """A factor as a JSON value; a complex number is a pair."""
-    return [value.real, value.imag] if isinstance(value, complex) else value
 
 
 def _reference(call: Call, operand: Operand) -> Flow[Reference]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from matmul_client.core.events import Event
 
-COLUMNS = ("kernel", "config", "dtype", "m", "n", "k", "kernel_ms", "gflops", "status")
+COLUMNS = ("kernel", "config", "dtype", "m", "n", "k", "batch", "kernel_ms", "gflops", "status")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class Point:
     done: int
     total: int
     eta_s: float | None
+    batch: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,7 @@ def point_of(event: Event) -> Point | None:
         done=progress["done"],
         total=progress["total"],
         eta_s=progress.get("eta_s"),
+        batch=found.get("batch", 1),
     )
 
 

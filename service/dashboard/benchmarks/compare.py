@@ -13,7 +13,6 @@ from pydantic import Field
 
 from analysis.comparison.by_size import SizeComparison, by_size
 from analysis.comparison.compare import VERDICTS, Run, Verdict, run_of, run_of_publication
-from analysis.measurement import size_of
 from jobs.base import Strict
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidRequest
@@ -124,7 +123,6 @@ def _page(request: Request, context: Context, choice: ResultOption) -> Response:
         own=own | mine,
         published={f"{PUBLISHED_PREFIX}{name}": _published_line(one) for name, one in PUBLISHED.items()},
         verdicts=VERDICTS,
-        size_of=size_of,
         compared=_compared(before, after, choice) if before and after else None,
     )
 

@@ -14,7 +14,6 @@ from pydantic import Field
 from analysis.answers.answer import in_words
 from analysis.comparison.environment import flat
 from analysis.condition import condition
-from analysis.measurement import size_of
 from analysis.results import CaseResult, Results, measurements
 from analysis.tables import rows
 from kernels.published import PUBLISHED
@@ -96,7 +95,6 @@ def _page(request: Request, context: Context, job_id: str, view: ResultsPageQuer
         view=view,
         shown=_shown(results, view),
         orders=ORDERS,
-        size_of=size_of,
         in_words=in_words,
         yardstick=yardstick_of(results),
         model_of=model_of,

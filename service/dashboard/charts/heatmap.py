@@ -31,18 +31,19 @@ def beside(measurement: Measurement) -> tuple[str, str]:
 
 def draw(grid: Grid) -> Markup:
     left = 12 + LETTER * max(map(len, grid.configs))
-    right = left + CELL * len(grid.sizes)
+    column = max(CELL, LETTER * max(map(len, grid.sizes)))
+    right = left + column * len(grid.sizes)
     width = right + sum(room for _, room in BESIDE) + 8
     picture = Drawing(width, TOP + ROW * len(grid.configs) + FOOT, f"GFLOPS of {grid.label} by config and size.")
     for place, size in enumerate(grid.sizes):
-        picture.text(left + CELL * (place + 0.5), TOP - 8, f"{size:.0f}", anchor="middle", kind="faint")
+        picture.text(left + column * (place + 0.5), TOP - 8, size, anchor="middle", kind="faint")
     _columns(picture, right, TOP - 8, [name for name, _ in BESIDE], "faint")
     for row, (config, cells, measurement) in enumerate(zip(grid.configs, grid.cells, grid.measured, strict=True)):
         top = TOP + ROW * row
         picture.text(left - 8, top + 15, config, anchor="end")
         for place, (size, cell) in enumerate(zip(grid.sizes, cells, strict=True)):
             if cell is not None:
-                _cell(picture, f"{config} at {size:.0f}", cell, left + CELL * place, top)
+                _cell(picture, f"{config} at {size}", cell, left + column * place, top, column)
         _columns(picture, right, top + 15, beside(measurement), "")
     return picture.svg()
 
@@ -53,12 +54,12 @@ def _columns(picture: Drawing, x: float, y: float, words: Sequence[str], kind: s
         picture.text(x, y, text, anchor="end", kind=kind)
 
 
-def _cell(picture: Drawing, name: str, cell: Cell, x: float, y: float) -> None:
+def _cell(picture: Drawing, name: str, cell: Cell, x: float, y: float, width: float) -> None:
     gflops = format_number(cell.gflops)
     picture.begin(f"{name}: {gflops} GFLOPS, {percent(cell.share)} of the fastest config there")
-    picture.rectangle("warm", x + 1, y + 1, CELL - 2, ROW - 2, opacity=max(0.06, cell.share**2))
+    picture.rectangle("warm", x + 1, y + 1, width - 2, ROW - 2, opacity=max(0.06, cell.share**2))
     if cell.share == 1:
-        picture.rectangle("frame", x + 1, y + 1, CELL - 2, ROW - 2)
+        picture.rectangle("frame", x + 1, y + 1, width - 2, ROW - 2)
     kind = "on-warm" if cell.share**2 > DARK_FROM else ""
-    picture.text(x + CELL / 2, y + 15, gflops, anchor="middle", kind=kind)
+    picture.text(x + width / 2, y + 15, gflops, anchor="middle", kind=kind)
     picture.end()

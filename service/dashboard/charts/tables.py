@@ -110,12 +110,11 @@ def _by_size(
 
 def _configs(found: Sequence[Measurement]) -> Iterator[PlotTable]:
     for sweep in sweeps(found):
-        sizes = [f"{size:.0f}" for size in sweep.sizes]
         rows = [
             [short(sweep, config), *(figure(sweep.gflops.get((config, size))) for size in sweep.sizes)]
             for config in fastest(sweep, MAX_ROWS)
         ]
-        yield PlotTable(f"GFLOPS of {sweep.label}, {sweep.dtype}, by N", ["Config", *sizes], rows)
+        yield PlotTable(f"GFLOPS of {sweep.label}, {sweep.dtype}, by N", ["Config", *sweep.sizes], rows)
 
 
 def _breakdown(found: Sequence[Measurement]) -> PlotTable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 import pytest
@@ -56,6 +57,9 @@ def test_multiply(stack: Stack) -> None:
     told = read(stack.url, "multiply", "a.npy", "a.npy", "--transpose-a", "--fp8-blocks")
     np.testing.assert_allclose(told["c"], [[9, 12, 15], [12, 17, 22], [15, 22, 29]], rtol=0.1)
     assert [told["job"]["request"][f"scale_{name}"]["shape"] for name in "ab"] == [[1, 3], [1, 1]]
+    short = run(stack.url, "multiply", "a.npy", "a.npy", "--transpose-b", "--output-dtype", "bfloat16", "-o", "c.npy")
+    assert "bfloat16 in c.npy, as float32, since .npy has no bfloat16: " in short.stdout
+    assert np.load("c.npy").dtype == np.float32
     refused = run(stack.url, "multiply", "a.npy", "a.npy", "--json")
     assert refused.exit_code == 4 and json.loads(refused.stderr)["code"] == "shape_mismatch"
     Path("text.npy").write_text("no matrix")
@@ -106,6 +110,7 @@ def test_a_benchmark_in_a_script(stack: Stack, measured: Benchmark) -> None:
     assert read(stack.url, "report", measured.id, "-o", "r.html")["bytes"] == Path("r.html").stat().st_size
     assert run(stack.url, "report", measured.id, "-o", "r.txt").exit_code == 2
     assert read(stack.url, "report", "-o", "newest.html")["job"] == measured.id
+    assert read(stack.url, "report", "-o", "r.zip")["bytes"] and is_zipfile("r.zip")
 
 
 def test_a_report_needs_a_benchmark(idle: Api) -> None:

@@ -79,6 +79,20 @@ def test_a_file_comes_back_as_it_went(api: Api, quiet: httpx.Client, finished: s
     assert api.stored_bytes() == before and not quiet.get("/v1/benchmarks/pinned").json()["jobs"]
 
 
+def test_a_file_of_complex_products_comes_back(quiet: httpx.Client, exported: dict[str, Any]) -> None:
+    """Each of their steps is eight operations."""
+    record, *others = exported["records"]
+    product = 2 * record["m"] * record["n"] * record["k"]
+    assert record["flops"] == product
+    of_complex = {**record, "dtype": "complex64", "flops": 4 * product, "gflops": 4 * record["gflops"]}
+    copy = sent(quiet, {**exported, "records": [of_complex, *others]})
+    assert copy.status_code == 201
+    assert quiet.delete(f"/v1/jobs/{copy.json()['id']}").status_code == 204
+    for wrong in ({**of_complex, "flops": product}, {**record, "flops": 4 * product}):
+        document = problem(sent(quiet, {**exported, "records": [wrong, *others]}), 422, "invalid_request")
+        assert "operations are not those of its extents, batch and element type" in document["detail"]
+
+
 def test_a_repeated_import_is_one_job(api: Api, quiet: httpx.Client, exported: dict[str, Any]) -> None:
     keyed = {"idempotency-key": new_id("key"), "content-type": "application/json"}
     first, again = (quiet.post("/v1/benchmarks/import", json=exported, headers=keyed) for _ in range(2))
@@ -120,6 +134,30 @@ def test_a_file_that_is_none_is_refused_in_a_sentence(quiet: httpx.Client, expor
         assert reply.status_code in (400, 422), reply.text
         assert reply.json()["detail"].endswith(".")
     assert not quiet.get("/v1/benchmarks/pinned").json()["jobs"]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"ci95_lo_us": 5e-324}, "its times and speeds must be positive"),
+        ({"cpu_launch_us": -1.0}, "a figure in it is negative"),
+        ({"launch": {"resident_blocks": -1}}, "a figure in it is negative"),
+        ({"gflops": 1e6}, "its speed is not that of its time"),
+    ],
+)
+def test_figures_that_contradict_each_other_are_refused(
+    quiet: httpx.Client, exported: dict[str, Any], change: dict[str, Any], why: str
+) -> None:
+    """Reports and comparisons would divide by them, or draw one and print the other."""
+    records = [exported["records"][0] | change, *exported["records"][1:]]
+    assert why in problem(sent(quiet, {**exported, "records": records}), 422, "invalid_request")["detail"]
+
+
+def test_quartiles_are_in_their_order(quiet: httpx.Client, exported: dict[str, Any]) -> None:
+    figures = dict.fromkeys(("min", "q1", "median", "q3", "p95", "max", "mean", "stdev"), 2.0)
+    records = [exported["records"][0] | {"time_us": figures | {"q3": 1.0}}, *exported["records"][1:]]
+    document = problem(sent(quiet, {**exported, "records": records}), 422, "invalid_request")
+    assert "its quartiles are not in their order" in document["detail"]
 
 
 def test_a_record_that_cannot_be_read_hides_no_other(api: Api, quiet: httpx.Client, exported: dict[str, Any]) -> None:
@@ -219,6 +257,7 @@ def test_only_what_succeeded_is_pinned_or_exported(quiet: httpx.Client) -> None:
         {"m": -1, "flops": -5},
         {"gflops": 1e308, "kernel_ms": 1e-320},
         {"round": 10**9, "status": "ok", "time_us": None},
+        {"kernel": "warp_tiled", "config": {"block_m": 1 << 24, "warp_n": 1 << 60}},
     ],
 )
 def test_whatever_a_file_says_its_pages_open(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from analysis.comparison.by_size import by_size
 from analysis.comparison.compare import CaseComparison, Run, compare, compare_case, run_of
 from analysis.comparison.environment import Difference, differences, fingerprint
 from analysis.comparison.history import history
 from analysis.measurement import Device, Measurement
 from analysis.results import collect
 from tests.support.recorded import h200, made, timed
-from tests.unit.analysis.findings import job, kept, two_rounds
+from tests.unit.analysis.findings import job, kept, spec, two_rounds
 
 SWAPPED = {
     "faster": "slower",
@@ -53,6 +55,40 @@ def samples(draw: st.DrawFn) -> Measurement:
 )
 def test_verdicts(before: tuple[float, float, float], after: tuple[float, float, float], verdict: str) -> None:
     assert compare_case(timed(*before), timed(*after)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ({"cache": "cold"}, {"cache": "warm"}, "Not measured alike: cache cold before, warm after. In time"),
+        ({"layout": "padded"}, {"layout": "dense"}, "Not measured alike: rows padded before, dense after. In time"),
+        ({"data": "normal"}, {"data": "zeros"}, "Not measured alike: data normal before, zeros after. In time"),
+        ({"data": "normal"}, {}, "In time"),
+        ({"cache": "warm"}, {"cache": "warm"}, "In time"),
+    ],
+)
+def test_cases_that_were_not_measured_alike_are_not_compared(
+    before: dict[str, Any], after: dict[str, Any], why: str
+) -> None:
+    old, new = timed(1.0, 1.001, 1.002, **before), timed(0.5, 0.501, 0.502, **after)
+    found, (by_the_size,) = compare_case(old, new), by_size([old], [new])
+    assert found.why.startswith(why)
+    assert found.verdict == ("faster" if why == "In time" else "not comparable")
+    assert (by_the_size.ratio is None) == (by_the_size.why_not != "") == (why != "In time")
+
+
+def test_results_say_how_they_were_measured() -> None:
+    asked = spec(data={"distribution": "zeros"})
+    (one, *_) = run_of(collect(job(asked), kept(two_rounds()))).measurements
+    assert (one.cache, one.layout, one.data) == ("cold", "padded", "zeros")
+
+
+def test_a_history_follows_what_was_measured_alike() -> None:
+    """Nine runs with a cold cache and one with a warm one, which is no improvement."""
+    cold = [Run(name=str(number), measurements=[timed(1.0, 1.001, 1.002, cache="cold")]) for number in range(9)]
+    warm = Run(name="warm", measurements=[timed(0.5, 0.501, 0.502, cache="warm")])
+    *_, last = history([*cold, warm], made())
+    assert (last.run, last.compared_with, last.mark) == ("warm", 0, None)
 
 
 def test_what_lies_within_half_a_percent_is_the_same_however_precise() -> None:

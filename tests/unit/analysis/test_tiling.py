@@ -87,6 +87,12 @@ def test_without_room_known_a_multiprocessor_runs_one_block_at_a_time() -> None:
     assert (nowhere.waves, nowhere.passes, nowhere.filled) == (None, None, None)
 
 
+@pytest.mark.parametrize("config", [{"block_m": 1 << 24}, {"warp_n": 1 << 60}, {"block_m": 0}, {"tile": 16}])
+def test_a_config_that_the_kernel_does_not_take_has_no_tiles(config: dict[str, int]) -> None:
+    """Imported results, and those of another version, may have any."""
+    assert tiling(made(kernel="warp_tiled", config=config, occupancy=0.5)) is None
+
+
 @given(st.integers(1, 5000), st.integers(1, 5000), st.sampled_from(BY_NAME["shared_tiled"].parameters[0].values))
 def test_tiles_cover_the_product(m: int, n: int, tile: int) -> None:
     found = tiling(made(m=m, n=n, kernel="shared_tiled", config={"tile": tile}))

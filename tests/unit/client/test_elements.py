@@ -213,7 +213,6 @@ def test_a_conjugate_transpose_is_two_options_and_a_complex_factor_a_pair() -> N
     assert options["transpose_a"] and options["conjugate_a"]
     with pytest.raises(ValueError, match="c cannot be a transpose or a conjugate"):
         products._add_view(options, "c", operand)
-    assert products._factor(1 - 2j) == [1.0, -2.0] and products._factor(0.5) == 0.5
     matrix = np.array([[1 + 2j, 3]])
     np.testing.assert_array_equal(matrices.resolve_view(matrix, operand), matrix.conj().T)
     assert matrices.resolve_view(matrix, operand.H) is matrix

@@ -15,7 +15,7 @@ STREAM = (
     b'id: 1-0\nevent: queued\ndata: {"state":"queued"}\n\n'
     b": ping\n\n"
     b'id: 2-0\nevent: progress\ndata: {"progress":{"done":1,"total":2,"eta_s":1.5},"found":{"kernel":"naive",'
-    b'"dtype":"float32","m":1,"n":2,"k":3,"status":"ok","gflops":4.5}}\n\n'
+    b'"dtype":"float32","m":1,"n":2,"k":3,"batch":5,"status":"ok","gflops":4.5}}\n\n'
     b'id: 3-0\nevent: succeeded\ndata: {"state":"succeeded"}\n\n'
 )
 
@@ -25,7 +25,7 @@ def test_pieces_of_any_size(size: int) -> None:
     feed = EventFeed(JOB, 8)
     events = [event for start in range(0, len(STREAM), size) for event in feed.feed(STREAM[start : start + size])]
     assert [event.name for event in events] == ["queued", "progress", "succeeded"] and feed.ended
-    point = Point("naive", "float32", 1, 2, 3, "ok", 4.5, 1, 2, 1.5)
+    point = Point("naive", "float32", 1, 2, 3, "ok", 4.5, 1, 2, 1.5, batch=5)
     assert [point_of(event) for event in events] == [None, point, None]
 
 

@@ -89,7 +89,7 @@ def test_every_case_in_every_round_is_stored_and_published() -> None:
     news = [event.data["found"] for event in lab.ledger.events(lab.job_id) if event.data.get("found")]
     assert news[0] == {"attempt": 1, "found": 0}
     assert {(each["case"], each["round"]) for each in news[1:]} == {(r.case, r.round) for r in found.records}
-    assert set(news[1]) == {"case", "round", "kernel", "m", "n", "k", "dtype", "status", "gflops"}
+    assert set(news[1]) == {"case", "round", "kernel", "m", "n", "k", "batch", "dtype", "status", "gflops"}
 
 
 def test_progress_says_how_far_and_how_long() -> None:

@@ -99,6 +99,7 @@ def test_integers_are_exact(dtype: str) -> None:
     assert record.status == "ok", record.reason
     assert record.after is not None and record.after.residual is not None
     assert (record.after.residual == 0) == (dtype != "bfloat16")  # sums of 32 products pass its 256
+    assert record.after.mode == ("exact" if dtype != "bfloat16" else "freivalds")
 
 
 def test_slow_clocks_are_thrown_away() -> None:

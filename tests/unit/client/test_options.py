@@ -1,0 +1,62 @@
+"""What callers give for options, operands and forms, as Python programs have them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from matmul_client import InvalidOperand
+from matmul_client.core import benchmarks, products
+from matmul_client.core.elements import to_array
+from matmul_client.core.options import plain
+from matmul_client.core.wire import Reply
+from tests.unit.client.play import JOB, LOCATION, Played
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"),
+    [
+        (np.float32(0.5), 0.5),
+        (np.array(2.0), 2.0),
+        (np.complex64(1 - 2j), [1.0, -2.0]),
+        (1 - 2j, [1.0, -2.0]),
+        (np.bool_(True), True),
+        ({"block_m": np.int64(64)}, {"block_m": 64}),
+        (range(1, 3), [1, 2]),
+        ([np.int32(7), {"m": np.int64(1)}], [7, {"m": 1}]),
+        (np.arange(2), [0, 1]),
+        (np.float16, "float16"),
+        ("auto", "auto"),
+    ],
+)
+def test_options_may_be_numpys(value: Any, sent: Any) -> None:
+    assert json.loads(json.dumps(plain(value))) == sent
+
+
+def test_a_product_takes_them() -> None:
+    played = Played([Reply(202, LOCATION, json.dumps({"job": {"id": JOB}}).encode())])
+    options = {"alpha": np.float32(2), "config": {"block_m": np.int64(64)}, "group_sizes": np.array([1, 2])}
+    played.run(products.submit(played.call, np.eye(2), np.eye(2), options))
+    body = b"".join(map(bytes, played.requests[0].body))
+    for option in (b'"alpha": 2.0', b'"block_m": 64', b'"group_sizes": [1, 2]'):
+        assert option in body.replace(b"\\", b"")
+
+
+def test_a_benchmark_takes_them() -> None:
+    played = Played([Reply(202, LOCATION, json.dumps({"job": {"id": JOB}}).encode())])
+    played.run(benchmarks.start(played.call, None, {"shapes": 2 ** np.arange(6, 8), "dtypes": [np.float32]}))
+    assert json.loads(bytes(played.requests[0].body[0])) == {"shapes": [64, 128], "dtypes": ["float32"]}
+
+
+def test_ragged_lists_are_named() -> None:
+    with pytest.raises(InvalidOperand, match="a has rows of different lengths"):
+        to_array([[1, 2], [3]], "a")
+
+
+def test_a_form_that_is_none_is_answered_with_those_that_are() -> None:
+    played = Played([])
+    with pytest.raises(ValueError, match="no form 'docx'; there are: html, markdown, pdf, zip, svg, png"):
+        played.run(benchmarks.rendered(played.call, JOB, "report", "docx"))
