@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.chaos import products
+from tests.chaos.layout import USUAL, Layout
 from tests.chaos.network.wire import Reply, Wire, request
 from tests.chaos.products import Body, Path
 from tests.chaos.verdict.margins import Margins
@@ -54,9 +55,12 @@ class Refused(Exception):
 class Caller:
     """One thread's, with an API key. `doors`: the ports of the APIs."""
 
-    def __init__(self, index: int, doors: tuple[int, ...], key: str, told: Told, seed: int) -> None:
+    def __init__(
+        self, index: int, doors: tuple[int, ...], key: str, told: Told, seed: int, layout: Layout = USUAL
+    ) -> None:
         self._wires = [Wire(doors[(index + i) % len(doors)]) for i in range(len(doors))]
-        self._key, self._told, self._seed = key, told, seed
+        self._key, self._told, self._seed, self._layout = key, told, seed, layout
+        self._shares = products.shares_of(layout)
         self._rng = random.Random(f"{seed} caller {index}")
         self._last: tuple[int, str] | None = None  # an inline job, for the next chain
 
@@ -66,12 +70,15 @@ class Caller:
             try:
                 self._submit(number)
             except Refused as refusal:
-                self._told.unexpected.append(f"{number} ({products.path_of(number)}): {refusal}")
+                self._told.unexpected.append(f"{number} ({products.path_of(number, self._shares)}): {refusal}")
+        self.close()
+
+    def close(self) -> None:
         for wire in self._wires:
             wire.close()
 
     def _submit(self, number: int) -> None:
-        path = products.path_of(number)
+        path = products.path_of(number, self._shares)
         match path:
             case "in record" | "stored":
                 self._accept(number, path, products.binary(number, products.SIDES[path]))
@@ -81,6 +88,10 @@ class Caller:
                 self._accept(number, path, products.uploaded(number, reply.json()["id"]))
             case "chained" if self._last is not None:
                 self._accept(number, path, products.chained(number, *self._last))
+            case "parted":
+                self._accept(number, path, products.parted(number))
+            case "tiled":
+                self._accept(number, path, products.tiled(number, self._layout.tiling_kernel))
             case "heavy":
                 self._accept(number, path, products.heavy(number))
             case "benchmark":
