@@ -171,7 +171,7 @@ def accuracy_page(text: str, results: Path = RESULTS) -> str:
 
 def reliability_page(text: str, results: Path = RESULTS) -> str:
     """The same for docs/reliability.md."""
-    parts = {
+    parts: dict[str, Section] = {
         "chaos": chaos,
         "chaos_objects": partial(chaos, name="chaos_objects"),
         "chaos_gang": partial(chaos, name="chaos_gang"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tests.chaos import products
 from tests.chaos.layout import USUAL, Layout
-from tests.chaos.network.wire import Reply, Wire, request
+from tests.chaos.network.wire import TIMEOUT_S, Reply, Wire, request
 from tests.chaos.products import Body, Path
 from tests.chaos.verdict.margins import Margins
 
@@ -20,6 +20,7 @@ OCTETS = {"Accept": "application/octet-stream"}
 AGAIN_S = 0.15
 GIVE_UP_S = 120.0
 POLL_S = 0.02
+SENT_BYTES = 1e6  # a second, on a busy machine: who gives up sooner only sends it all again
 # Problems that a client is told to try again after.
 PASSING = {"idempotency_key_in_use", "no_worker_for_kernel", "no_worker_for_device", "request_timeout"}
 
@@ -166,7 +167,7 @@ class Caller:
         last = "nothing"
         while time.monotonic() < began + GIVE_UP_S:
             try:
-                reply = self._wires[0].ask(sent)
+                reply = self._wires[0].ask(sent, TIMEOUT_S + len(sent) / SENT_BYTES)
                 if reply.status in until:
                     self._told.margins.note("wait for an answer, s", time.monotonic() - began, GIVE_UP_S)
                     return reply
