@@ -10,6 +10,7 @@ from jobs.settings import MIB
 
 APIS, WORKERS = ("api-0", "api-1"), ("worker-0", "worker-1")
 COPIES_BYTES = 96 * MIB  # of matrices that a host keeps: so few that it fetches some again
+ROOM_TIMEOUT_S = 300  # so many faults keep the store from one job for longer than the default 60
 DEVICE_BYTES = 6 * MIB  # of a device for a product: so few that `products.tiled` goes in tiles
 
 
@@ -49,8 +50,8 @@ class Layout:
         """Of every part, beside those of any layout."""
         tiles = {"device_memory_bytes": str(DEVICE_BYTES)} if self.has_tiles else {}
         device = {} if self.device == "cpu" else {"auto_measures": "off"}  # it would go on beside the jobs
-        copies = {"store_copies_bytes": str(COPIES_BYTES)} if self.store == "s3" else {}
-        return tiles | device | copies
+        of_hosts = {"store_copies_bytes": str(COPIES_BYTES), "room_timeout_s": str(ROOM_TIMEOUT_S)}
+        return tiles | device | (of_hosts if self.store == "s3" else {})
 
     def stores(self, directory: Path) -> tuple[Path, ...]:
         """The directory of matrices of each host."""

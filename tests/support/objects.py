@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from tests.chaos.network.proxy import Proxies
 BUCKET = "matrices"
 KEY_ID, SECRET = "key-id-of-tests", "secret/of+tests/that/no+log/may+hold0001"
 START_TIMEOUT_S = 180.0
+SOCKETS = Path("/tmp")  # whatever TMPDIR says
 SEAWEED_PARTS = ("s3", "master", "volume", "filer")
 
 
@@ -47,9 +50,12 @@ class ObjectServer:
         }
 
     def stop(self) -> None:
-        """By SIGKILL."""
+        """By SIGKILL. Removes the sockets that SeaweedFS leaves, which are always there."""
         self.process.kill()
         self.process.wait()
+        for port in re.findall(r"port(?:\.grpc)?=(\d+)", " ".join(self.command)):
+            for left in SOCKETS.glob(f"seaweedfs-*-{port}.sock"):
+                left.unlink(missing_ok=True)
 
     def start_again(self) -> None:
         """With what its disk has."""
@@ -127,7 +133,8 @@ def _server(command: Sequence[str], directory: Path, port: int) -> ObjectServer:
 def _started(command: Sequence[str], directory: Path, url: str) -> subprocess.Popen[bytes]:
     """Returns once it has the bucket."""
     with open(directory / "objects.log", "ab") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory)
+        environment = {**os.environ, "TMPDIR": str(directory)}  # where it keeps further logs
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory, env=environment)
     deadline = time.monotonic() + START_TIMEOUT_S
     while not _has_bucket(url):
         if process.poll() is not None or time.monotonic() > deadline:

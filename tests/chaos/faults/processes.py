@@ -17,7 +17,7 @@ from tests.chaos.layout import APIS
 from tests.chaos.stack import PREFIX, ChaosStack
 
 UP_TIMEOUT_S = 120.0
-WORK_TIMEOUT_S, TILES_TIMEOUT_S = 1.0, 4.0
+WORK_TIMEOUT_S, TILES_TIMEOUT_S, GPU_TILES_TIMEOUT_S = 1.0, 4.0, 30.0  # a GPU takes a while to start
 TILES = 2  # that are recorded of a product that a fault is to meet in its middle
 CLOCK_STEPS_S = (700, -700)
 FAKETIME_PLACES = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/local/lib/faketime/libfaketime.so.1")
@@ -39,8 +39,9 @@ def wait_for_work(stack: ChaosStack, worker: str) -> bool:
     """A moment, for it to have a job: an idle worker has none to lose. Where some products go in tiles it is to have
     done some of one's. Whether it had."""
     deadline, pid = time.monotonic() + WORK_TIMEOUT_S, stack.parts[worker].pid
+    tiles_s = TILES_TIMEOUT_S if stack.layout.device == "cpu" else GPU_TILES_TIMEOUT_S
     with stack.client() as client, suppress(redis.RedisError):
-        if stack.layout.has_tiles and _is_true(lambda: is_in_tiles(client, pid), time.monotonic() + TILES_TIMEOUT_S):
+        if stack.layout.has_tiles and _is_true(lambda: is_in_tiles(client, pid), time.monotonic() + tiles_s):
             return True
         _is_true(lambda: has_work(client, pid), deadline)
     return False
