@@ -62,8 +62,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _join(others: Sequence[Path], out: Path) -> int:
     """What did not pass is taken as well. A run says where it was made, if elsewhere than the record's first."""
-    record = _read(out)
-    for other in map(_read, others):
+    made = [_read(other) for other in others]
+    record = _read(out) if out.exists() else {**made[0], "runs": []}
+    for other in made:
         place = {} if _place(other) == _place(record) else {"place": _place(other)}
         for taken in other["runs"]:
             if taken["seed"] not in {each["seed"] for each in record["runs"]}:
