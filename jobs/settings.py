@@ -170,7 +170,8 @@ class Settings(ObjectStoreSettings, CellSettings):
     room_timeout_s: float = Field(
         60.0,
         gt=0,
-        description="How long a job retries to find room for its product, in a full store or Redis, before it fails.",
+        description="How long a job retries to find room for its product, in a full store or Redis, before it fails. "
+        "Of each wait in the queue at most a sixth of this counts.",
     )
     max_benchmark_cases: int = Field(5000, ge=1, description="Most measurements of one benchmark: cases times rounds.")
     max_benchmark_flops: float = Field(

@@ -10,6 +10,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from analysis.result_models import Results
@@ -171,8 +172,10 @@ def accuracy_page(text: str, results: Path = RESULTS) -> str:
 
 def reliability_page(text: str, results: Path = RESULTS) -> str:
     """The same for docs/reliability.md."""
-    parts = {
+    parts: dict[str, Section] = {
         "chaos": chaos,
+        "chaos_objects": partial(chaos, name="chaos_objects"),
+        "chaos_gang": partial(chaos, name="chaos_gang"),
         "malformed": malformed,
         "openapi": openapi,
         "fuzz": fuzz,

@@ -250,8 +250,9 @@ class Ledger(FairQueues, Durability):
     @abstractmethod
     def give_back(self, job_id: str, attempt: int, error: JobError, *, timeout_s: float) -> JobState | None:
         """running → queued, at the end of the queue, with attempt + 1 but without counting a run; or → failed with
-        `error`, once `timeout_s` have passed since the job was first given back after its submission or redrive.
-        Returns the new state; None if the attempt no longer owns the job.
+        `error`, once `timeout_s` have passed since the job was first given back after its submission or redrive. Of
+        each wait in the queue at most a sixth of `timeout_s` counts: there may have been room meanwhile. Returns the
+        new state; None if the attempt no longer owns the job.
         """
 
     # ---- the sweeper's side ----

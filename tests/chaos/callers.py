@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.chaos import products
-from tests.chaos.network.wire import Reply, Wire, request
+from tests.chaos.layout import USUAL, Layout
+from tests.chaos.network.wire import TIMEOUT_S, Reply, Wire, request
 from tests.chaos.products import Body, Path
 from tests.chaos.verdict.margins import Margins
 
@@ -19,6 +20,7 @@ OCTETS = {"Accept": "application/octet-stream"}
 AGAIN_S = 0.15
 GIVE_UP_S = 120.0
 POLL_S = 0.02
+SENT_BYTES = 1e6  # a second, on a busy machine: who gives up sooner only sends it all again
 # Problems that a client is told to try again after.
 PASSING = {"idempotency_key_in_use", "no_worker_for_kernel", "no_worker_for_device", "request_timeout"}
 
@@ -61,11 +63,12 @@ class Caller:
         key: str,
         told: Told,
         seed: int,
+        layout: Layout = USUAL,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self._wires = [Wire(doors[(index + i) % len(doors)]) for i in range(len(doors))]
-        self._key, self._told, self._seed = key, told, seed
-        self._headers = headers or {}
+        self._key, self._told, self._seed, self._layout = key, told, seed, layout
+        self._shares, self._headers = products.shares_of(layout), headers or {}
         self._rng = random.Random(f"{seed} caller {index}")
         self._last: tuple[int, str] | None = None  # an inline job, for the next chain
 
@@ -75,7 +78,7 @@ class Caller:
             try:
                 self._submit(number)
             except Refused as refusal:
-                self._told.unexpected.append(f"{number} ({products.path_of(number)}): {refusal}")
+                self._told.unexpected.append(f"{number} ({products.path_of(number, self._shares)}): {refusal}")
         self.close()
 
     def close(self) -> None:
@@ -84,7 +87,7 @@ class Caller:
             wire.close()
 
     def _submit(self, number: int) -> None:
-        path = products.path_of(number)
+        path = products.path_of(number, self._shares)
         match path:
             case "in record" | "stored":
                 self._accept(number, path, products.binary(number, products.SIDES[path]))
@@ -94,6 +97,10 @@ class Caller:
                 self._accept(number, path, products.uploaded(number, reply.json()["id"]))
             case "chained" if self._last is not None:
                 self._accept(number, path, products.chained(number, *self._last))
+            case "parted":
+                self._accept(number, path, products.parted(number))
+            case "tiled":
+                self._accept(number, path, products.tiled(number, self._layout.tiling_kernel))
             case "heavy":
                 self._accept(number, path, products.heavy(number))
             case "benchmark":
@@ -168,7 +175,7 @@ class Caller:
         last = "nothing"
         while time.monotonic() < began + GIVE_UP_S:
             try:
-                reply = self._wires[0].ask(sent)
+                reply = self._wires[0].ask(sent, TIMEOUT_S + len(sent) / SENT_BYTES)
                 if reply.status in until:
                     self._told.margins.note("wait for an answer, s", time.monotonic() - began, GIVE_UP_S)
                     return reply

@@ -16,7 +16,7 @@ import redis
 from tests.chaos import products
 from tests.chaos.callers import ASYNC, Accepted, Caller, Told, job_of
 from tests.chaos.faults.processes import has_work
-from tests.chaos.stack import PREFIX, UNDER_WAY, WORKERS, ChaosStack
+from tests.chaos.stack import PREFIX, UNDER_WAY, ChaosStack
 from tests.chaos.verdict.account import Account, account_for, unended, wait_for_ends
 from tests.chaos.verdict.margins import Margins
 
@@ -61,7 +61,7 @@ def run_control(stack: ChaosStack, client: redis.Redis, seed: int) -> Control:
 def _submit(caller: Caller, told: Told, key: str, small: int, large: int) -> None:
     """So many small jobs, which are done soon, and then some that take a moment."""
     headers, operand = {**products.JSON, **ASYNC}, {"random": {"shape": [SIDE, SIDE], "dtype": "float64"}}
-    large_body = json.dumps({"a": operand, "b": operand}).encode()
+    large_body = json.dumps({"a": operand, "b": operand, "kernel": "cpu_blas"}).encode()
     first = FIRST + len(told.accepted)
     for number in range(first, first + small + large):
         body = products.inline(number)
@@ -72,19 +72,22 @@ def _submit(caller: Caller, told: Told, key: str, small: int, large: int) -> Non
 
 def _kill_worker_at_work(stack: ChaosStack, client: redis.Redis, submit_more: Callable[[], None]) -> None:
     """Once it has a large job, and the small ones, which came before, have ended. A busy machine may run all jobs while
-    this process waits for its turn: then there are more."""
+    this process waits for its turn: then there are more. It is a CPU worker, whatever else there is."""
+    victim, *others = stack.layout.cpu_workers
     began = time.monotonic()
     is_struck = False
     while not is_struck:
-        while not (client.zcard(f"{PREFIX}finished") >= SMALL and client.zcard(f"{PREFIX}leases") > UNDER_WAY):
+        while not (
+            client.zcard(f"{PREFIX}finished") >= SMALL and client.zcard(f"{PREFIX}leases") > UNDER_WAY * len(others)
+        ):
             if time.monotonic() > began + RUNNING_TIMEOUT_S:
                 raise TimeoutError(f"no job ran in {RUNNING_TIMEOUT_S:.0f} s; see {stack.directory}")
             if not any(unended(client)[:2]):
                 submit_more()
             time.sleep(0.01)
-        stack.parts[WORKERS[0]].kill()
-        is_struck = has_work(client, stack.parts[WORKERS[0]].pid)
-        stack.start(WORKERS[0])
+        stack.parts[victim].kill()
+        is_struck = has_work(client, stack.parts[victim].pid)
+        stack.start(victim)
     stack.margins.note("control's jobs at work, s", time.monotonic() - began, RUNNING_TIMEOUT_S)
 
 

@@ -21,11 +21,13 @@ TOLD_EVERY = 50  # faults
 
 @dataclass(frozen=True, slots=True)
 class Struck:
-    """A fault that came about. `began_at` and `ended_at`: seconds since 1970."""
+    """A fault that came about. `began_at` and `ended_at`: seconds since 1970. `in_tiles`: in the middle of a product in
+    tiles."""
 
     fault: Fault
     began_at: float
     ended_at: float
+    in_tiles: bool = False
 
 
 @dataclass
@@ -60,11 +62,10 @@ class Driver:
             each.result()
 
     def _strike(self, fault: Fault, lock: threading.Lock) -> None:
-        if KINDS[fault.kind].of_worker:
-            wait_for_work(self.stack, fault.at)
+        in_tiles = KINDS[fault.kind].of_worker and wait_for_work(self.stack, fault.at)
         began_at = time.time()
         try:
             if KINDS[fault.kind].strike(self.stack, fault):
-                self.struck.append(Struck(fault, began_at, time.time()))
+                self.struck.append(Struck(fault, began_at, time.time(), in_tiles))
         finally:
             lock.release()

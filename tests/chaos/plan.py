@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.chaos.disks import NAMESPACE
-from tests.chaos.faults import disks, links, processes, server
+from tests.chaos.faults import disks, links, objects, processes, server
 from tests.chaos.faults.fault import Fault, Strike
-from tests.chaos.stack import APIS, WORKERS, http_link
+from tests.chaos.layout import APIS, OBJECTS, WORKERS, Layout, http_link, object_link
 
 INNER = (*APIS, *WORKERS)
 ALL_LINKS = (*INNER, *map(http_link, APIS))
+OF_OBJECTS = (OBJECTS, *map(object_link, range(2)))  # for all hosts, or for one
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Kind:
     seconds: tuple[float, float] = (0.0, 0.0)
     times: int = 1
     busies: str = ""
-    needs: str = ""  # what the machine must have: `disks` or `faketime`
+    needs: str = ""  # what the machine must have, `disks` or `faketime`; or the run, `objects`
     of_worker: bool = False  # whether it takes a job from its worker
 
 
@@ -63,7 +64,20 @@ KINDS: dict[str, Kind] = {
     "store full": Kind(disks.full_store, ("store",), (0.5, 3.0), needs="disks"),
     "store read-only": Kind(disks.read_only_store, ("store",), (0.5, 3.0), needs="disks"),
     "store gone": Kind(disks.store_gone, ("store",), (0.5, 3.0), needs="disks"),
+    "object store cut": Kind(objects.cut, OF_OBJECTS, (1.0, 10.0), 4, needs=OBJECTS),
+    "object store cut for long": Kind(objects.cut, (OBJECTS,), (30.0, 30.0), needs=OBJECTS),
+    "object store reset": Kind(objects.reset, OF_OBJECTS, times=3, needs=OBJECTS),
+    "object store slow": Kind(objects.slow, OF_OBJECTS, (0.5, 3.0), needs=OBJECTS),
+    "object store black hole": Kind(objects.hole, OF_OBJECTS, (1.0, 8.0), 2, needs=OBJECTS),
+    "object store trickles": Kind(objects.trickle, OF_OBJECTS, (0.5, 3.0), needs=OBJECTS),
+    "object store killed": Kind(objects.kill, (OBJECTS,), (0.0, 2.0), 3, needs=OBJECTS),
+    "object store stopped": Kind(objects.stop, (OBJECTS,), (0.5, 8.0), needs=OBJECTS),
 }
+
+
+def kinds(layout: Layout) -> dict[str, Kind]:
+    """Those that there are in that layout."""
+    return {name: kind for name, kind in KINDS.items() if kind.needs != OBJECTS or layout.store == "s3"}
 
 
 def not_run() -> dict[str, str]:
@@ -72,24 +86,35 @@ def not_run() -> dict[str, str]:
         "disks": "" if NAMESPACE in os.environ else "it takes root and mounts of our own",
         "faketime": "" if processes.faketime() else "there is no libfaketime",
     }
-    return {name: lacking[kind.needs] for name, kind in KINDS.items() if kind.needs and lacking[kind.needs]}
+    return {name: reason for name, kind in KINDS.items() if (reason := lacking.get(kind.needs, ""))}
 
 
-def plan(seed: int, faults: int, without: Collection[str] = (), other: Path | None = None) -> Sequence[Fault]:
-    """Dealt from decks of all kinds, in a random order: each comes before any comes more often than it is in a deck."""
+def plan(
+    seed: int, faults: int, layout: Layout, without: Collection[str] = (), other: Path | None = None
+) -> Sequence[Fault]:
+    """Dealt from decks of all kinds, in a random order: each comes before any comes more often than it is in a deck.
+    Raises ValueError where no kind is left."""
     rng = random.Random(f"{seed} plan")
     left_out = {*without, *not_run()}
-    deck = [name for name, kind in KINDS.items() for _ in range(kind.times) if name not in left_out]
+    deck = [name for name, kind in kinds(layout).items() for _ in range(kind.times) if name not in left_out]
+    if faults and not deck:
+        raise ValueError("no kind of fault that was asked for can be brought about in this run")
     names: list[str] = []
     while len(names) < faults:
         names += rng.sample(deck, len(deck))
     return [
-        Fault(name, rng.choice(KINDS[name].places), round(rng.uniform(*KINDS[name].seconds), 2), number, other)
+        Fault(name, rng.choice(_places(name, layout)), round(rng.uniform(*KINDS[name].seconds), 2), number, other)
         for number, name in enumerate(names[:faults])
     ]
 
 
+def _places(name: str, layout: Layout) -> Sequence[str]:
+    return layout.struck_workers if KINDS[name].of_worker else KINDS[name].places
+
+
 def resource(fault: Fault) -> str:
     """What one fault at a time has for itself."""
+    if fault.at in OF_OBJECTS:
+        return OBJECTS
     busies = KINDS[fault.kind].busies
     return f"{busies} {fault.at}" if busies else fault.at

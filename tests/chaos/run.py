@@ -17,13 +17,16 @@ from tests.chaos.callers import Caller, Gate, Told
 from tests.chaos.control import Control, run_control
 from tests.chaos.driver import Driver
 from tests.chaos.faults.processes import wait_until_up
+from tests.chaos.layout import APIS, Layout
 from tests.chaos.plan import plan
-from tests.chaos.stack import APIS, MAX_ATTEMPTS, ChaosStack
+from tests.chaos.stack import MAX_ATTEMPTS, ChaosStack
 from tests.chaos.verdict.account import Account, account_for, lives, wait_for_ends
 from tests.chaos.verdict.descriptors import held
 from tests.chaos.verdict.leaks import left_behind
 from tests.chaos.verdict.margins import Margins
 from tests.chaos.verdict.taken_back import taken_back
+from tests.chaos.verdict.tiles import tiles_of
+from tests.chaos.warm_up import warm_up
 
 SHOWN = 20  # lines of each list that a record keeps
 
@@ -32,6 +35,8 @@ SHOWN = 20  # lines of each list that a record keeps
 class Asked:
     """`call_fault_rate`: the share of Redis calls that never arrive, and of those that get no answer. `other`: a
     checkout of another version, which restarts take turns with. `for_s`: nothing is begun after so long."""
+
+    layout: Layout
 
     seed: int
     jobs: int
@@ -56,6 +61,9 @@ class Outcome:
     taken_back: dict[str, dict[str, float]]
     calls: dict[str, int]
     margins: Margins
+    devices: list[str]
+    objects: dict[str, int]  # what passed between hosts and the object store
+    tiles: dict[str, int]
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -91,6 +99,10 @@ class Outcome:
             "back_in_the_queue": self.taken_back,
             "seconds": self.seconds,
             "margins": self.margins.as_record(),
+            "store": self.asked.layout.store,
+            "devices": self.devices,
+            **({"objects": self.objects} if self.objects else {}),
+            **({"tiles": self.tiles} if self.tiles["products"] else {}),
             "call_fault_rate": self.asked.call_fault_rate,
             "other_version": self.asked.other.name if self.asked.other else None,
             "found": {name: lines for name, lines in (lists | self.left).items() if lines}
@@ -105,9 +117,11 @@ class Outcome:
 def run(asked: Asked, directory: Path) -> Outcome:
     """In a directory that is empty. Its logs stay there."""
     clock = _Clock()
-    with ChaosStack(directory, seed=asked.seed, call_fault_rate=asked.call_fault_rate) as stack:
+    with ChaosStack(directory, asked.layout, seed=asked.seed, call_fault_rate=asked.call_fault_rate) as stack:
         with stack.client() as client:
             clock.lap("start")
+            earlier = warm_up(stack, client, asked.seed)
+            clock.lap("warm-up")
             control = run_control(stack, client, asked.seed)
             _switch_the_sweeper_on(stack)
             before = {name: held(stack, name) for name in stack.parts}
@@ -117,12 +131,25 @@ def run(asked: Asked, directory: Path) -> Outcome:
         with stack.client() as client:
             unended = wait_for_ends(client, stack.margins)
             clock.lap("settling")
-            account = account_for(stack, client, told, control.jobs)
+            account = account_for(stack, client, told, (*earlier, *control.jobs))
             account.stuck += [unended] if unended else []
             found = lives(stack.ledger(client), client, [each.job for each in told.accepted.values()])
             clock.lap("account")
             times = taken_back(found, driver.struck)
-            outcome = Outcome(asked, control, account, told, driver, {}, times, _calls(stack), stack.margins)
+            outcome = Outcome(
+                asked,
+                control,
+                account,
+                told,
+                driver,
+                left={},
+                taken_back=times,
+                calls=_calls(stack),
+                margins=stack.margins,
+                devices=stack.devices(),
+                objects=stack.object_traffic(),
+                tiles=tiles_of(account.tiled, found, driver.struck),
+            )
             _keep(stack, outcome, client)
             outcome.left = left_behind(stack, client, before)
             stack.margins.note("attempts of a job", max(account.attempts, default=0), MAX_ATTEMPTS)
@@ -145,9 +172,9 @@ def _switch_the_sweeper_on(stack: ChaosStack) -> None:
 def _drive(stack: ChaosStack, asked: Asked) -> tuple[Told, Driver]:
     """Callers and faults, until both are done."""
     told, gate = Told(margins=stack.margins), Gate(asked.jobs, asked.faults)
-    driver = Driver(stack, plan(asked.seed, asked.faults, asked.without, asked.other), gate)
+    driver = Driver(stack, plan(asked.seed, asked.faults, asked.layout, asked.without, asked.other), gate)
     callers = [
-        Caller(index, stack.doors, stack.keys[index % len(stack.keys)], told, asked.seed)
+        Caller(index, stack.doors, stack.keys[index % len(stack.keys)], told, asked.seed, asked.layout)
         for index in range(asked.callers)
     ]
     threads = [threading.Thread(target=caller.run, args=(gate.number,)) for caller in callers]

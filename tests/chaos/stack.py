@@ -1,5 +1,5 @@
-"""The service under test: one Valkey, two APIs and two CPU workers, each behind its own link to Valkey, and a link in
-front of each API for its clients."""
+"""The service under test: one Valkey, two APIs and two workers, each behind its own link to Valkey, and a link in
+front of each API for its clients; in some layouts an object store, behind a link for each host."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import secrets
 import socket
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -24,15 +25,16 @@ from jobs.settings import Settings
 from service.keys.line import make_key
 from service.keys.role import Role
 from tests.chaos.disks import Disk
+from tests.chaos.layout import APIS, WORKERS, Layout, http_link, object_link
 from tests.chaos.network.proxy import HOST, Proxies
 from tests.chaos.parts import TERM_TIMEOUT_S, Part
 from tests.chaos.verdict.margins import Margins
+from tests.support.objects import ObjectServer, port_of, start_seaweed
 
 START_TIMEOUT_S = 120.0
 OWNERS = 3  # keys that callers have between them, so that owners take turns in the queues
 PREFIX = "matmul:"  # of keys
 MARK = "MATMUL_CHAOS_RUN"
-APIS, WORKERS = ("api-0", "api-1"), ("worker-0", "worker-1")
 RECEIVE_TIMEOUT_S = 5.0
 UNDER_WAY = 2  # products that a worker has at once
 MAX_ATTEMPTS = 20  # so many faults strike one job more often than the default three
@@ -57,15 +59,18 @@ class ChaosStack:
     prefix = PREFIX
     headers: Mapping[str, str] = MappingProxyType({})  # of each request of an account
 
-    def __init__(self, directory: Path, *, seed: int, call_fault_rate: float) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, layout: Layout, *, seed: int, call_fault_rate: float) -> None:
+        self.directory, self.layout = directory, layout
         self.redis_disk, self.store_disk = Disk(directory / "redis"), Disk(directory / "store")
-        self.store = directory / "store" / "matrices"
+        self.stores = layout.stores(directory / "store")
         # Checked often: a script that is stuck must be told apart from one that takes its time.
         self.redis = EmbeddedServer(directory / "redis", options=("lua-time-limit 100", "loglevel warning"))
         self.sweeps = False
         self._seed, self._call_fault_rate = seed, call_fault_rate
-        self._listens = {name: free_port() for name in (*APIS, *WORKERS, *map(http_link, APIS))}
+        self._object_links = tuple(map(object_link, range(layout.hosts))) if layout.store == "s3" else ()
+        links = (*APIS, *WORKERS, *map(http_link, APIS), *self._object_links)
+        self._listens = {name: free_port() for name in links}
+        self._objects: ObjectServer | None = None
         self.ports = {name: free_port() for name in APIS}
         pepper = secrets.token_hex(16)
         made = [make_key(f"caller {i}", pepper.encode()) for i in range(OWNERS)]
@@ -76,7 +81,7 @@ class ChaosStack:
             "api_keys": " ".join(each.line for each in (*made, operator)),
             "api_key_pepper": pepper,
         }
-        self.parts = {name: self._part(name) for name in (*APIS, *WORKERS)}
+        self.parts: dict[str, Part] = {}
         self.proxies: Proxies | None = None
         self.slow_clients: list[socket.socket] = []  # that the service has to cut off
         self.margins = Margins()
@@ -84,17 +89,30 @@ class ChaosStack:
     def _part(self, name: str) -> Part:
         own = (
             SETTINGS
+            | self.layout.settings()
             | self._auth
+            | self._object_settings(name)
             | {
                 "redis_url": self.redis.url.replace(f":{self.redis.port}/", f":{self._listens[name]}/"),
-                "store_dir": str(self.store),
+                "store_dir": str(self.stores[self.layout.host_of(name)]),
                 "kernel_cache_dir": str(self.directory / "kernels"),
                 "port": str(self.ports.get(name, 0)),
             }
         )
         environment = {f"MATMUL_{key.upper()}": value for key, value in own.items()} | {MARK: str(self.directory)}
-        command = ("service",) if name in APIS else ("worker", "--device", "cpu")
+        command = ("service",) if name in APIS else ("worker", "--device", self.layout.device_of(name))
         return Part(name, command, environment, self.directory / f"{name}.log")
+
+    def _object_settings(self, name: str) -> dict[str, str]:
+        if self._objects is None:
+            return {}
+        port = self._listens[object_link(self.layout.host_of(name))]
+        return self._objects.settings("chaos") | {"s3_endpoint": f"http://{HOST}:{port}"}
+
+    @property
+    def objects(self) -> ObjectServer:
+        assert self._objects is not None, "only the layout `s3` has one"
+        return self._objects
 
     @property
     def doors(self) -> tuple[int, ...]:
@@ -114,6 +132,10 @@ class ChaosStack:
     def redis_port(self, name: str) -> int:
         """Where a part finds Redis: its link's."""
         return self._listens[name]
+
+    def objects_port(self, name: str) -> int | None:
+        """The same of the object store."""
+        return self._listens[object_link(self.layout.host_of(name))] if self._object_links else None
 
     def restart_redis(self) -> None:
         """SIGKILLs Valkey and starts it again on what its append-only file holds."""
@@ -151,6 +173,10 @@ class ChaosStack:
         with urllib.request.urlopen(asked, timeout=10) as reply:
             return json.load(reply)
 
+    def devices(self) -> list[str]:
+        """What its workers compute on. Raises OSError, ValueError."""
+        return sorted({each["device"]["name"] for each in self.ask(APIS[0], "/v1/devices")["devices"]})
+
     def descendants(self) -> list[psutil.Process]:
         """Every process that one of ours started, however it is related."""
         mark = str(self.directory)
@@ -164,6 +190,8 @@ class ChaosStack:
     def __enter__(self) -> Self:
         self.redis.start()
         try:
+            self._objects = start_seaweed(self.directory) if self._object_links else None
+            self.parts = {name: self._part(name) for name in (*APIS, *WORKERS)}
             self.proxies = Proxies(self._links(), self._seed, self.directory / "proxy.log")
             for name in self.parts:
                 self.start(name)
@@ -187,7 +215,18 @@ class ChaosStack:
             }
             for name in APIS
         ]
-        return inner + outer
+        behind = [
+            {"name": name, "listen": self._listens[name], "target": port_of(self.objects), "fails_calls": False}
+            for name in self._object_links
+        ]
+        return inner + outer + behind
+
+    def object_traffic(self) -> dict[str, int]:
+        """What passed between all hosts and the object store: requests by method, and bytes each way."""
+        total: Counter[str] = Counter()
+        for name in self._object_links:
+            total.update(self.link.traffic(name))
+        return dict(total)
 
     def fail_calls(self, on: bool) -> None:
         """Whether calls of Redis fail at the rate that was asked for."""
@@ -204,13 +243,10 @@ class ChaosStack:
         if self.proxies is not None:
             self.proxies.stop()
         self.redis.kill()
+        if self._objects is not None:
+            self._objects.stop()
         for disk in (self.redis_disk, self.store_disk):
             disk.close()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.stop()
-
-
-def http_link(api: str) -> str:
-    """The link in front of an API."""
-    return f"http of {api}"

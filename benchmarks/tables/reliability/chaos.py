@@ -1,4 +1,4 @@
-"""The section of docs/reliability.md on the recorded `make chaos-long`."""
+"""The sections of docs/reliability.md on recorded chaos runs: `make chaos-long`, and those of other layouts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ COUNTS = ("accepted", "faults", "lost", "wrong", "doubled", "stuck", "failed")
 PASSED_ON = ("before", "executed")  # of calls
 
 
-def chaos(results: Path) -> Iterator[str]:
-    """The parts of the section; empty without a record."""
-    if not (path := find(results, "chaos")):
+def chaos(results: Path, name: str = "chaos") -> Iterator[str]:
+    """The parts of the section on the record of that name; empty without it."""
+    if not (path := find(results, name)):
         return
     record = read(path)
     runs = record["runs"]
@@ -28,12 +28,13 @@ def chaos(results: Path) -> Iterator[str]:
     ).rstrip()
     if elsewhere := [f"{run['seed']} on {run['place']}" for run in runs if "place" in run]:
         yield f"Made elsewhere: seed {', seed '.join(elsewhere)}."
-    calls = sum((Counter(run["calls"]) for run in runs), Counter[str]())
+    calls = _added("calls", runs)
     yield (
         f"Beside these faults {sum(calls[name] for name in PASSED_ON):,} of {calls['calls']:,} calls of Redis never "
         "arrived or were carried out without an answer. Before each run a control lost, swapped and doubled jobs, and "
         "was found out."
     )
+    yield from _layout(runs)
     yield table(
         ("fault", "times", "jobs taken from their worker", "queued again, p50", "p99", "max"),
         [_kind(kind, runs) for kind in sorted({kind for run in runs for kind in run["faults_by_kind"]})],
@@ -43,6 +44,28 @@ def chaos(results: Path) -> Iterator[str]:
         yield table(("bounded", "most", "bound"), margins).rstrip()
     if record["not_run"]:
         yield "Not run: " + "; ".join(f"{kind} ({reason})" for kind, reason in record["not_run"].items()) + "."
+
+
+def _layout(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What took part beside what every run has."""
+    if objects := _added("objects", runs):
+        sent, received = (objects[f"{way}_bytes"] / 1e9 for way in ("sent", "received"))
+        yield (
+            f"Hosts sent the object store {objects['put']:,} PUT requests, {sent:.2f} GB, and {objects['got']:,} "
+            f"GET requests, and received {received:.2f} GB."
+        )
+    if tiles := _added("tiles", runs):
+        devices = sorted({device for run in runs for device in run.get("devices", ())})
+        several = f", {tiles['on_several_gpus']:,} of them on several GPUs" if tiles["on_several_gpus"] else ""
+        yield (
+            f"{tiles['products']:,} products went in {tiles['tiles']:,} tiles{several} ({', '.join(devices)}). "
+            f"{tiles['faults_in_the_middle']:,} faults met a worker in the middle of one; {tiles['run_again']:,} were "
+            f"run again, and found {tiles['tiles_kept']:,} tiles done."
+        )
+
+
+def _added(name: str, runs: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    return sum((Counter(run.get(name, {})) for run in runs), Counter[str]())
 
 
 def _margins(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:

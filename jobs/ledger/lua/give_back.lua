@@ -1,6 +1,8 @@
 #!lua flags=allow-oom
 -- running → queued, for a job that found no room for its product: no run is counted. Failed once it has found none for
--- `timeout`, as its hash says (no_room_since).
+-- `timeout`, as its hash says (no_room_since). Of each wait for its turn at most a TRIES-th of that counts: there may have
+-- been room meanwhile, and a job in a long queue is not to fail by the second of two short outages.
+local TRIES = 6
 local id, attempt, error, error_type, timeout = unpack(ARGV, 2, 6)
 local job = read_running(id, attempt)
 if not job then
@@ -8,9 +10,12 @@ if not job then
 end
 local at = now()
 local since = redis.call('HGET', job_key(id), 'no_room_since')
+if since then
+  since = since + math.max(0, job.started - job.queued - timeout / TRIES)
+end
 local waits_on = not since or at - since < tonumber(timeout)
 if waits_on then
-  set(job, 'no_room_since', since or int(at))
+  set(job, 'no_room_since', int(since or at))
   job.runs = int(job.runs - 1)
 end
 retry_or_fail(job, at, error, error_type, waits_on and job.runs + 1 or 0, false)

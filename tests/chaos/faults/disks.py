@@ -38,20 +38,27 @@ def full_store(stack: ChaosStack, fault: Fault) -> bool:
 
 
 def read_only_store(stack: ChaosStack, fault: Fault) -> bool:
-    stack.store_disk.protect(stack.store)
+    store = _store(stack, fault)
+    stack.store_disk.protect(store)
     time.sleep(fault.seconds)
-    stack.store_disk.unprotect(stack.store)
+    stack.store_disk.unprotect(store)
     return True
 
 
 def store_gone(stack: ChaosStack, fault: Fault) -> bool:
     """A plain file stands where the directory was."""
-    other = stack.store.with_name("not a directory")
+    store = _store(stack, fault)
+    other = store.with_name("not a directory")
     other.touch()
-    _exchange(stack.store, other)
+    _exchange(store, other)
     time.sleep(fault.seconds)
-    _exchange(stack.store, other)
+    _exchange(store, other)
     return True
+
+
+def _store(stack: ChaosStack, fault: Fault) -> Path:
+    """Of one of the hosts."""
+    return stack.stores[fault.number % len(stack.stores)]
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from typing import Any
 import redis
 
 from tests.chaos.faults.fault import Fault
-from tests.chaos.stack import APIS, PREFIX, ChaosStack
+from tests.chaos.layout import APIS
+from tests.chaos.stack import PREFIX, ChaosStack
 
 UP_TIMEOUT_S = 120.0
-WORK_TIMEOUT_S = 1.0
+WORK_TIMEOUT_S, TILES_TIMEOUT_S, GPU_TILES_TIMEOUT_S = 1.0, 4.0, 30.0  # a GPU takes a while to start
+TILES = 2  # that are recorded of a product that a fault is to meet in its middle
 CLOCK_STEPS_S = (700, -700)
 FAKETIME_PLACES = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/local/lib/faketime/libfaketime.so.1")
 
@@ -32,19 +35,40 @@ def kill_child(stack: ChaosStack, fault: Fault) -> bool:
     return stack.parts[fault.at].kill_child()
 
 
-def wait_for_work(stack: ChaosStack, worker: str) -> None:
-    """A moment, for it to have a job: an idle worker has none to lose."""
+def wait_for_work(stack: ChaosStack, worker: str) -> bool:
+    """A moment, for it to have a job: an idle worker has none to lose. Where some products go in tiles it is to have
+    done some of one's. Whether it had."""
     deadline, pid = time.monotonic() + WORK_TIMEOUT_S, stack.parts[worker].pid
+    tiles_s = TILES_TIMEOUT_S if stack.layout.device == "cpu" else GPU_TILES_TIMEOUT_S
     with stack.client() as client, suppress(redis.RedisError):
-        while time.monotonic() < deadline and not has_work(client, pid):
-            time.sleep(0.002)
+        if stack.layout.has_tiles and _is_true(lambda: is_in_tiles(client, pid), time.monotonic() + tiles_s):
+            return True
+        _is_true(lambda: has_work(client, pid), deadline)
+    return False
+
+
+def _is_true(condition: Callable[[], bool], deadline: float) -> bool:
+    """By then, if ever."""
+    while not (is_true := condition()) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    return is_true
 
 
 def has_work(client: redis.Redis, pid: int) -> bool:
     """Whether the worker of that process has a lease, or had one when it ended."""
+    return bool(_jobs_of(client, pid))
+
+
+def is_in_tiles(client: redis.Redis, pid: int) -> bool:
+    """Whether one of its jobs is a product of which some tiles are recorded, beside what all of them have in common."""
+    return any(client.hlen(f"{PREFIX}job:{job}:findings") > TILES for job in _jobs_of(client, pid))
+
+
+def _jobs_of(client: redis.Redis, pid: int) -> list[str]:
     leased: Any = client.zrange(f"{PREFIX}leases", 0, -1)
-    workers: list[Any] = [client.hget(f"{PREFIX}job:{job.decode()}", "worker") for job in leased]
-    return any((worker or b"").endswith(f"/{pid}".encode()) for worker in workers)
+    jobs = [job.decode() for job in leased]
+    workers: list[Any] = [client.hget(f"{PREFIX}job:{job}", "worker") for job in jobs]
+    return [job for job, worker in zip(jobs, workers, strict=True) if (worker or b"").endswith(f"/{pid}".encode())]
 
 
 def stop(stack: ChaosStack, fault: Fault) -> bool:

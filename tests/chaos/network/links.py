@@ -10,12 +10,13 @@ import contextlib
 import random
 import socket
 import struct
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
 Mode = Literal["plain", "slow", "hole", "trickle"]
+METHODS = {b"PUT ": "put", b"GET ": "got"}  # with which a piece begins that begins a request
 TRICKLE_BYTES, TRICKLE_S = 64, 0.01
 SILENT_SHARE = 0.1  # of call faults: the caller hears nothing, rather than the end of its connection
 
@@ -33,6 +34,7 @@ class Link:
     delay_s: float = 0.0
     lines: set[Line] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=lambda: {"calls": 0, "before": 0, "executed": 0})
+    traffic: Counter[str] = field(default_factory=Counter)  # bytes each way, and HTTP requests by method
 
     def set_mode(self, mode: Mode, delay_s: float = 0.0) -> None:
         """For connections there are and to come. `hole`: all is held back until the mode changes."""
@@ -152,6 +154,9 @@ class Line:
     def from_client(self, data: bytes) -> None:
         if self._is_deaf:
             return
+        self.link.traffic["sent_bytes"] += len(data)
+        if (method := data[:4]) in METHODS:
+            self.link.traffic[METHODS[method]] += 1
         match self.link.roll():
             case "before":
                 self._fail()
@@ -167,6 +172,7 @@ class Line:
         if self._loses_replies:
             self._fail()
         else:
+            self.link.traffic["received_bytes"] += len(data)
             self.to_client.feed(data)
 
     def _fail(self) -> None:

@@ -52,7 +52,8 @@ class Proxies:
             return json.loads(self._process.stdout.readline())
 
     def do(self, link: str, what: str, **more: object) -> None:
-        """`what`: `cut`, `reset`, `half_open`, or `mode` with a `mode` and a `delay_s`."""
+        """`what`: `cut`, `reset`, `half_open`, `refuse` and `accept` connections, or `mode` with a `mode` and a
+        `delay_s`."""
         self._ask({"link": link, "do": what, **more})
 
     def set_call_fault_rate(self, rate: float) -> None:
@@ -63,6 +64,11 @@ class Proxies:
         """By link: calls that came, and those that never arrived (`before`) or got no answer (`executed`)."""
         counts: dict[str, dict[str, int]] = self._ask({"do": "counts"})
         return counts
+
+    def traffic(self, link: str) -> dict[str, int]:
+        """What passed it so far: bytes each way, and HTTP requests by method."""
+        traffic: dict[str, int] = self._ask({"do": "traffic", "link": link})
+        return traffic
 
     def stop(self) -> None:
         self._process.kill()
@@ -83,13 +89,26 @@ class _Links:
         self._ports = {each["name"]: each["listen"] for each in described["links"]}
         self._faulty = [self._by_name[each["name"]] for each in described["links"] if each["fails_calls"]]
 
-    async def listen(self) -> None:
-        loop = asyncio.get_running_loop()
-        for name, port in self._ports.items():
-            await loop.create_server(partial(accept, self._by_name[name]), HOST, port, backlog=1024)
+        self._servers: dict[str, asyncio.Server] = {}
 
-    def obey(self, command: dict[str, Any]) -> Any:
+    async def listen(self) -> None:
+        for name in self._ports:
+            await self._accept(name)
+
+    async def _accept(self, name: str) -> None:
+        accepted = partial(accept, self._by_name[name])
+        loop = asyncio.get_running_loop()
+        self._servers[name] = await loop.create_server(accepted, HOST, self._ports[name], backlog=1024)
+
+    async def obey(self, command: dict[str, Any]) -> Any:
         match command["do"]:
+            case "refuse":
+                self._servers[command["link"]].close()
+                self._by_name[command["link"]].reset()
+            case "accept":
+                await self._accept(command["link"])
+            case "traffic":
+                return self._by_name[command["link"]].traffic
             case "counts":
                 return {link.name: link.counts for link in self._faulty}
             case "rate":
@@ -115,7 +134,7 @@ async def serve() -> None:
     await links.listen()
     print(json.dumps({}), flush=True)
     while line := await reader.readline():
-        print(json.dumps(links.obey(json.loads(line))), flush=True)
+        print(json.dumps(await links.obey(json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":

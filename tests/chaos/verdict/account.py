@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol
@@ -55,6 +56,7 @@ class Account:
     paths: Counter[str] = field(default_factory=Counter)
     attempts: Counter[int] = field(default_factory=Counter)
     largest_batch: int = 0
+    tiled: list[Record] = field(default_factory=list)  # the records of such products
 
     @property
     def counts(self) -> dict[str, int]:
@@ -90,14 +92,13 @@ def unended(client: redis.Redis, prefix: str = PREFIX) -> tuple[int, int, int]:
 def listing(stack: Service) -> dict[str, Record]:
     """Every job that the service knows, by paging through the list of each key."""
     jobs: dict[str, Record] = {}
-    caller = Caller(0, stack.doors, stack.operator, Told(), 0, headers=stack.headers)
-    for key in stack.keys:
-        cursor: str | None = ""
-        while cursor is not None:
-            page = caller.answered("GET", f"/v1/jobs?limit=200{cursor}", key=key).json()
-            jobs |= {job["id"]: job for job in page["jobs"]}
-            cursor = None if page["next"] is None else f"&cursor={page['next']}"
-    caller.close()
+    with closing(Caller(0, stack.doors, stack.operator, Told(), 0, headers=stack.headers)) as caller:
+        for key in stack.keys:
+            cursor: str | None = ""
+            while cursor is not None:
+                page = caller.answered("GET", f"/v1/jobs?limit=200{cursor}", key=key).json()
+                jobs |= {job["id"]: job for job in page["jobs"]}
+                cursor = None if page["next"] is None else f"&cursor={page['next']}"
     return jobs
 
 
@@ -128,6 +129,7 @@ def _judge(account: Account, accepted: Accepted, job: Record | None) -> None:
         return
     account.attempts[job["attempt"]] += 1
     account.largest_batch = max(account.largest_batch, job["batch"] or 0)
+    account.tiled += [job] if accepted.path == "tiled" else []
     if job["state"] not in END:
         account.stuck.append(f"{name}: {job['state']}, attempt {job['attempt']}")
     elif job["state"] == "failed":
@@ -140,21 +142,21 @@ def wrong_products(stack: Service, accepted: Sequence[Accepted]) -> list[str]:
     """Those whose product is not there, or not bit for bit what it must be."""
 
     def read(index: int) -> list[str]:
-        caller = Caller(index, stack.doors, stack.operator, Told(), index, headers=stack.headers)
-        wrong = []
-        for each in accepted[index::READERS]:
-            try:
-                got = caller.answered("GET", f"/v1/jobs/{each.job}/product", OCTETS, key=each.key).body
-                reason = "" if got == each.product else f"{got.hex()[:64]} is not {(each.product or b'').hex()[:64]}"
-            except Refused as refusal:
-                reason = str(refusal)
-            if reason:
-                wrong.append(f"{each.number} ({each.path}) {each.job}: {reason}")
-        caller.close()
-        return wrong
+        with closing(Caller(index, stack.doors, stack.operator, Told(), index, headers=stack.headers)) as caller:
+            found = ((each, _wrong(caller, each)) for each in accepted[index::READERS])
+            return [f"{each.number} ({each.path}) {each.job}: {reason}" for each, reason in found if reason]
 
     with ThreadPoolExecutor(READERS) as pool:
         return [wrong for part in pool.map(read, range(READERS)) for wrong in part]
+
+
+def _wrong(caller: Caller, accepted: Accepted) -> str:
+    """Why its product is wrong; empty where it is not."""
+    try:
+        got = caller.answered("GET", f"/v1/jobs/{accepted.job}/product", OCTETS, key=accepted.key).body
+    except Refused as refusal:
+        return str(refusal)
+    return "" if got == accepted.product else f"{got.hex()[:64]} is not {(accepted.product or b'').hex()[:64]}"
 
 
 def done_twice(ledger: RedisLedger, client: redis.Redis, jobs: Iterable[str], prefix: str = PREFIX) -> list[str]:

@@ -1,4 +1,5 @@
-"""What a part of the service holds open: connections to Redis, connections of clients, and everything else.
+"""What a part of the service holds open: connections to Redis and to the object store, connections of clients, and
+everything else.
 
 Each has a bound of its own. A pool of connections to Redis grows to as many as were in use at one time, and stays so;
 a client's connection ends with the client; nothing else should grow at all.
@@ -19,13 +20,16 @@ from typing import Any
 import psutil
 
 from service.context import MAX_THREADS
-from tests.chaos.stack import APIS, ChaosStack
+from tests.chaos.layout import APIS
+from tests.chaos.stack import ChaosStack
 
 # Beside the threads that requests have: those that anyio lends for other blocking work, such as to give up an upload,
 # and connections of the event loop and of the sweeper.
 BESIDE_THREADS = 40 + 8
 OF_A_WORKER = 24  # parent and child have some twelve, for the broker, the ledger and the registry
+TO_OBJECTS = MAX_THREADS + BESIDE_THREADS  # kept for the next request, as many as were in use at a time
 MORE = 16  # files, pipes and other sockets than after the start
+MORE_OF_A_GPU = 64  # the driver opens a GPU's nodes again for what is used of it for the first time
 ARENAS = re.compile(r"pymp-\w+")  # a folder of shared memory, named anew by each process
 
 
@@ -34,6 +38,7 @@ class Held:
     """`others`: by the directory of a file, or by kind."""
 
     to_redis: int = 0  # with those that were reset
+    to_objects: int = 0
     of_clients: int = 0
     others: Counter[str] = field(default_factory=Counter)
 
@@ -52,10 +57,12 @@ def held(stack: ChaosStack, name: str) -> Held:
         found += targets
     to_redis = sum(remote == stack.redis_port(name) for _, remote in ports) + reset
     of_clients = sum(own == stack.ports.get(name) and remote is not None for own, remote in ports)
-    found["socket"] = max(found["socket"] - to_redis - of_clients, 0)
-    for place in (stack.store, stack.store / "free"):  # slots are kept mapped, within MATMUL_STORE_FREE_BYTES
-        found.pop(str(place), None)
-    return Held(to_redis, of_clients, found)
+    to_objects = sum(remote is not None and remote == stack.objects_port(name) for _, remote in ports)
+    found["socket"] = max(found["socket"] - to_redis - to_objects - of_clients, 0)
+    for store in stack.stores:  # slots are kept mapped, within MATMUL_STORE_FREE_BYTES
+        for place in (store, store / "free"):
+            found.pop(str(place), None)
+    return Held(to_redis, to_objects, of_clients, found)
 
 
 def too_many(stack: ChaosStack, before: Mapping[str, Held]) -> list[str]:
@@ -65,7 +72,10 @@ def too_many(stack: ChaosStack, before: Mapping[str, Held]) -> list[str]:
         now = held(stack, name)
         more = now.others - before[name].others
         to_redis = MAX_THREADS + BESIDE_THREADS if name in APIS else OF_A_WORKER
-        counts = (("connections to Redis", now.to_redis, to_redis), ("more descriptors", more.total(), MORE))
+        more_than = MORE if stack.layout.device_of(name) == "cpu" else MORE_OF_A_GPU
+        counts = [("connections to Redis", now.to_redis, to_redis), ("more descriptors", more.total(), more_than)]
+        if stack.objects_port(name) is not None:
+            counts.append(("connections to the object store", now.to_objects, TO_OBJECTS))
         for what, count, bound in counts:
             stack.margins.note(f"{what}, {'API' if name in APIS else 'worker'}", count, bound)
             if count > bound:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import redis
 
 from jobs.fleet.places import IDENTITY
 from jobs.matrices.file_store import LEFTOVER_AGE_S, LOOK_ROUND_S, SLOT_LEFTOVER_AGE_S
-from tests.chaos.stack import APIS, PREFIX, ChaosStack
+from tests.chaos.layout import APIS
+from tests.chaos.stack import PREFIX, ChaosStack
 from tests.chaos.verdict.descriptors import Held, held, too_many
 
 # Of what jobs under way have, nothing is to be there once none is.
@@ -19,6 +21,7 @@ OF_UNENDED = re.compile(
     rf"{PREFIX}(leases|unsettled|queued:.*|backlog:.*|window:.*|batch:.*|hold:.*|job:[^:]*:dependents|broker:(cpu|gpu|bench-.*))"
 )
 LET_GO_S = 20.0
+GONE_S = 20.0
 CUT_OFF_S = 60.0  # due after twice the time that a client has to read or send, which here is 5 s
 
 
@@ -52,7 +55,7 @@ def _files(stack: ChaosStack, client: redis.Redis) -> list[str]:
     """Files that are neither matrices in the books nor free, and so old that they should have been swept."""
     kept = {value.decode() for value in _data_names(client)} | {IDENTITY}
     now, found = time.time(), []
-    for path in stack.store.iterdir():
+    for path in chain.from_iterable(store.iterdir() for store in stack.stores):
         due_s = 2 * LOOK_ROUND_S + (SLOT_LEFTOVER_AGE_S if path.suffix == ".slot" else LEFTOVER_AGE_S)
         if path.is_file() and path.name not in kept and now - path.stat().st_mtime > due_s:
             found.append(f"{path.name}, {path.stat().st_size} bytes")
@@ -86,6 +89,9 @@ def _held_of_clients(stack: ChaosStack) -> dict[str, int]:
 
 
 def _processes(stack: ChaosStack) -> list[str]:
-    """After SIGTERM to all."""
+    """After SIGTERM to all. A process that a GPU's driver is still cleaning up after takes a moment to go."""
     late = [f"{name} did not end at SIGTERM" for name in stack.parts if not stack.terminate(name)]
-    return late + [f"{process.pid}: {' '.join(process.cmdline())}" for process in stack.descendants()]
+    began = time.monotonic()
+    while (left := stack.descendants()) and time.monotonic() < began + GONE_S:
+        time.sleep(0.1)
+    return late + [f"{process.pid}: {' '.join(process.cmdline())}" for process in left]

@@ -237,14 +237,24 @@ def test_it_fails_once_it_found_no_room_for_so_long(bench: Bench) -> None:
     bench.clock.advance(100)  # it ran, and waited for nothing
     for attempt, state in ((1, JobState.QUEUED), (2, JobState.QUEUED), (3, JobState.FAILED)):
         assert bench.ledger.give_back(job_id, attempt, FULL, timeout_s=60) is state
-        bench.clock.advance(30)
         bench.ledger.claim(job_id, attempt + 1, worker="w", lease_s=60)
+        bench.clock.advance(30)
     error = bench.ledger.get(job_id).record.error
     assert error and error.type == "no_room_for_product"
     assert bench.ledger.dead_letters() == []  # no worker was lost
     bench.ledger.redrive(job_id)
     assert bench.ledger.claim(job_id, 4, worker="w", lease_s=60)
     assert bench.ledger.give_back(job_id, 4, FULL, timeout_s=60) is JobState.QUEUED
+
+
+def test_of_a_wait_for_its_turn_only_a_part_counts(bench: Bench) -> None:
+    """In a long queue it would fail by the second of two short outages, however much room there was between them."""
+    job_id = bench.running().job_id
+    for attempt in range(1, 8):
+        state = JobState.FAILED if attempt == 7 else JobState.QUEUED
+        assert bench.ledger.give_back(job_id, attempt, FULL, timeout_s=60) is state
+        bench.clock.advance(3600)
+        bench.ledger.claim(job_id, attempt + 1, worker="w", lease_s=60)
 
 
 def test_a_job_that_is_another_attempt_s_is_left_alone(bench: Bench) -> None:

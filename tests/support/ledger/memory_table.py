@@ -266,8 +266,14 @@ class JobTable(Chains, Backlogs):
     def give_back(self, job_id: str, attempt: int, error: JobError, patience_us: int) -> JobState | None:
         if (row := self.running(job_id, attempt)) is None:
             return None
-        since_us = self.no_room_since.setdefault(row.id, self.clock())
+        if (since_us := self.no_room_since.get(row.id)) is None:
+            since_us = self.clock()
+        else:
+            waited_us = (row.started_us or 0) - row.queued_us
+            since_us += max(0, int(waited_us - patience_us / 6))
         waits_on = self.clock() - since_us < max(1, patience_us)
+        if waits_on:
+            self.no_room_since[row.id] = since_us
         row.runs -= waits_on
         return self.retry_or_fail(row, error, row.runs + 1 if waits_on else 0, dead=False).state
 

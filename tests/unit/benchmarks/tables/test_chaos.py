@@ -51,3 +51,17 @@ def test_the_nearest_to_its_bound_of_any_run_comes_first(tmp_path: Path) -> None
 
 def test_nothing_is_said_where_nothing_is_recorded(tmp_path: Path) -> None:
     assert list(chaos(tmp_path)) == []
+
+
+def test_what_took_part_of_a_layout_is_told(tmp_path: Path) -> None:
+    plain = run(1, p50_s=0.1, p99_s=0.2, max_s=0.25)
+    objects = {"put": 1200, "got": 300, "sent_bytes": 2 * 10**9, "received_bytes": 10**9}
+    tiles = {"products": 40, "tiles": 800, "on_several_gpus": 40, "run_again": 7}
+    tiles |= {"tiles_kept": 22, "faults_in_the_middle": 6}
+    runs = [plain | {"objects": objects}, plain | {"objects": objects}, plain | {"tiles": tiles, "devices": ["A GPU"]}]
+    (tmp_path / "other.json").write_text(json.dumps({"environment": ENVIRONMENT, "not_run": {}, "runs": runs}))
+    text = "\n".join(chaos(tmp_path, "other"))
+    assert "2,400 PUT requests, 4.00 GB, and 600 GET requests, and received 2.00 GB" in text
+    assert "40 products went in 800 tiles, 40 of them on several GPUs (A GPU). 6 faults met" in text
+    (tmp_path / "chaos.json").write_text(json.dumps({"environment": ENVIRONMENT, "not_run": {}, "runs": [plain]}))
+    assert "object store" not in "\n".join(chaos(tmp_path))

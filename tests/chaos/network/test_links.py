@@ -6,6 +6,7 @@ import random
 import socket
 import socketserver
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import ClassVar, Literal
@@ -48,7 +49,7 @@ class Front:
     def __init__(self, proxies: Proxies, port: int) -> None:
         self.proxies, self._port = proxies, port
 
-    def do(self, what: Literal["cut", "reset", "half_open"]) -> None:
+    def do(self, what: Literal["cut", "reset", "half_open", "refuse", "accept"]) -> None:
         self.proxies.do("link", what)
 
     def mode(self, mode: str) -> None:
@@ -150,6 +151,32 @@ def test_a_cut_or_reset_ends_the_connections_there_are_and_no_others(
         other.close()
     with closing(front.connect()) as client:
         assert said(client, b"again") == b"again"
+
+
+def test_connections_are_refused_until_they_are_accepted_again(front: Front) -> None:
+    with closing(front.connect()) as client:
+        assert said(client, b"hello") == b"hello"
+        front.do("refuse")
+        with pytest.raises(ConnectionError):
+            said(client, b"hello?")
+    with pytest.raises(ConnectionRefusedError):
+        front.connect()
+    front.do("accept")
+    with closing(front.connect()) as client:
+        assert said(client, b"again") == b"again"
+
+
+def test_what_passes_is_counted(front: Front) -> None:
+    before = Counter(front.proxies.traffic("link"))
+    with closing(front.connect()) as client:
+        for text in (b"PUT /a", b"GET /a", b"GET /b", b"other"):
+            assert said(client, text) == text
+    assert Counter(front.proxies.traffic("link")) - before == {
+        "put": 1,
+        "got": 2,
+        "sent_bytes": 23,
+        "received_bytes": 23,
+    }
 
 
 def test_a_half_open_connection_ends_for_the_server_alone(front: Front) -> None:

@@ -14,7 +14,8 @@ from typing import cast
 
 import pytest
 
-from tests.chaos.stack import APIS, ChaosStack
+from tests.chaos.layout import APIS, USUAL, Layout
+from tests.chaos.stack import ChaosStack
 from tests.chaos.verdict import descriptors
 from tests.chaos.verdict.descriptors import Held, held, too_many
 from tests.chaos.verdict.margins import Margins
@@ -41,15 +42,19 @@ class _Part:
 class _Stack:
     """As much of a stack as is looked at."""
 
-    store: Path
+    stores: tuple[Path, ...]
     parts: dict[str, _Part]
     ports: dict[str, int]
     redis: int
     server: socket.socket  # that accepts no connection
+    layout: Layout = USUAL
     margins: Margins = field(default_factory=Margins)
 
     def redis_port(self, name: str) -> int:
         return self.redis
+
+    def objects_port(self, name: str) -> None:
+        return None
 
 
 @contextmanager
@@ -62,7 +67,7 @@ def _holding(directory: Path, *, clients: int, files: int) -> Iterator[ChaosStac
             assert process.stdout is not None
             own = int(process.stdout.readline())
             parts, ports = {APIS[0]: _Part(process.pid)}, {APIS[0]: own}
-            yield cast("ChaosStack", _Stack(directory / "store", parts, ports, port, redis))
+            yield cast("ChaosStack", _Stack((directory / "store",), parts, ports, port, redis))
             process.kill()
 
 
