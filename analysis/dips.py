@@ -45,9 +45,7 @@ def features(curve: Curve) -> tuple[Feature, ...]:
     course, found = _without_disturbed(curve.points)
     kinds: tuple[tuple[FeatureKind, Judge], ...] = (("dip", _drop), ("peak", _rise))
     for kind, judge in kinds:
-        while (worst := _worst(course, judge)) is not None:
-            place, log_ratio = worst
-            found.append((kind, course.pop(place), log_ratio))
+        found += [(kind, point, log_ratio) for point, log_ratio in _set_aside(course, judge)]
     off = [_feature(kind, point, course, log_ratio) for kind, point, log_ratio in found if course]
     return tuple(sorted((*off, *_falls(course)), key=lambda feature: feature.point.size))
 
@@ -83,12 +81,23 @@ def _feature(kind: FeatureKind, point: Measurement, course: Sequence[Measurement
     )
 
 
-def _worst(points: Sequence[Measurement], judge: Judge) -> tuple[int, float] | None:
-    """Index of the point farthest off, and its distance in log GFLOPS."""
-    around = zip((None, *points), points, (*points[1:], None), strict=False)
-    judged = [(place, judge(before, point, after)) for place, (before, point, after) in enumerate(around)]
-    off = [(place, log_ratio) for place, log_ratio in judged if log_ratio is not None]
-    return max(off, key=lambda one: abs(one[1]), default=None)
+def _set_aside(course: list[Measurement], judge: Judge) -> Iterator[tuple[Measurement, float]]:
+    """Takes the points that are off out of the course, the one farthest off first, each with its distance in log
+    GFLOPS. What is left is judged anew, which can only change for the neighbours of what was taken out."""
+
+    def judged(place: int) -> float | None:
+        before = course[place - 1] if place else None
+        after = course[place + 1] if place + 1 < len(course) else None
+        return judge(before, course[place], after)
+
+    verdicts = [judged(place) for place in range(len(course))]
+    while off := [(abs(verdict), -place) for place, verdict in enumerate(verdicts) if verdict is not None]:
+        place = -max(off)[1]
+        verdict = verdicts.pop(place)
+        assert verdict is not None
+        yield course.pop(place), verdict
+        for near in {max(0, place - 1), min(place, len(course) - 1)} if course else ():
+            verdicts[near] = judged(near)
 
 
 def _drop(before: Measurement | None, point: Measurement, after: Measurement | None) -> float | None:

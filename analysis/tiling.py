@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil
 from typing import TypeVar
 
+from analysis.curves import config_key
 from analysis.measurement import Device, Measurement
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
@@ -72,14 +74,7 @@ class Tiling:
 def tiling(measurement: Measurement) -> Tiling | None:
     """None for a library's kernel, and if the config does not determine the tile. Imported results may have configs
     that the kernel does not take."""
-    kernel = BY_NAME.get(measurement.kernel or "")
-    if not isinstance(kernel, CudaKernel):
-        return None
-    try:
-        kernel.resolve_config(measurement.config)
-    except ConfigError:
-        return None
-    tile = tile_of(kernel, measurement.config, measurement.dtype)
+    tile = _known_tile(measurement.kernel or "", config_key(measurement.config), measurement.dtype)
     if tile is None:
         return None
     down, across = tiles(measurement.m, tile.rows), tiles(measurement.n, tile.columns)
@@ -94,6 +89,19 @@ def tiling(measurement: Measurement) -> Tiling | None:
         multiprocessors=measurement.device.multiprocessors,
         resident=_resident(measurement, tile.threads),
     )
+
+
+@lru_cache(maxsize=4096)
+def _known_tile(name: str, config: tuple[tuple[str, int], ...], dtype: DTypeName) -> Tile | None:
+    """Kept, because a large run asks for the same tile thousands of times."""
+    kernel = BY_NAME.get(name)
+    if not isinstance(kernel, CudaKernel):
+        return None
+    try:
+        kernel.resolve_config(dict(config))
+    except ConfigError:
+        return None
+    return tile_of(kernel, dict(config), dtype)
 
 
 def tile_of(kernel: CudaKernel, config: TileConfig, dtype: DTypeName) -> Tile | None:

@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis import tiling as tiling_module
 from analysis.measurement import Device
-from analysis.tiling import Tiling, tile_of, tiling
+from analysis.tiling import Tile, Tiling, tile_of, tiling
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.entries.fp64_emulated import FEWEST
+from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import DTypeName
 from tests.support.recorded import h200, labelled, made, report
 
 CUDA = [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]
@@ -102,3 +105,18 @@ def test_tiles_cover_the_product(m: int, n: int, tile: int) -> None:
     assert (found.partial == 0) is (found.useful == 1)
     assert found.waves is not None and found.passes is not None and found.filled is not None
     assert found.passes - 1 < found.waves <= found.passes and 0 < found.filled <= 1
+
+
+def test_the_tile_of_a_config_is_determined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of thousands of sizes asks for it thousands of times."""
+    asked: list[str] = []
+
+    def counted(kernel: CudaKernel, config: TileConfig, dtype: DTypeName) -> Tile | None:
+        asked.append(kernel.name)
+        return tile_of(kernel, config, dtype)
+
+    monkeypatch.setattr(tiling_module, "tile_of", counted)
+    tiling_module._known_tile.cache_clear()
+    for n in range(64, 128):
+        cut(n, "shared_tiled", {"tile": 16})
+    assert asked == ["shared_tiled"]
