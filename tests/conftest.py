@@ -24,7 +24,8 @@ with suppress(ImportError):  # a GPU machine may have no hypothesis
 SERVICES = "tests/integration/"
 WORKERS = tuple(f"tests/integration/{folder}/" for folder in ("faults", "fleet", "versions", "worker"))
 STORES = tuple(f"tests/integration/{folder}/" for folder in ("ledger", "matrices", "queues", "redis"))
-BROWSER = ("tests/browser/", "tests/chaos/")
+BROWSER = "tests/browser/"
+CHAOS = "tests/chaos/"
 PROGRAMS = "tests/integration/local/"
 EMULATED = "tests/emulation/"
 ON_GPU = "tests/gpu/"
@@ -33,8 +34,9 @@ ON_GPU = "tests/gpu/"
 @pytest.hookimpl(optionalhook=True)  # a GPU machine may have no xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Tests that start services of their own take turns, as do those of workers and faults, those of stores, those that
-    share a browser, with the long one under faults among these, those of whole programs, and those that share an
-    emulator: no group takes much longer than its share of the whole. Tests on a GPU go by function, and by element type
+    share a browser, those of whole programs, and those that share an emulator: no group takes much longer than its
+    share of the whole. The long test under faults mostly waits, so it comes in a group with the small ones beside it
+    alone: with others in front of it, it would be the last to end. Tests on a GPU go by function, and by element type
     where that comes last: most wait for compilers and for what is true. All others go by file."""
     from xdist.scheduler import LoadScopeScheduling
 
@@ -42,6 +44,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith(BROWSER):
                 return "browser"
+            if nodeid.startswith(CHAOS):
+                return "chaos"
             if nodeid.startswith(PROGRAMS):
                 return "programs"
             if nodeid.startswith(EMULATED):

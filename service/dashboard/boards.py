@@ -8,12 +8,12 @@ from urllib.parse import urlencode
 
 from analysis.answers.answer import in_words
 from analysis.comparison.leaderboard import Board, LeaderboardRow
-from service.benchmarks.leaderboard import every_board, headlines
+from service.benchmarks.leaderboard import headlines
 
 
 def type_of(board: Board) -> str:
     """The board's element type in words, with the accuracy class if the type has several."""
-    several = {each.accuracy for each in every_board() if (each.device, each.dtype) == (board.device, board.dtype)}
+    several = {each.accuracy for each in headlines() if (each.device, each.dtype) == (board.device, board.dtype)}
     return f"{board.dtype} as {board.accuracy}" if len(several) > 1 else board.dtype
 
 

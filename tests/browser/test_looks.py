@@ -24,7 +24,8 @@ BENCHMARK = {
     "shapes": [32, 64],
     "timing": {"rounds": 1, "warmup_ms": 0.0, "min_samples": 5, "max_samples": 5, "min_time_s": 0.0},
 }
-# By name: the address, of a job, of a benchmark and of another.
+# By name: the address, of a job, of a benchmark and of another. Kernels are some with few measured products:
+# each is a row, and thousands of rows take axe long and are all alike.
 ADDRESSES = {
     "overview": "/",
     "jobs": "/ui/jobs",
@@ -52,9 +53,9 @@ ADDRESSES = {
     "write a report, published": "/ui/published/h200_quick/report",
     "kernels": "/ui/kernels",
     "kernel": "/ui/kernels/naive",
-    "kernel with steps": "/ui/kernels/register_tiled",
+    "kernel with steps": "/ui/kernels/shared_tiled",
     "assembly": "/ui/kernels/naive/assembly",
-    "kernel of a library": "/ui/kernels/cublas",
+    "kernel of a library": "/ui/kernels/cublas_bf16",
     "devices": "/ui/devices",
     "history": "/ui/devices/history?device={device}",
     "sign-in": "/ui/sign-in?next=/ui/jobs",

@@ -57,8 +57,9 @@ def emulated_kernels() -> list[CudaKernel]:
     return [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel) and not kernel.architecture_specific]
 
 
-def variants() -> list[Variant]:
-    return [variant for kernel in emulated_kernels() for variant in variants_of(kernel)]
+@cache
+def variants() -> tuple[Variant, ...]:
+    return tuple(variant for kernel in emulated_kernels() for variant in variants_of(kernel))
 
 
 def variants_of(kernel: CudaKernel) -> Iterator[Variant]:

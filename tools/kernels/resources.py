@@ -13,7 +13,7 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -133,15 +133,14 @@ def recorded(kernel: CudaKernel, directory: Path = DIRECTORY) -> dict[str, Confi
     return {record.key: record for record in read(path).records} if path.exists() else {}
 
 
-def stale(kernel: CudaKernel, directory: Path = DIRECTORY) -> list[CompiledCase]:
-    """What its file does not have."""
-    known = recorded(kernel, directory)
-    return [case for case in cases(kernel) if case.key not in known]
+def stale(asked: Iterable[CompiledCase], known: Mapping[str, ConfigRecord]) -> list[CompiledCase]:
+    """Those without a record."""
+    return [case for case in asked if case.key not in known]
 
 
-def table(kernel: CudaKernel, known: Mapping[str, ConfigRecord]) -> KernelRecords:
-    """The kernel's file, from records of all cases. What follows from the entry alone is written anew."""
-    old = ((case, known[case.key]) for case in cases(kernel))
+def table(kernel: CudaKernel, asked: Iterable[CompiledCase], known: Mapping[str, ConfigRecord]) -> KernelRecords:
+    """The kernel's file, from records of all its cases. What follows from the entry alone is written anew."""
+    old = ((case, known[case.key]) for case in asked)
     records = tuple(case.record(record.static_shared_bytes, record.compiled) for case, record in old)
     return KernelRecords(kernel=kernel.name, compiler=compiler(), columns=COLUMNS, records=records)
 
@@ -155,16 +154,17 @@ def text(table: KernelRecords) -> str:
 
 def up_to_date(kernel: CudaKernel, directory: Path = DIRECTORY) -> bool:
     """Whether the kernel's file is what would be written; nothing is compiled to find out."""
-    known, path = recorded(kernel, directory), path_of(kernel.name, directory)
-    return not stale(kernel, directory) and read_text(path) == text(table(kernel, known))
+    asked, known = list(cases(kernel)), recorded(kernel, directory)
+    return not stale(asked, known) and read_text(path_of(kernel.name, directory)) == text(table(kernel, asked, known))
 
 
 def write(kernel: CudaKernel, directory: Path = DIRECTORY) -> int:
     """Compiles what its file does not have, and writes it; how many records that were. Raises CompileError."""
-    made = compile_cases(stale(kernel, directory))
-    known = recorded(kernel, directory) | {record.key: record for record in made}
+    asked, known = list(cases(kernel)), recorded(kernel, directory)
+    made = compile_cases(stale(asked, known))
+    known |= {record.key: record for record in made}
     directory.mkdir(exist_ok=True)
-    write_text(path_of(kernel.name, directory), text(table(kernel, known)))
+    write_text(path_of(kernel.name, directory), text(table(kernel, asked, known)))
     return len(made)
 
 

@@ -45,8 +45,9 @@ EACH = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name
 def compiled(kernel: str) -> list[tuple[CompiledCase, ConfigRecord]]:
     """Every case of a kernel with its record: the one on file or, where there is none, from compiling it now."""
     found = next(each for each in KERNELS if each.name == kernel)
-    known = recorded(found) | {record.key: record for record in compile_cases(stale(found))}
-    return [(case, known[case.key]) for case in cases(found)]
+    asked, known = list(cases(found)), recorded(found)
+    known |= {record.key: record for record in compile_cases(stale(asked, known))}
+    return [(case, known[case.key]) for case in asked]
 
 
 @EACH

@@ -7,12 +7,18 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from jobs.settings import Settings
 from service.app import create_app
 
 ROOT = Path(__file__).resolve().parents[3]
-PATHS = {re.sub(r"{\w+}", "{}", path) for path in create_app(Settings()).openapi()["paths"]}
 ADDRESS = re.compile(r"(?<!\w)/(?:v1/[\w/{}-]*|livez|readyz|metrics)")
+
+
+@pytest.fixture(scope="module")
+def paths() -> set[str]:
+    return {re.sub(r"{\w+}", "{}", path) for path in create_app(Settings()).openapi()["paths"]}
 
 
 def named_in(page: str) -> set[str]:
@@ -20,9 +26,9 @@ def named_in(page: str) -> set[str]:
     return {re.sub(r"{\w+}", "{}", path).rstrip("/") for path in ADDRESS.findall(text)}
 
 
-def test_paths_in_the_guide_exist() -> None:
+def test_paths_in_the_guide_exist(paths: set[str]) -> None:
     pages = ["README.md", "docs/api.md", "docs/operations.md", "docs/architecture.md"]
-    assert set.union(*map(named_in, pages)) - PATHS == set()
+    assert set.union(*map(named_in, pages)) - paths == set()
 
 
 def test_examples_import_only_what_is_installed_beside_the_service() -> None:
@@ -36,5 +42,5 @@ def test_examples_import_only_what_is_installed_beside_the_service() -> None:
     assert "numpy" in names and names - there == set()
 
 
-def test_every_path_is_in_the_guide() -> None:
-    assert PATHS - (named_in("docs/api.md") | named_in("docs/operations.md")) == set()
+def test_every_path_is_in_the_guide(paths: set[str]) -> None:
+    assert paths - (named_in("docs/api.md") | named_in("docs/operations.md")) == set()
