@@ -69,6 +69,8 @@ SIXTEEN_BITS: Mapping[Size, Bounds | None] = dict.fromkeys(
 )
 TF32: Mapping[Size, Bounds | None] = dict.fromkeys((4096, 4097, 8192, 8193), (1.0, 1.1))
 FLOAT64: Mapping[Size, Bounds | None] = dict.fromkeys((2047, 2048, 3000, 4096, 4097, 8192), (1.0, 1.03))
+# Of the kernel without TMA. Other devices were not measured; on Hopper it must be level where rows are not aligned.
+FLOAT64_WITHOUT_TMA: Mapping[Size, Bounds | None] = {**dict.fromkeys(FLOAT64), 2047: (1.0, 1.03), 4097: (1.0, 1.03)}
 INT8: Mapping[Size, Bounds | None] = {
     **dict.fromkeys((2047, 2049, 4097, 8193), (1.3, 1.7)),
     **dict.fromkeys((4096, 8192), (1.2, 1.3)),
@@ -182,7 +184,8 @@ def _shape(size: Size) -> TargetShape:
 TARGETS = (
     Target(kernel="hopper_bf16", dtype="bfloat16", bounds=SIXTEEN_BITS, beside=("cublas_tuned",)),
     Target(kernel="hopper_fp16", dtype="float16", bounds=SIXTEEN_BITS, beside=("cublas_tuned",)),
-    Target(kernel="tensor_fp64", dtype="float64", bounds=FLOAT64, beside=("cublas_tuned",)),
+    Target(kernel="tensor_fp64", dtype="float64", bounds=FLOAT64_WITHOUT_TMA, beside=("cublas_tuned",)),
+    Target(kernel="hopper_fp64", dtype="float64", bounds=FLOAT64, beside=("cublas_tuned",)),
     Target(kernel="hopper_int8", dtype="int8", bounds=INT8, beside=("cublas_tuned",)),
     Target(kernel="hopper_tf32", dtype="float32", bounds=TF32, beside=("cublas_tf32_tuned",)),
     # Compared with `cublas`, and without promotion with `cublas_fp8_fast`.

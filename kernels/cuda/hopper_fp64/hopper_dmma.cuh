@@ -6,11 +6,9 @@
 #pragma once
 
 constexpr int GROUPS = WARP_M / 8, SLABS = WARP_N / SQUARE, STEPS = BLOCK_K / STEP;
-constexpr int ITEMS = STEPS * GROUPS;      // of a stage: each group of rows at each step
-constexpr int AHEAD = STEP == 16 ? 1 : 2;  // items that are read before they are multiplied
-constexpr int SETS = 2 * AHEAD;            // of registers, for rows of A
-static_assert(ITEMS % SETS == 0, "groups of rows take turns in sets of registers");
-static_assert(AHEAD < GROUPS, "what is read ahead is of this step or the next");
+constexpr int ITEMS = STEPS * GROUPS;  // of a stage: each group of rows at each step
+static_assert(ITEMS % 2 == 0, "groups of rows take turns in two sets of registers");
+static_assert(GROUPS > 1, "what is read ahead is of this step or the next");
 
 #ifndef EMULATED  // an emulation on the CPU brings its own words
 __device__ __forceinline__ void read_two(double& first, double& second, unsigned int shared) {
@@ -23,7 +21,7 @@ __device__ __forceinline__ void write_two(unsigned int shared, double first, dou
 
 struct WarpProduct {
     double sums[GROUPS][SLABS][4] = {};  // of rows t and t + 4 of a group, columns 2g and 2g + 1 of a slab
-    double rows[SETS][SLOTS];
+    double rows[2][SLOTS];
     Slab columns[2][SLABS];
     int from_a[2], from_b[2];  // within a stage: by the steps' half of a box; by the slot
 
@@ -40,7 +38,7 @@ struct WarpProduct {
     // Rows of an item, and where a step begins with it, all columns. The items after a stage's last are the first of
     // the next.
     __device__ __forceinline__ void read(unsigned int stage, int item) {
-        const int unit = item % ITEMS / GROUPS * (STEP / 8), group = item % GROUPS;  // unit: of 8 steps
+        const int unit = item % ITEMS / GROUPS * 2, group = item % GROUPS;  // unit: of 8 steps
         if (group == 0)
 #pragma unroll
             for (int j = 0; j < SLABS; ++j)
@@ -50,7 +48,7 @@ struct WarpProduct {
                     const int from = from_b[slot % 2] + j * B_BOX_BYTES + (unit + slot / 2) * GROUP_BYTES;
                     read_two(slab.at[0][slot], slab.at[1][slot], stage + from);
                 }
-        double(&its)[SLOTS] = rows[item % SETS];
+        double(&its)[SLOTS] = rows[item % 2];
 #pragma unroll
         for (int slot = 0; slot < SLOTS; slot += 2) {
             const int now = unit + slot / 2, from = from_a[now % 2] + now / 2 * A_BOX_BYTES + group * GROUP_BYTES;
@@ -61,30 +59,28 @@ struct WarpProduct {
     __device__ __forceinline__ void multiply(int item) {
 #pragma unroll
         for (int j = 0; j < SLABS; ++j)
-            multiply_on_tensor_core(sums[item % GROUPS][j], columns[item / GROUPS % 2][j], rows[item % SETS]);
+            multiply_on_tensor_core(sums[item % GROUPS][j], columns[item / GROUPS % 2][j], rows[item % 2]);
     }
 
     // At least one stage.
     __device__ __forceinline__ void multiply_stages(const Shared& at, Place& place, int count, bool is_first_lane) {
         wait_barrier(at.full(place.stage), place.parity);
         unsigned int stage = at.stage(place.stage);
-#pragma unroll
-        for (int item = 0; item < AHEAD; ++item)
-            read(stage, item);
+        read(stage, 0);
 #pragma unroll 1
         for (int left = count; left > 0; --left) {
             const unsigned int empty = at.empty(place.stage);
 #pragma unroll
             for (int item = 0; item < ITEMS; ++item) {
-                if (item == ITEMS - AHEAD) {
+                if (item == ITEMS - 1) {
                     place.advance();
                     if (left > 1) wait_barrier(at.full(place.stage), place.parity);
                     stage = at.stage(place.stage);
                 }
 #ifdef EMULATED  // behind the last stage others read what is never used
-                if (left > 1 || item + AHEAD < ITEMS)
+                if (left > 1 || item + 1 < ITEMS)
 #endif
-                    read(stage, item + AHEAD);
+                    read(stage, item + 1);
                 multiply(item);
             }
             if (is_first_lane) arrive(empty);  // what all lanes read of the stage has come, as it is multiplied

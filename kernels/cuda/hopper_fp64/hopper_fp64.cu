@@ -24,6 +24,7 @@ constexpr int PRODUCER_REGISTERS = 24, CONSUMER_REGISTERS = 240;
 static_assert(!TRANSPOSE_A && !TRANSPOSE_B, "A comes along k, B across it");
 static_assert(WARP_M % 8 == 0 && BLOCK_M % WARPS_M == 0, "a warp's rows are groups of eight");
 static_assert(WARP_N % SQUARE == 0 && BLOCK_N % WARPS_N == 0, "a warp's columns are slabs of 16");
+static_assert(STEP == 16, "two steps of eight are read as pairs");
 static_assert(BLOCK_K % (2 * STEP) == 0, "slabs of B take turns in two sets of registers");
 
 struct Sizes {

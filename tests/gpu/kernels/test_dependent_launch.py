@@ -34,6 +34,7 @@ extern "C" __global__ void late(const int4* from, int4* to, long long count) {{
 TRANSPOSED: list[tuple[str, DTypeName, bool, TileConfig]] = [
     ("hopper_fp32", "float32", False, NO_CONFIG),
     ("hopper_tf32", "float32", True, NO_CONFIG),
+    ("hopper_fp64", "float64", True, NO_CONFIG),
     ("hopper_int8", "int8", True, NO_CONFIG),
     ("hopper_fp8", "float8_e4m3", False, {"promote": 1}),
 ]
