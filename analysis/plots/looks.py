@@ -20,10 +20,10 @@ FAMILIES: tuple[tuple[str, ...], ...] = (
     ("warp_tiled", "pipelined", "strassen"),
     ("naive_uncoalesced", "naive", "unrolled", "coarsened"),
     ("register_tiled_rows", "register_tiled", "vectorized"),
-    ("hopper_bf16", "hopper_fp16", "hopper_int8", "hopper_tf32", "hopper_fp32", "hopper_fp8", "hopper_fp64"),
+    ("hopper_bf16", "hopper_fp16", "hopper_int8", "hopper_tf32", "hopper_fp32", "hopper_fp8"),
     ("split_k", "cluster_split_k"),
     ("shared_tiled", "shared_tiled_privatized", "shared_tiled_prefetch"),
-    ("tensor_wmma", "tensor_fp64", "fp32_emulated", "fp64_emulated", "complex_as_real"),
+    ("tensor_wmma", "tensor_fp64", "fp32_emulated", "fp64_emulated", "hopper_fp64", "complex_as_real"),
 )
 
 

@@ -26,7 +26,7 @@ from jobs.requests.operands import OperandRef
 from tests.support.ledger.ledgers import CLOCK_KEY, CLOCK_LUA, Clock, new_job, outcome, redis_ledger, settings_for
 
 CALLS = {
-    "submit": ("(is_one and record_one or record_several)(ARGV)", "recorded_already"),
+    "submit": ("(is_one and record_one or record_several)(ARGV)", "quick_replies"),
     "claim": ("attempt == '1' and claim_usual(id, worker, lease, max_jobs, beside, limit)", "usual"),
     "succeed": ("(#ARGV == 10 and succeed_one or succeed_several)(ARGV, at)", "ended"),
 }
