@@ -48,7 +48,7 @@ struct WarpProduct {
                     const int from = from_b[slot % 2] + j * B_BOX_BYTES + (unit + slot / 2) * GROUP_BYTES;
                     read_two(slab.at[0][slot], slab.at[1][slot], stage + from);
                 }
-        double(&its)[SLOTS] = rows[item % 2];
+        double (&its)[SLOTS] = rows[item % 2];
 #pragma unroll
         for (int slot = 0; slot < SLOTS; slot += 2) {
             const int now = unit + slot / 2, from = from_a[now % 2] + now / 2 * A_BOX_BYTES + group * GROUP_BYTES;

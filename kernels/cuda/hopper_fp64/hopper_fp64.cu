@@ -12,10 +12,10 @@
 
 constexpr int WARPS_M = 2, WARPS_N = 4, WARPS = WARPS_M * WARPS_N, THREADS = WARPS * 32 + WARPGROUP;
 constexpr int WARP_M = BLOCK_M / WARPS_M, WARP_N = BLOCK_N / WARPS_N;
-constexpr int BOX = SWIZZLE_BYTES / 8;                    // elements in a row of a box
-constexpr int GROUP_BYTES = 8 * SWIZZLE_BYTES;            // of 8 rows of a box
-constexpr int A_BOX_BYTES = BLOCK_M * SWIZZLE_BYTES;      // of all rows of A, and 16 steps of k
-constexpr int B_BOX_BYTES = BLOCK_K * SWIZZLE_BYTES;      // of 16 columns of B, and all steps
+constexpr int BOX = SWIZZLE_BYTES / 8;                // elements in a row of a box
+constexpr int GROUP_BYTES = 8 * SWIZZLE_BYTES;        // of 8 rows of a box
+constexpr int A_BOX_BYTES = BLOCK_M * SWIZZLE_BYTES;  // of all rows of A, and 16 steps of k
+constexpr int B_BOX_BYTES = BLOCK_K * SWIZZLE_BYTES;  // of 16 columns of B, and all steps
 constexpr int A_BYTES = BLOCK_K / BOX * A_BOX_BYTES, B_BYTES = BLOCK_N / BOX * B_BOX_BYTES;
 constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
 constexpr int OUT_BOXES = 2, OUT_OFFSET = STAGES * STAGE_BYTES;  // boxes of C on their way out, of each warp

@@ -1,5 +1,5 @@
-// Transposes a batch of matrices: transposed(column, row) = matrix(row, column). Elements of ITEM_BYTES (1, 2, 4 or 8) are
-// only moved, a tile at a time (transposed_tiles.cuh).
+// Transposes a batch of matrices: transposed(column, row) = matrix(row, column). Elements of ITEM_BYTES (1, 2, 4 or 8)
+// are only moved, a tile at a time (transposed_tiles.cuh).
 #include "dependent_launch.cuh"
 #include "gate.cuh"
 #include "transposed_tiles.cuh"
