@@ -17,6 +17,7 @@ from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice
 from kernels.selection.choose import choose
+from tests.support.kernels.products import in_float64, operands
 from worker.check.verify import check
 from worker.cuda.sources import kernel_program
 from worker.device.operands import HostOperand
@@ -92,3 +93,13 @@ def compile_all(runner: CudaRunner, wanted: Iterable[tuple[str, TileConfig, Prob
                 programs.add(kernel_program(kernel, full, problem))
     with ThreadPoolExecutor() as pool:
         list(pool.map(runner.compiler.binary, programs))
+
+
+def assert_exact_by(
+    name: str, runner: CudaRunner, problem: Problem, rng: np.random.Generator, config: TileConfig = NO_CONFIG
+) -> None:
+    """That kernel's product of small integers, to the last bit."""
+    a, b = operands(problem, rng, "integers")
+    c, check, _ = multiply(runner, name, problem, a, b, rng, config=config)
+    np.testing.assert_array_equal(c, in_float64(problem, a, b)[0].reshape(c.shape), err_msg=f"{problem} {config}")
+    assert check.passed, (problem, check)

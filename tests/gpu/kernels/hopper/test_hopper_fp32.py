@@ -5,6 +5,7 @@ Small integers make every sum exact, so products are compared to the last bit.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,9 +13,9 @@ import pytest
 
 from kernels.catalog import BY_NAME
 from kernels.model.edge import MAX_EDGE
-from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.entry.config import TileConfig
 from kernels.model.numerics import DTypeName, Problem
-from tests.gpu.products import compile_all, multiply, one_of_each_edge
+from tests.gpu.products import assert_exact_by, compile_all, multiply, one_of_each_edge
 from tests.support.kernels.catalogue import config_id
 from tests.support.kernels.products import assert_right, in_float64, operands
 
@@ -28,6 +29,7 @@ BOTH: list[TileConfig] = [{"block_m": 128, "block_n": 256}, {"block_m": 128, "bl
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 # Inside, at and past the edges of boxes, warps and tiles; thin last rows and columns; rows that begin anywhere.
 SHAPES = [(1, 1, 1), (63, 65, 33), (129, 257, 65), (256, 512, 192), (255, 511, 200), (385, 769, 193), (700, 1100, 70)]
+assert_exact = partial(assert_exact_by, NAME)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,15 +39,6 @@ def compiled(session_runner: CudaRunner) -> None:
     if reason is not None:
         pytest.skip(reason)
     compile_all(session_runner, [(NAME, config, Problem(1, 1, 1, DTYPE)) for config in CONFIGS])
-
-
-def assert_exact(
-    runner: CudaRunner, problem: Problem, rng: np.random.Generator, config: TileConfig = NO_CONFIG
-) -> None:
-    a, b = operands(problem, rng, "integers")
-    c, check, _ = multiply(runner, NAME, problem, a, b, rng, config=config)
-    np.testing.assert_array_equal(c, in_float64(problem, a, b)[0].reshape(c.shape), err_msg=f"{problem} {config}")
-    assert check.passed, (problem, check)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=config_id)

@@ -6,15 +6,16 @@ Small integers make every sum exact, so products are compared to the last bit.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.entry.config import TileConfig
 from kernels.model.numerics import Problem
-from tests.gpu.products import compile_all, multiply
+from tests.gpu.products import assert_exact_by, compile_all, multiply
 from tests.support.kernels.catalogue import config_id
 from tests.support.kernels.products import assert_right, in_float64, operands
 
@@ -26,6 +27,7 @@ CONFIGS = list(BY_NAME[NAME].configs())
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 # Inside, at and past the edges of boxes, warps and tiles; rows of an odd and of an even number of elements.
 SHAPES = [(1, 1, 1), (63, 65, 33), (129, 257, 65), (288, 512, 192), (255, 511, 201), (385, 769, 193)]
+assert_exact = partial(assert_exact_by, NAME)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,15 +37,6 @@ def compiled(session_runner: CudaRunner) -> None:
     if reason is not None:
         pytest.skip(reason)
     compile_all(session_runner, [(NAME, config, Problem(1, 1, 1, "float64")) for config in CONFIGS])
-
-
-def assert_exact(
-    runner: CudaRunner, problem: Problem, rng: np.random.Generator, config: TileConfig = NO_CONFIG
-) -> None:
-    a, b = operands(problem, rng, "integers")
-    c, check, _ = multiply(runner, NAME, problem, a, b, rng, config=config)
-    np.testing.assert_array_equal(c, in_float64(problem, a, b)[0].reshape(c.shape), err_msg=f"{problem} {config}")
-    assert check.passed, (problem, check)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=config_id)
