@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 from jobs.redis.connections import Connections
 from jobs.redis.replicas import Mark, ReplicaWait
+from jobs.redis.written import HELD_BACK_S, WrittenQuestion
 
 
 class Durability(ABC):
     """The part of a ledger that knows which changes are persistent."""
 
     @abstractmethod
-    def check_written(self, *marks: Mark) -> None:
-        """Raises StoreUnavailable if a change that was answered before this call would not survive a crash of the
-        store, or a failover to a replica. `marks`, which the changes left in their jobs, reveal a failover in between.
-        """
+    def check_writable(self) -> None:
+        """Raises StoreUnavailable if the store takes no changes, or too few replicas follow it."""
 
-    @property
     @abstractmethod
-    def later_steps_confirm(self) -> bool:
-        """Whether a later step that was answered, and not refused, confirms earlier changes as `check_written` does."""
+    def check_written(self, *marks: Mark, wait_s: float = HELD_BACK_S) -> None:
+        """Raises StoreUnavailable if a change that was answered before this call would not survive a crash of the
+        store, or a failover to a replica. Changes that the store holds back for the sync of its file are waited for.
+        `marks`, which the changes left in their jobs, reveal a failover in between.
+        """
 
     @property
     @abstractmethod
@@ -38,14 +40,17 @@ class RedisDurability(Durability):
     _replicas: ReplicaWait | None
 
     @property
-    def later_steps_confirm(self) -> bool:
-        return self._replicas is None or not self._replicas.waits
-
-    @property
     def connections_opened(self) -> int:
         return self._connections.opened
 
-    def check_written(self, *marks: Mark) -> None:
+    def check_writable(self) -> None:
         self._run("written")
+        if self._replicas is not None:
+            self._replicas.wait()
+
+    def check_written(self, *marks: Mark, wait_s: float = HELD_BACK_S) -> None:
+        question = WrittenQuestion(wait_s)
+        while (pause_s := question.pause_s(self._run("written"))) is not None:
+            time.sleep(pause_s)
         if self._replicas is not None:
             self._replicas.wait(*marks)

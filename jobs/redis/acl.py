@@ -35,13 +35,13 @@ _SORTED = (
     *("zrangebyscore", "zrevrangebyscore", "zremrangebyrank", "zremrangebyscore", "zlexcount", "zrangebylex"),
 )
 _STREAMS = ("xadd", "xrange", "xrevrange", "xlen", "xtrim")
-_TELLING = ("publish", "wait", "multi", "exec", "discard", "watch", "unwatch")
+_TELLING = ("publish", "wait", "info", "multi", "exec", "discard", "watch", "unwatch")
 # What both roles need: the ledger and the stores' index are scripts that either may run.
 SHARED = (*_CONNECTION, *_SCRIPTS, *_KEYS, *_STRINGS, *_HASHES, *_LISTS, *_SETS, *_SORTED, *_STREAMS, *_TELLING)
 OWN: dict[Role, tuple[str, ...]] = {
     # The API receives notifications, checks Redis' sync policy, loads the functions that both call, and removes old
     # ones.
-    "api": ("subscribe", "unsubscribe", "info", "config|get", "function|load", "function|list", "function|delete"),
+    "api": ("subscribe", "unsubscribe", "config|get", "function|load", "function|list", "function|delete"),
     "worker": (
         "blmove",
         "brpop",

@@ -8,21 +8,19 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import redis
 
-from jobs.errors import StoreUnavailable
 from jobs.redis.client import CONNECTION_LOST, connect_alone, translated, unavailable
 from jobs.redis.connections import packed
 from jobs.redis.scripts import RedisScripts
+from jobs.redis.written import WrittenQuestion
 from jobs.settings import Settings
 
 JOINED = ("submit",)  # one call does for several: all arguments except the last two in sequence; one reply for each
 MAX_JOINED = 32  # so that no script blocks Redis for long
-TELLING = ("submit", "written")  # scripts that are refused while Redis cannot write
 IDLE_S = 0.05  # a connection idle for so long may have been closed from the other side
 
 
@@ -49,24 +47,30 @@ class ScriptLine:
         carried out.
 
         Raises StoreUnavailable, StoreFull."""
-        call = _Call(script, arguments, asyncio.get_running_loop().create_future())
-        self._waiting.append(call)
-        if self._sending is None:
-            self._sending = asyncio.create_task(self._send())
         with translated():
-            return await call.reply
+            return await self._call(script, *arguments).reply
 
     async def written(self) -> None:
-        """Returns once all changes that Redis answered before are in its append-only file: while they are not, Redis
-        refuses scripts that may write. A call that already waits to be sent serves as the test; otherwise one is sent.
-        Raises StoreUnavailable.
+        """Returns once all changes that Redis answered before are in its append-only file. Raises StoreUnavailable."""
+        question = WrittenQuestion()
+        while (pause_s := question.pause_s(await self._ask_written())) is not None:
+            await asyncio.sleep(pause_s)
+
+    async def _ask_written(self) -> Any:
+        """All who ask before it is sent share one reply. It is sent first: changes of the same exchange would be found
+        unwritten.
         """
-        telling = [call.reply for call in self._waiting if call.script in TELLING]
-        if telling:
-            with suppress(redis.RedisError, StoreUnavailable):  # it may have been refused for reasons of its own
-                await asyncio.shield(telling[0])
-                return
-        await self.run("written")
+        waiting = [call for call in self._waiting if call.script == "written"]
+        call = waiting[0] if waiting else self._call("written", first=True)
+        with translated():
+            return await asyncio.shield(call.reply)
+
+    def _call(self, script: str, *arguments: str | bytes | int, first: bool = False) -> _Call:
+        call = _Call(script, arguments, asyncio.get_running_loop().create_future())
+        self._waiting.insert(0 if first else len(self._waiting), call)
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._send())
+        return call
 
     async def close(self) -> None:
         if self._connection is not None:

@@ -50,7 +50,7 @@ def _check(context: Context) -> tuple[Sequence[WorkerInfo], Sequence[str]]:
     context.store.check_ready()
     if missing := missing_replicas(context.client, context.settings.redis_replicas):
         raise StoreUnavailable(missing)
-    context.ledger.check_written()
+    context.ledger.check_writable()
     context.sync_policy.check()
     check_layout(context.client, context.settings.key_prefix)
     has_aof = persistence_of(context.client).has_aof

@@ -33,7 +33,7 @@ from worker.process.lease import EXIT_FAULT, EXIT_QUARANTINED, LeaseKeeper
 from worker.product.mismatch import Mismatch
 from worker.product.multiply import Multiplied
 from worker.product.operands import forget_copies
-from worker.product.spent_operands import Spent, SpentOperands
+from worker.product.spent_operands import SpentOperands
 from worker.tracing.launches import Launches
 
 WORK_TIMEOUT_S = 60.0  # retry time of steps whose failure would waste the attempt
@@ -91,16 +91,14 @@ class JobEnds:
     def send(self, ends: Sequence[tuple[Claimed, Done]]) -> Step:
         """Sends the success of these jobs to the ledger. The step that is returned must be settled."""
         done = [_success(claimed, end, self._settings.product_ttl_s) for claimed, end in ends]
-        spent = self._spent.waiting()
         if isinstance(self._ledger, SuccessesAhead):
-            return Step(ends, done, self._ledger.send_successes(done), spent)
-        return Step(ends, done, partial(self._ledger.succeed_all, done), spent)
+            return Step(ends, done, self._ledger.send_successes(done))
+        return Step(ends, done, partial(self._ledger.succeed_all, done))
 
     def settle(self, step: Step) -> int:
         """Waits for the ledger's answer and cleans up. Returns how many successes it accepted. Raises StoreUnavailable,
         StoreFull."""
         answers = self._with_retries(step.answer)
-        self._spent.remove(step.spent)
         for (claimed, end), success, answer in zip(step.ends, step.done, answers, strict=True):
             if isinstance(end, Multiplied):
                 self._heartbeat.count_product(is_verified=end.outcome.verification.passed is True)
@@ -200,13 +198,11 @@ class JobEnds:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Successes that were sent to the ledger. `answer` waits for the ledger's answers. `spent`: operands of jobs whose
-    success the ledger was told of before."""
+    """Successes that were sent to the ledger. `answer` waits for the ledger's answers."""
 
     ends: Sequence[tuple[Claimed, Done]]
     done: Sequence[Success]
     answer: Callable[[], Sequence[Acceptance]]
-    spent: Sequence[Spent]
 
 
 class Steps:

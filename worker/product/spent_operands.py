@@ -1,7 +1,6 @@
 """Operands that came with requests, once their jobs have succeeded. They are of no more use, and their claims went with
 the jobs' success; what is not removed here is found by the store's sweep. They stay where a crash of Redis would take
-the success back, for the jobs would run again. Redis is asked whether it would. A later step that it does not refuse
-says as much, so small ones wait for the next success, which spares the question.
+the success back, for the jobs would run again. Redis is asked whether it would, once for many small ones.
 """
 
 from __future__ import annotations
@@ -42,15 +41,8 @@ class SpentOperands:
 
     def __init__(self, ledger: Ledger, store: MatrixStore) -> None:
         self._ledger, self._store = ledger, store
-        self._may_wait = ledger.later_steps_confirm and store.FINDS_LEFTOVERS
         self._waiting: list[Spent] = []
         self._lock = Lock()
-
-    def waiting(self) -> Sequence[Spent]:
-        """What waits for a step that is sent after this call; it is to be removed when that has been answered."""
-        with self._lock:
-            waiting, self._waiting = self._waiting, []
-        return waiting
 
     def ended(self, jobs: Sequence[Claimed]) -> None:
         """Takes the operands of jobs of whose success Redis has told."""
@@ -58,23 +50,26 @@ class SpentOperands:
         spent = [Spent(claimed.job.id, operands, now) for claimed in jobs if (operands := _inline(claimed))]
         with self._lock:
             self._waiting += spent
-            waits = self._may_wait and sum(each.bytes for each in self._waiting) <= WAITING_BYTES
+            waits = self._store.FINDS_LEFTOVERS and sum(each.bytes for each in self._waiting) <= WAITING_BYTES
         if not waits:
             self.clear_up()
 
     def clear_up(self) -> None:
-        """Removes all that wait. For when no success is to come soon."""
-        if not (spent := self.waiting()):
+        """Removes all that wait, unless Redis holds a job's success back. For when no success is to come soon."""
+        with self._lock:
+            spent, self._waiting = self._waiting, []
+        if not spent:
             return
         try:
-            self._ledger.check_written(*(Mark(each.job_id, "finished", minimum=1) for each in spent))
+            self._ledger.check_written(*(Mark(each.job_id, "finished", minimum=1) for each in spent), wait_s=0)
         except (StoreUnavailable, StoreFull) as error:
-            log.warning("operands of jobs that are done are kept: their end may not be on the disk", reason=error.type)
+            log.info("operands of jobs that are done are kept: their end may not be on the disk", reason=error.type)
+            with self._lock:
+                self._waiting = spent + self._waiting
             return
-        self.remove(spent)
+        self._remove(spent)
 
-    def remove(self, spent: Sequence[Spent]) -> None:
-        """After a step that was sent after their jobs' success was told, and answered."""
+    def _remove(self, spent: Sequence[Spent]) -> None:
         now = self._ledger.connections_opened
         certain = (each for each in spent if each.connections == now or self._has_succeeded(each.job_id))
         for operand in (operand for each in certain for operand in each.operands):

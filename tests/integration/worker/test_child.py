@@ -108,28 +108,26 @@ def stored_operands(bench: WorkerBench, job_id: str) -> list[bool]:
     return [(bench.settings.store_dir / str(operand.matrix)).exists() for operand in record.operands]
 
 
-def test_small_operands_go_with_the_next_success_which_spares_a_question(
-    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_small_operands_go_together_once_no_job_is_left(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Sequence[Mark]] = []
-    monkeypatch.setattr(RedisLedger, "check_written", lambda _, *marks: asked.append(marks))
+    monkeypatch.setattr(RedisLedger, "check_written", lambda _, *marks, wait_s: asked.append(marks))
     child = Child(bench.settings, CpuRunner(bench.settings), bench.ledger, bench.store)
     jobs: list[str] = []
-    for there in ([], [[True, True]], [[False, False], [True, True]]):
-        assert [stored_operands(bench, job_id) for job_id in jobs] == there
+    for _ in range(3):
         jobs.append(bench.submit(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)))
         child.run(jobs[-1], 1)
+    assert [stored_operands(bench, job_id) for job_id in jobs] == [[True, True]] * 3
     assert not asked
     child.wait_until_idle()
     assert [stored_operands(bench, job_id) for job_id in jobs] == [[False, False]] * 3
-    assert [len(marks) for marks in asked] == [1]
+    assert [len(marks) for marks in asked] == [3]
     child.heartbeat.stop()
 
 
 def test_operands_stay_where_a_crash_of_redis_would_take_the_success_back(
     bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(_: RedisLedger, *marks: Mark) -> None:
+    def refused(_: RedisLedger, *marks: Mark, wait_s: float) -> None:
         raise StoreUnavailable
 
     monkeypatch.setattr(RedisLedger, "check_written", refused)

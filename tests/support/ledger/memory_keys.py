@@ -48,12 +48,11 @@ class MemoryKeys(Ledger):
             until = self._clock() + self._idempotency_ttl_us
             self._table.bindings[owner, idempotency.key] = Binding(subject, idempotency.fingerprint, until)
 
-    def check_written(self, *marks: Mark) -> None:
+    def check_writable(self) -> None:
         """It writes nothing."""
 
-    @property
-    def later_steps_confirm(self) -> bool:
-        return True
+    def check_written(self, *marks: Mark, wait_s: float = 0.0) -> None:
+        """It writes nothing."""
 
     @property
     def connections_opened(self) -> int:

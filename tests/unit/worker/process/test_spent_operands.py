@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
-
-import pytest
 
 from jobs.errors import JobNotFound, StoreUnavailable
 from jobs.states import JobState
@@ -17,7 +14,6 @@ class Played:
     """A ledger and a store that say what they were asked for."""
 
     FINDS_LEFTOVERS = True
-    later_steps_confirm = True
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
@@ -26,7 +22,8 @@ class Played:
         self.connections_opened = 1
         self.states: dict[str, JobState] = {}
 
-    def check_written(self, *marks: Any) -> None:
+    def check_written(self, *marks: Any, wait_s: float) -> None:
+        assert wait_s == 0, "no product waits for the sync of a disk"
         self.asked.append([mark.job_id for mark in marks])
         if self.refuses:
             raise StoreUnavailable
@@ -51,32 +48,21 @@ def spent_of(played: Any) -> SpentOperands:
     return SpentOperands(played, played)
 
 
-def test_small_ones_wait_for_a_step_that_is_sent_after_they_came() -> None:
+def test_small_ones_share_a_question() -> None:
     played = Played()
     spent = spent_of(played)
     spent.ended([ended("one", "a", "b")])
-    for_step = spent.waiting()
-    spent.ended([ended("two", "c", "c")])  # its success was answered while that step was under way
-    spent.remove(for_step)
-    assert (played.dropped, played.asked) == (["a", "b"], [])
+    spent.ended([ended("two", "c", "c")])
+    assert (played.dropped, played.asked) == ([], [])
     spent.clear_up()
-    assert (played.dropped, played.asked) == (["a", "b", "c"], [["two"]])
+    assert (played.dropped, played.asked) == (["a", "b", "c"], [["one", "two"]])
     spent.clear_up()
-    assert played.asked == [["two"]]
+    assert played.asked == [["one", "two"]]
 
 
-def no_sweep(played: Played) -> None:
-    played.FINDS_LEFTOVERS = False
-
-
-def replicas(played: Played) -> None:
-    played.later_steps_confirm = False
-
-
-@pytest.mark.parametrize("change", [no_sweep, replicas])
-def test_none_waits_where_no_sweep_finds_it_or_a_replica_has_to_be_asked(change: Callable[[Played], None]) -> None:
+def test_none_waits_where_no_sweep_finds_it() -> None:
     played = Played()
-    change(played)
+    played.FINDS_LEFTOVERS = False
     spent_of(played).ended([ended("one", "a")])
     assert (played.dropped, played.asked) == (["a"], [["one"]])
 
@@ -90,24 +76,23 @@ def test_no_more_wait_than_a_few_mebibytes() -> None:
     assert (played.dropped, played.asked) == (["a", "b", "c"], [["one", "two"]])
 
 
-def test_what_is_not_known_to_be_written_stays() -> None:
+def test_what_is_not_known_to_be_written_stays_until_it_is() -> None:
     played = Played()
     spent = spent_of(played)
     played.refuses = True
     spent.ended([ended("one", "a")])
     spent.clear_up()
     assert (played.dropped, played.asked) == ([], [["one"]])
+    played.refuses = False
+    spent.clear_up()
+    assert (played.dropped, played.asked) == (["a"], [["one"], ["one"]])
 
 
-@pytest.mark.parametrize("asks", [False, True])
-def test_what_a_redis_that_began_anew_does_not_know_as_succeeded_stays(asks: bool) -> None:
+def test_what_a_redis_that_began_anew_does_not_know_as_succeeded_stays() -> None:
     played = Played()
     spent = spent_of(played)
     spent.ended([ended("kept", "a"), ended("lost", "b"), ended("cancelled", "c"), ended("gone", "d")])
     played.connections_opened += 1
     played.states = {"kept": JobState.SUCCEEDED, "lost": JobState.RUNNING, "cancelled": JobState.CANCELLED}
-    if asks:
-        spent.clear_up()
-    else:
-        spent.remove(spent.waiting())
+    spent.clear_up()
     assert played.dropped == ["a"]
