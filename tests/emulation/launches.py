@@ -14,7 +14,7 @@ from jobs.formats.elements import Array
 from kernels.model.launch_plan import Launch
 from tests.emulation.programs import ENVIRONMENT, Compiled
 
-TIMEOUT_S = 60
+TIMEOUT_S = 240
 SAID_CHARACTERS = 2000
 
 

@@ -21,7 +21,7 @@ class Cluster:
     """Primaries that share the slots."""
 
     def __init__(self, directory: Path, count: int) -> None:
-        options = ("cluster-enabled yes", "cluster-node-timeout 2000")
+        options = ("cluster-enabled yes", "cluster-node-timeout 20000")
         buses = [free_port() for _ in range(count)]  # by default 10,000 above the other: where connections have theirs
         self.nodes = [
             EmbeddedServer(directory / f"node-{i}", options=(*options, f"cluster-port {bus}"), key_prefix="m:")

@@ -37,6 +37,7 @@ def stack(link: CutOff, key_prefix: str, tmp_path: Path) -> Iterator[Stack]:
         "s3_timeout_s": "0.5",
         "record_matrix_bytes": f"{SMALL_BYTES}",
         "cpu_threads": "1",
+        "redis_timeout_s": "5",
         "sweep_grace_s": "0.5",
         "max_attempts": "1",  # a run that was counted would be the last
     }

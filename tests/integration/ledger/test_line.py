@@ -161,9 +161,9 @@ async def test_a_connection_that_was_reset_a_moment_ago_is_an_outage(
 
 
 async def test_who_asks_what_is_written_shares_the_next_answer(
-    valkey: EmbeddedServer, key_prefix: str, monkeypatch: pytest.MonkeyPatch
+    own_server: EmbeddedServer, key_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with line_to(valkey, key_prefix) as (ledger, line):
+    async with line_to(own_server, key_prefix) as (ledger, line):
         sent: list[str] = []
         exchange = line._exchange
 

@@ -18,7 +18,7 @@ from tools.stack import Stack
 
 DOC = Path(__file__).parents[3] / "docs" / "operations.md"
 N = 64
-SETTINGS = {"cpu_threads": "1", "record_matrix_bytes": "1024"}  # matrices of N×N are stored
+SETTINGS = {"cpu_threads": "1", "record_matrix_bytes": "1024", "redis_timeout_s": "5"}  # matrices of N×N are stored
 # In place of redis-cli, which is not among what tests need: `-u URL COMMAND …`.
 REDIS_CLI = """
 import redis, sys

@@ -18,7 +18,7 @@ from tools.harness.api import http_client, until
 from tools.stack import Stack
 
 TRACE, CALLER = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-N, SMALL = 2000, 4
+N, SMALL = 4000, 4  # a product that outlasts a 202 that waits for Redis
 PHASES = ["check", "claim", "download", "end", "kernel", "upload"]
 
 
@@ -43,7 +43,8 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     with collecting() as collector, pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
         patch.setitem(os.environ, "OTEL_BSP_SCHEDULE_DELAY", "50")
-        settings = {"cpu_threads": "1", "lease_s": "60", "log_format": "json", "log_level": "debug"}
+        settings = {"cpu_threads": "1", "redis_timeout_s": "5", "lease_s": "60"}
+        settings |= {"log_format": "json", "log_level": "debug"}
         with Stack(directory, settings=settings) as stack, http_client(stack.url) as client:
             story = lived(stack, client, collector)
             until(lambda: all(collector.of(trace, "end") for trace in story.traces.values()))

@@ -38,7 +38,8 @@ class ReplicatedStack(Stack):
     """Its processes reach Redis by one address alone, by TLS, and show a certificate of their own."""
 
     def __init__(self, directory: Path, servers: Servers, endpoint: Endpoint, authority: Authority) -> None:
-        super().__init__(directory, settings={"cpu_threads": "1", "redis_replicas": "1"})
+        settings = {"cpu_threads": "1", "redis_replicas": "1", "redis_timeout_s": "5"}
+        super().__init__(directory, settings=settings)
         self.redis, self._servers, self._endpoint, self._authority = servers.primary, servers, endpoint, authority
 
     def start_api(self) -> None:

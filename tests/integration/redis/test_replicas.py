@@ -102,7 +102,7 @@ def test_a_primary_that_never_had_the_job_does_not_say_that_it_is_recorded(tmp_p
     try:
         with ledger_at(servers.primary, replicas=1) as ledger:
             had = submitted(ledger)
-            with servers.primary.client() as root:
+            with servers.primary.client(TIMEOUT_S) as root:
                 root.publish("follow", "")
                 assert root.wait(2, 10_000) == 2
             with frozen(*servers.replicas):

@@ -17,7 +17,7 @@ from jobs.models import Job
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from tests.support.workers import gpu_faults as gpu
-from tests.support.workers.workers import WorkerBench, is_dead, running_worker, until
+from tests.support.workers.workers import START_TIMEOUT_S, WorkerBench, is_dead, running_worker, until
 
 WORKER = {"module": "tests.support.workers.faulty_gpu_worker", "device": "gpu:0"}
 
@@ -87,10 +87,11 @@ def test_what_a_kernel_leaves_unwritten_never_comes_out(bench: WorkerBench) -> N
 @pytest.fixture
 def two(valkey: EmbeddedServer, tmp_path: Path) -> Iterator[WorkerBench]:
     """A bench with two workers on one ledger, of which one will fail."""
-    with running_worker(valkey, tmp_path, overrides={"max_attempts": "3", "lease_s": "600"}, **WORKER) as first:
+    own = {"max_attempts": "3", "lease_s": "600"}
+    with running_worker(valkey, tmp_path, overrides=own, **WORKER) as first:
         shared = {"key_prefix": first.settings.key_prefix, "store_dir": str(first.settings.store_dir)}
-        with running_worker(valkey, tmp_path, overrides=shared, **WORKER) as other:
-            until(lambda: len(other.live()) == 2, timeout_s=60, what="both heartbeats")
+        with running_worker(valkey, tmp_path, overrides=own | shared, **WORKER) as other:
+            until(lambda: len(other.live()) == 2, timeout_s=START_TIMEOUT_S, what="both heartbeats")
             yield first
 
 

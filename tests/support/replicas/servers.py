@@ -33,7 +33,7 @@ class Servers:
         """Of a primary that runs; returns once they follow it."""
         for replica in self.replicas:
             replica.start()
-        with self.primary.client() as root:
+        with self.primary.client(WAIT_S) as root:
             root.publish("follow", "")
             until(lambda: root.wait(len(self.replicas), 100) == len(self.replicas))
 
@@ -59,21 +59,21 @@ def _info(client: redis.Redis) -> dict[str, Any]:
 
 
 def promote(server: EmbeddedServer) -> None:
-    with server.client() as root:
+    with server.client(WAIT_S) as root:
         root.replicaof("NO", "ONE")
         assert _info(root)["role"] == "master"
 
 
 def demote(server: EmbeddedServer, primary: EmbeddedServer) -> None:
     """Returns once it follows that one."""
-    with server.client() as root:
+    with server.client(WAIT_S) as root:
         root.replicaof(HOST, str(primary.port))
         until(lambda: _info(root)["master_link_status"] == "up")
 
 
 def hand_over(primary: EmbeddedServer, replica: EmbeddedServer) -> None:
     """The primary takes no changes until the replica has all, and then follows it. Nobody is disconnected."""
-    with primary.client() as root, replica.client() as other:
+    with primary.client(WAIT_S) as root, replica.client(WAIT_S) as other:
         root.execute_command("FAILOVER", "TO", HOST, replica.port)
         until(lambda: _info(other)["role"] == "master" and _info(root)["role"] == "slave")
 

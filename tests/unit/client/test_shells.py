@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def test_pauses_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         async with AsyncClient(NOBODY) as mm:
             await mm.kernels()
 
-    monkeypatch.setattr("time.sleep", blocking.append)
+    monkeypatch.setattr("matmul_client.client.time", SimpleNamespace(sleep=blocking.append))
     monkeypatch.setattr("anyio.sleep", sleep)
     for ending in ("/v1", "/v2/"):
         with pytest.raises(MatmulError, match=f"has a version; leave out {ending.rstrip('/')}"):

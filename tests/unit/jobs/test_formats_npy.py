@@ -131,10 +131,12 @@ def test_128_bytes_that_claim_32_gib() -> None:
         NpyParser(collector, body_bytes=len(body)).feed(body)
     assert collector.opened == []
     tracemalloc.start()
-    with pytest.raises(InvalidMatrix, match="34359738368 bytes of elements are missing"):
-        parse(NpyParser, body)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    try:
+        with pytest.raises(InvalidMatrix, match="34359738368 bytes of elements are missing"):
+            parse(NpyParser, body)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
     assert peak < 1 << 20
 
 

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
 from jobs.random_hex import POOL_BYTES, random_hex
 
 
@@ -26,8 +24,8 @@ def test_no_id_comes_twice_over_many_pools_and_threads() -> None:
     assert len({half for each in found for half in (each[:16], each[16:])}) == 32_000
 
 
-def test_a_forked_process_gives_others(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_forked_process_gives_others() -> None:
     forks = "random_hex(1); os.fork(); os.write(1, random_hex(8).encode())"
-    subprocess.run([sys.executable, "-c", f"import os; from jobs.random_hex import random_hex; {forks}"], check=True)
-    given = capfd.readouterr().out
+    command = [sys.executable, "-c", f"import os; from jobs.random_hex import random_hex; {forks}"]
+    given = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # ends once both have ended
     assert len(given) == 32 and given[:16] != given[16:]

@@ -24,7 +24,7 @@ def slot(path: Path, pages: int = PAGES) -> LockedFile:
 
 
 def faults() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
 
 
 @pytest.mark.parametrize("threads", [1, 3])

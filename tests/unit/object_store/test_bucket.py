@@ -16,6 +16,7 @@ from jobs.settings import Settings
 from tests.support.objects import write_credentials
 
 TIMEOUT_S, SLOW_S = 0.5, 1.0
+PATIENT_S = 30.0  # where nothing is to take too long
 STARTED = b"<InitiateMultipartUploadResult><UploadId>one</UploadId></InitiateMultipartUploadResult>"
 COPIED = b"<CopyObjectResult><ETag>one</ETag><LastModified>2026-01-01T00:00:00Z</LastModified></CopyObjectResult>"
 NO_UPLOAD = b"<Error><Code>NoSuchUpload</Code></Error>"
@@ -69,7 +70,7 @@ def slow() -> Iterator[type[Slow]]:
 
 
 @pytest.fixture
-def bucket(slow: type[Slow], tmp_path: Path) -> Iterator[Bucket]:
+def bucket(request: pytest.FixtureRequest, slow: type[Slow], tmp_path: Path) -> Iterator[Bucket]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), slow)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -79,7 +80,7 @@ def bucket(slow: type[Slow], tmp_path: Path) -> Iterator[Bucket]:
         "s3_endpoint": f"http://127.0.0.1:{server.server_port}",
         "s3_region": "r",
         "s3_credentials_file": write_credentials(tmp_path / "credentials"),
-        "s3_timeout_s": TIMEOUT_S,
+        "s3_timeout_s": getattr(request, "param", PATIENT_S),
     }
     yield Bucket(Settings.model_validate(settings))
     server.shutdown()
@@ -87,6 +88,7 @@ def bucket(slow: type[Slow], tmp_path: Path) -> Iterator[Bucket]:
     server.server_close()
 
 
+@pytest.mark.parametrize("bucket", [TIMEOUT_S], indirect=True)
 def test_a_copy_may_take_as_long_as_its_bytes_take(bucket: Bucket) -> None:
     with pytest.raises(StoreUnavailable):
         bucket.copy("a", "b", 0)

@@ -14,6 +14,7 @@ from jobs.errors import StoreFull, StoreUnavailable
 from jobs.formats.elements import Array
 from jobs.matrices.file_store import FileMatrixStore
 from jobs.models import JobRecord, product_id
+from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from kernels.model.numerics import Problem
 from tests.support.workers.copying import FaultyRunner, flip
@@ -64,13 +65,15 @@ def assert_right(bench: WorkerBench, ids: list[str], pairs: list[tuple[Array, Ar
         np.testing.assert_array_equal(bench.product(bench.ledger.get(job_id)), a @ b)
 
 
-def test_they_are_computed_in_one_launch_and_stored_apart(bench: WorkerBench) -> None:
+def test_they_are_computed_in_one_launch_and_stored_apart(own_server: EmbeddedServer, tmp_path: Path) -> None:
+    bench = WorkerBench(own_server, tmp_path)  # a Redis that holds nothing back from its file
     ids, pairs = submitted(bench, SMALL, SMALL, (80, 30, 81), SMALL)
     run(bench, ids[0])
     assert launched(bench, ids) == [4] * 4
     assert_right(bench, ids, pairs)
     files = [file.name for file in path(bench, "any").parent.iterdir() if file.is_file() and not file.is_symlink()]
     assert sorted(files) == sorted(product_id(job_id, 1) for job_id in ids)  # and no operand is left
+    bench.client.close()
 
 
 def test_those_of_the_store_and_of_records_go_together(bench: WorkerBench) -> None:
