@@ -13,6 +13,7 @@ from typing import Any
 
 import redis
 
+from jobs.errors import StoreUnavailable
 from jobs.redis.client import CONNECTION_LOST, connect_alone, translated, unavailable
 from jobs.redis.connections import packed
 from jobs.redis.scripts import RedisScripts
@@ -21,6 +22,9 @@ from jobs.settings import Settings
 
 JOINED = ("submit",)  # one call does for several: all arguments except the last two in sequence; one reply for each
 MAX_JOINED = 32  # so that no script blocks Redis for long
+BEGAN_ANEW = (
+    "The job store may have begun anew before it had written this to its disk; try again with the same Idempotency-Key."
+)
 IDLE_S = 0.05  # a connection idle for so long may have been closed from the other side
 
 
@@ -39,6 +43,7 @@ class ScriptLine:
         self._scripts = scripts
         self._connection: redis.asyncio.Connection | None = None
         self._used_at = 0.0
+        self._opened = 0
         self._waiting: list[_Call] = []
         self._sending: asyncio.Task[None] | None = None
 
@@ -51,10 +56,17 @@ class ScriptLine:
             return await self._call(script, *arguments).reply
 
     async def written(self) -> None:
-        """Returns once all changes that Redis answered before are in its append-only file. Raises StoreUnavailable."""
+        """Returns once all changes that Redis answered before are in its append-only file. Raises StoreUnavailable,
+        also if Redis may have begun anew meanwhile, which knows nothing of changes that it lost.
+        """
         question = WrittenQuestion()
-        while (pause_s := question.pause_s(await self._ask_written())) is not None:
+        pause_s = question.pause_s(await self._ask_written())
+        opened = self._opened
+        while pause_s is not None:
             await asyncio.sleep(pause_s)
+            pause_s = question.pause_s(await self._ask_written())
+            if self._opened != opened:
+                raise StoreUnavailable(BEGAN_ANEW)
 
     async def _ask_written(self) -> Any:
         """All who ask before it is sent share one reply. It is sent first: changes of the same exchange would be found
@@ -156,6 +168,7 @@ class ScriptLine:
             await connection.disconnect(nowait=True)
         if not connection.is_connected:
             await connection.connect()  # type: ignore[no-untyped-call]
+            self._opened += 1
         return connection
 
 

@@ -85,6 +85,11 @@ def crash(server: EmbeddedServer, held: Path) -> None:
     server.start()
 
 
+def assert_there(server: EmbeddedServer, job_id: str) -> None:
+    with ledger_at(server) as ledger:  # over a connection of its own
+        assert ledger.get(job_id).id == job_id
+
+
 @pytest.mark.parametrize("role", ["api", "worker"])
 def test_who_does_not_wait_is_told(server: EmbeddedServer, held: Path, role: Role) -> None:
     with ledger_at(server) as ledger, ledger_at(server, role) as asking:
@@ -106,8 +111,8 @@ def test_who_waits_finds_it_after_a_crash(server: EmbeddedServer, held: Path) ->
         hold(server, held, ledger)
         job = submitted(ledger)
         ledger.check_written(wait_s=PATIENT_S)
-        crash(server, held)
-        assert ledger.get(job).id == job
+    crash(server, held)
+    assert_there(server, job)
 
 
 @pytest.mark.anyio
@@ -117,8 +122,33 @@ async def test_so_does_who_waits_on_an_event_loop(server: EmbeddedServer, held: 
         hold(server, held, ledger)
         job = submitted(ledger)
         await line.written()
+        await line.close()
+    crash(server, held)
+    assert_there(server, job)
+
+
+@pytest.mark.anyio
+async def test_who_waits_over_a_crash_is_told(
+    server: EmbeddedServer, held: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Redis that begins anew has nothing to write, and would say so."""
+    crashes: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        crashes.append(seconds)
         crash(server, held)
-        assert ledger.get(job).id == job
+        for _ in range(2):  # the first finds the end of the connection
+            with suppress(StoreUnavailable):
+                await line.run("depths", "cpu")
+
+    with ledger_at(server) as ledger:
+        line = ScriptLine(settings_of(server), ledger.scripts)
+        hold(server, held, ledger)
+        monkeypatch.setattr("jobs.redis.line.asyncio.sleep", pause)
+        with pytest.raises(StoreUnavailable, match="anew"):
+            while not crashes:  # after two seconds Redis writes
+                submitted(ledger)
+                await line.written()
         await line.close()
 
 
