@@ -94,7 +94,7 @@ def test_a_running_job_ticks_and_tells_what_is_left(tab: Tab, http: httpx.Client
         expect(page.locator("#state-now")).to_contain_text(re.compile(r"it will take about \d"))
         shown = page.locator("#state-now [data-since]").inner_text()
         expect(page.locator("#state-now [data-since]")).not_to_have_text(shown)
-    expect(state(page)).to_have_text("succeeded")
+    expect(state(page)).to_have_text("succeeded", timeout=240_000)  # a benchmark of a busy machine
     expect(page.locator("#cases + p")).to_have_text("12 measured: 12 ok.")
 
 
