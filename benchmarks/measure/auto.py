@@ -96,7 +96,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--one-run", action="store_true", help="by tables alone, what auto takes among its rivals")
     parser.add_argument("--kernels", nargs="+", default=(), help="without what is served: only these of the rivals")
     parser.add_argument(
-        "--accuracy", choices=ACCURACY_NAMES, help="with --rivals-only: the class, the type's by default"
+        "--accuracy", choices=ACCURACY_NAMES, help="with --rivals-only or --one-run: the class, the type's by default"
     )
     parser.add_argument("--budget-s", type=float, default=480.0, help="what is not done by then is cancelled")
     asked = parser.parse_args(arguments)
@@ -104,8 +104,8 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error(
             "what is served is held against all rivals: --kernels needs --rivals-only, --tables-only, --one-run"
         )
-    if asked.accuracy and not asked.rivals_only:
-        parser.error("auto takes a type's own class here: --accuracy goes with --rivals-only")
+    if asked.accuracy and not (asked.rivals_only or asked.one_run):
+        parser.error("auto takes a type's own class here: --accuracy goes with --rivals-only, --one-run")
     if unknown := set(asked.kernels) - set(rivals(asked.dtype, device_class_of(asked), asked.accuracy)):
         parser.error(f"no rivals of {asked.dtype} there: {', '.join(sorted(unknown))}")
     return asked
@@ -124,8 +124,9 @@ def served(client: httpx.Client, shapes: Iterable[Shape], dtype: DTypeName, ends
         client.delete(location)
 
 
-def taken(others: Results) -> Iterator[dict[str, Any]]:
-    """What `auto` takes for each shape whose rivals were measured, by the tables of this process."""
+def taken(others: Results, accuracy: AccuracyName | None = None) -> Iterator[dict[str, Any]]:
+    """What `auto` takes for each shape whose rivals were measured, by the tables of this process, in the class or in
+    the type's own."""
     about = others.device
     device = DeviceTraits(
         about["device_class"],
@@ -135,7 +136,7 @@ def taken(others: Results) -> Iterator[dict[str, Any]]:
         about["name"],
     )
     for m, n, k, dtype in dict.fromkeys((case.m, case.n, case.k, case.dtype) for case in others.cases):
-        choice = choose("auto", {}, Problem(m, n, k, dtype), DTYPES[dtype].accuracy, device)
+        choice = choose("auto", {}, Problem(m, n, k, dtype), accuracy or DTYPES[dtype].accuracy, device)
         yield {"m": m, "n": n, "k": k, "kernel": choice.kernel.name, "config": dict(choice.config)}
 
 
@@ -172,6 +173,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     device = device_class_of(asked)
     body: dict[str, Any] = {"shapes": shapes, "dtypes": [asked.dtype], "timing": TIMING, "device": device}
     drawn_as = {"seed": asked.seed, "dtype": asked.dtype, "least": asked.least, "most": asked.most}
+    if asked.accuracy:
+        drawn_as["accuracy"] = asked.accuracy
     kept = Kept(asked.out, drawn_as, brief=True)
     with (
         service(asked.url, asked.device) as url,
@@ -188,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             job = run(client, name, spec, ends_at, partial(look, client, kept, name))
             print(f"{name}: {job['state']}", flush=True)
         if asked.one_run:
-            records = list(taken(Results.model_validate(read(asked.out)["others"])))
+            records = list(taken(Results.model_validate(read(asked.out)["others"]), asked.accuracy))
         elif not (asked.rivals_only or asked.tables_only):
             if device == "gpu":  # a worker measures what was asked for once no job has come for a while
                 list(served(client, drawn, asked.dtype, ends_at))

@@ -34,7 +34,7 @@ def beside_the_best_library(folders: Iterable[Path]) -> Iterator[str]:
         if "others" not in record or not (compared := list(_compared(record))):
             continue
         others = record["others"]
-        key, ended = (others["device"]["name"], record["dtype"]), others["job"]["finished_at"] or ""
+        key, ended = (others["device"]["name"], _type(record)), others["job"]["finished_at"] or ""
         if key not in newest or ended > newest[key][0]:
             newest[key] = ended, compared
     if not newest:
@@ -48,6 +48,11 @@ def beside_the_best_library(folders: Iterable[Path]) -> Iterator[str]:
         "ours that was measured, where any was."
     )
     yield table(COLUMNS, [_row(*key, compared) for key, (_, compared) in sorted(newest.items())]).rstrip()
+
+
+def _type(record: Mapping[str, Any]) -> str:
+    """The element type, and the class if it is not the type's own."""
+    return f"{record['dtype']} to {record['accuracy']}" if "accuracy" in record else str(record["dtype"])
 
 
 def _row(device: str, dtype: str, compared: list[Compared]) -> tuple[str, ...]:

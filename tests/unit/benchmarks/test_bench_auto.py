@@ -178,6 +178,8 @@ def test_auto_is_held_against_the_faster_of_both_lines_of_the_library(tmp_path: 
     path.write_text(json.dumps({"seed": 7, "dtype": "float32", "most": 12_288} | looked_up))
     (row,) = (line for line in [*beside_the_best_library([tmp_path])][-1].splitlines() if "NVIDIA" in line)
     assert row == "| NVIDIA H200 | float32 | 1 | 0.625 | 0.625 | 1 | 0.625 |"
+    path.write_text(json.dumps({"seed": 7, "dtype": "float32", "most": 12_288, "accuracy": "tf32"} | looked_up))
+    assert "| NVIDIA H200 | float32 to tf32 | 1 |" in [*beside_the_best_library([tmp_path])][-1]
     runs["others"]["records"] = []
     path.write_text(json.dumps({"seed": 7, "dtype": "float32", "most": 12_288} | runs))
     assert list(beside_the_best_library([tmp_path])) == []
@@ -191,6 +193,14 @@ def test_what_the_tables_take_is_listed_for_each_shape_that_was_measured() -> No
     for one in found:
         choice = choose("auto", {}, Problem(one["m"], one["n"], one["k"], "float32"), "fp32", H200)
         assert (one["kernel"], one["config"]) == (choice.kernel.name, choice.config)
+
+
+def test_a_class_may_be_named_where_the_tables_alone_decide() -> None:
+    named = {*rivals("float32", "gpu", "tf32"), "cublas_tf32"}
+    assert {one["kernel"] for one in taken(only("cublas"), "tf32")} <= named
+    assert parsed(["--out", "x", "--one-run", "--accuracy", "tf32"]).accuracy == "tf32"
+    with pytest.raises(SystemExit):
+        parsed(["--out", "x", "--tables-only", "--accuracy", "tf32"])
 
 
 def test_what_a_run_that_was_cut_off_had_measured_may_be_left_out(tmp_path: Path) -> None:
