@@ -118,11 +118,10 @@ class _Here:
 
     def is_as_exact(self, points: Points) -> bool:
         """Whether a config that was tried at these shapes should be no less exact than the library."""
-        tried = [at for at in points.rows if isinstance(at.row, Trial)]
-        if not tried:  # its products are of the type itself
+        if not isinstance(points.nearest.row, Trial):  # its products are of the type itself
             return True
-        known = [at.log_error for at in tried if at.log_error is not None]
-        if len(known) < len(tried) or sum(error > 0.0 for error in known[:TRIED]) > 1:
+        known = [at.log_error for at in points.rows if at.log_error is not None]
+        if len(known) < len(points.rows) or sum(error > 0.0 for error in known[:TRIED]) > 1:
             return False
         return self._errors.value(tuple(points.shapes), known) <= LOG_EXACT
 

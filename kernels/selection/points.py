@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import DeviceTraits, Kernel
 from kernels.model.numerics import Problem
-from kernels.selection.cost_model.configs import ConfigItems, Suiting, items, suiting
+from kernels.selection.cost_model.configs import Suiting, items, suiting
 from kernels.selection.nearby import Nearby
-from kernels.selection.tuned import Entry, RankedRow, Shape, TableRow, Trial, Tried, Way, way_of
+from kernels.selection.tuned import ConfigItems, Entry, RankedRow, Shape, TableRow, Trial, Tried, Way, way_of
 
 POINTS = 16  # shapes of a kernel, the nearest
 # Of what is forecast as one: a kernel in whichever config was best, or a config of one that was tried in each.
@@ -88,11 +88,11 @@ class _Collected:
 
     def add(self, rows: Iterable[TableRow], shape: int) -> None:
         """Called for each of hundreds of rows; most of the work is done once for a config."""
-        known, unknown = self._suits, _Suits  # any value that is none of them
+        known = self._suits
         for at in rows:
-            suits = known.get(at.tried, unknown)
-            if suits is unknown:
-                suits = known[at.tried] = self._suiting(at)
+            if at.tried not in known:
+                known[at.tried] = self._suiting(at)
+            suits = known[at.tried]
             if suits is None or at.way != suits.way:
                 continue
             points = suits.points or self._points(suits, at)
