@@ -24,7 +24,7 @@ from kernels.selection.choose import choose_from, contenders
 from kernels.selection.cost_model.configs import as_measured
 from kernels.selection.cost_model.model import at_its_best
 from kernels.selection.fallbacks import worth_it
-from kernels.selection.forecast import SpeedPoint
+from kernels.selection.points import SpeedPoint
 from kernels.selection.tuned import TABLES, Entry, RankedRow, Trial, TunedTable
 
 MAX_SHOWN = 10

@@ -36,7 +36,8 @@ def core(problem: Problem, config: TileConfig, tile: tuple[int, int]) -> Problem
     if problem.symmetric:
         return problem
     limit = config.get("edge", 0)  # not every kernel that shares its arithmetic may leave one
-    return replace(problem, m=_whole(problem.m, tile[0], limit), n=_whole(problem.n, tile[1], limit))
+    m, n = _whole(problem.m, tile[0], limit), _whole(problem.n, tile[1], limit)
+    return problem if m == problem.m and n == problem.n else replace(problem, m=m, n=n)
 
 
 def _whole(extent: int, tile: int, limit: int) -> int:

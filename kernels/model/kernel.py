@@ -41,9 +41,9 @@ class Default:
     symmetric: bool = False  # only for symmetric products
     min_compute_capability: tuple[int, int] = (0, 0)
 
-    def suits(self, problem: Problem, device: DeviceTraits) -> bool:
-        fits = bucket_of(problem) in self.buckets and self.symmetric <= problem.symmetric
-        return fits and self.runs(problem.dtype, device)
+    def suits(self, problem: Problem, bucket: BucketName, device: DeviceTraits) -> bool:
+        """`bucket` is the problem's."""
+        return bucket in self.buckets and self.symmetric <= problem.symmetric and self.runs(problem.dtype, device)
 
     def runs(self, dtype: DTypeName, device: DeviceTraits) -> bool:
         """Whatever the product's size."""
@@ -179,8 +179,8 @@ class Kernel:
         """Default configs in order of preference: the suitable ones, then the parameters' defaults, then all others."""
         if problem is not None and device is not None:
             of_groups = self.groups.configs if problem.group_sizes and self.groups is not None else ()
-            defaults = tuple(Default(config=config) for config in of_groups) or self.defaults
-            suits = [default for default in defaults if default.suits(problem, device)]
+            bucket, of_any = bucket_of(problem), tuple(Default(config=config) for config in of_groups)
+            suits = [each for each in of_any or self.defaults if each.suits(problem, bucket, device)]
             yield from (default.config for default in self._ranked(suits, problem, device))
         yield NO_CONFIG
         yield from (default.config for default in self.defaults)

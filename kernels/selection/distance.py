@@ -40,6 +40,11 @@ def place_at(shape: _Shape, dtype: DTypeName, by_alignment: bool) -> Place:
     return *(log2(extent) for extent in shape), *(steps if by_alignment else ())
 
 
+def depth_of(problem: Problem) -> Place:
+    """What the number of parts that a library cuts k into depends on: how much of a device its tiles fill, and k."""
+    return log2(problem.m * problem.n * problem.batch), log2(problem.k)
+
+
 def doublings(one: Place, other: Place) -> float:
     """1 where one side of one product is twice that of the other, and they are aligned alike."""
     return dist(one, other)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -12,8 +12,9 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceTraits, LibraryKernel
 from kernels.model.numerics import AccuracyName, Problem, meets
 from kernels.selection.distance import MOST_COORDINATES, SIZES, place_of
-from kernels.selection.tuned import TABLES, Entry, Floats, TunedTable, tables_for
+from kernels.selection.tuned import TABLES, Entry, Floats, Shape, TunedTable, tables_for
 
+SHAPES = 32  # of the nearest so many are looked at
 REACH = 4.0  # doublings of sizes: farther from a problem a measured shape says nothing of it
 Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
@@ -24,12 +25,8 @@ class Nearby:
 
     table: TunedTable
     accuracy: AccuracyName  # of the class that was asked for
-    entries: tuple[Entry, ...]  # the nearest first
-
-    @property
-    def knows_the_library_at_its_best(self) -> bool:
-        kernels = (BY_NAME.get(row.kernel) for entry in self.entries for row in entry.ranking)
-        return any(isinstance(kernel, LibraryKernel) and kernel.is_tuned for kernel in kernels)
+    entries: tuple[Entry, ...]  # the nearest first, of SHAPES shapes at most
+    knows_best: bool = False  # whether the library at its best was measured at any shape that is near enough
 
 
 def nearby(
@@ -60,7 +57,7 @@ def nearby(
         if near is None:
             continue
         is_measured = first is None and near.entries[0].is_of(problem)
-        if is_measured or accuracy == "fp32" or near.knows_the_library_at_its_best:
+        if is_measured or accuracy == "fp32" or near.knows_best:
             return near
         first = first or near
     return first
@@ -71,16 +68,27 @@ def _nearby(
 ) -> Nearby | None:
     serving = _serving(table, problem, accuracy, frozenset(classes))
     here = np.array(place_of(problem, accuracy))
-    apart = serving.places[:, : len(here)] - here
-    within = np.flatnonzero(np.linalg.norm(apart[:, :SIZES], axis=1) <= reach)
-    if serving.is_of_class[within].any():
-        within = within[serving.is_of_class[within]]
+    squares = (serving.places[:, : len(here)] - here) ** 2
+    within = np.flatnonzero(np.sqrt(squares[:, :SIZES].sum(axis=1)) <= reach)
+    of_class = serving.is_of_class[within]
+    if of_class.any():
+        within = within[of_class]
     if not len(within):
         return None
-    nearest = within[np.argsort(np.linalg.norm(apart[within], axis=1), kind="stable")]
-    entries = tuple(serving.entries[at] for at in nearest)
-    measured = takewhile(lambda entry: entry.is_of(problem), entries)  # at no distance at all
-    return Nearby(table, accuracy, tuple(measured) or entries)
+    nearest = within[np.sqrt(squares[within].sum(axis=1)).argsort(kind="stable")]
+    entries = tuple(_of_nearest_shapes(serving.entries, nearest.tolist()))
+    measured = tuple(takewhile(lambda entry: entry.is_of(problem), entries))  # at no distance at all
+    knows_best = bool(serving.knows_best[nearest[: len(measured)] if measured else nearest].any())
+    return Nearby(table, accuracy, measured or entries, knows_best)
+
+
+def _of_nearest_shapes(entries: Sequence[Entry], nearest: Iterable[int]) -> Iterator[Entry]:
+    shapes: set[Shape] = set()
+    for entry in map(entries.__getitem__, nearest):
+        shapes.add(entry.shape)
+        if len(shapes) > SHAPES:
+            return
+        yield entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,7 @@ class _Serving:
     entries: tuple[Entry, ...]
     places: Floats
     is_of_class: Bools  # whether a kernel of the class itself was measured at that shape
+    knows_best: Bools  # whether the library at its best was
 
 
 def _serving(table: TunedTable, problem: Problem, accuracy: AccuracyName, classes: frozenset[AccuracyName]) -> _Serving:
@@ -105,9 +114,15 @@ def _serving(table: TunedTable, problem: Problem, accuracy: AccuracyName, classe
         found = tuple(entry for entry, does in zip(entries, serves, strict=True) if does)
         shapes = {entry.shape for entry in found if entry.accuracy == accuracy}
         of_class = np.array([entry.shape in shapes for entry in found], bool)
-        table.served[key] = _Serving(found, places[serves], of_class)
+        knows_best = np.array([_knows_best(entry) for entry in found], bool)
+        table.served[key] = _Serving(found, places[serves], of_class, knows_best)
     known: _Serving = table.served[key]
     return known
+
+
+def _knows_best(entry: Entry) -> bool:
+    kernels = (BY_NAME.get(row.kernel) for row in entry.ranking)
+    return any(isinstance(kernel, LibraryKernel) and kernel.is_tuned for kernel in kernels)
 
 
 def _serves(entry: Entry, problem: Problem, accuracy: AccuracyName, classes: Collection[AccuracyName]) -> bool:

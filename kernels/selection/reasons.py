@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from kernels.model.kernel import LibraryKernel
 from kernels.model.numerics import Problem
-from kernels.selection.forecast import Forecast, SpeedPoint
+from kernels.selection.forecast import Forecast
+from kernels.selection.points import SpeedPoint
 from kernels.selection.tuned import TunedTable
 
 AS_FAST = 0.98  # of the fastest: runs of one kernel differ by so much

@@ -8,9 +8,10 @@ was there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from kernels.catalog import BY_NAME
 from kernels.lazy_data import LazySequence
 from kernels.model.kernel import CudaKernel, DeviceClass, DeviceTraits, LibraryKernel
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
-from kernels.selection.distance import place_at
+from kernels.model.triangle import whole
+from kernels.selection.distance import Place, depth_of, place_at
 from kernels.strict_json import DataError, load, read_as
 from kernels.text_files import read_text
 
@@ -30,7 +32,7 @@ Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 ConfigItems = tuple[tuple[str, int], ...]
 Shape = tuple[int, int, int, int]  # m, n, k and batch
 Way = tuple[str, ...]  # names of a kernel's passes at a shape
-Tried = tuple[str, ConfigItems]  # a kernel in a config
+MIN_ERROR = 1e-3  # over the library's: what is exact has no logarithm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +83,24 @@ class Entry:
     @cached_property
     def tried(self) -> tuple[TableRow, ...]:
         return tuple(
-            TableRow(self, row, _tried(row), way_of(row.kernel, row.config, self.problem)) for row in self.trials
+            TableRow(self, row, _tried(row), way_of(row.kernel, row.config, self.problem), _log_error(row))
+            for row in self.trials
         )
+
+    @cached_property
+    def elsewhere(self) -> tuple[TableRow, ...]:
+        """Rows that say something of other shapes. Of a kernel whose configs were tried that is each of them, not the
+        best."""
+        return (*(at for at in self.ranked if BY_NAME[at.row.kernel].emulated_with is None), *self.tried)
+
+    @cached_property
+    def place(self) -> Place:
+        """With alignment, which does not count for every class (`distance.py`)."""
+        return place_at(self.shape, self.dtype, True)
+
+    @cached_property
+    def depth(self) -> Place:
+        return depth_of(self.problem)
 
     @cached_property
     def shape(self) -> Shape:
@@ -94,6 +112,14 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Tried:
+    """A kernel in a config. There is one of each, equal to itself alone, so it is quickly looked up by."""
+
+    kernel: str
+    config: ConfigItems
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class TableRow:
     """A row, ranked or tried, in its place. Each is equal to itself alone, so it is quickly looked up by."""
 
@@ -101,10 +127,20 @@ class TableRow:
     row: RankedRow
     tried: Tried
     way: Way = ()  # of one that was tried
+    log_error: float | None = None  # and the logarithm of its error over the library's, where that is known
 
 
 def _tried(row: RankedRow) -> Tried:
-    return row.kernel, tuple(row.config.items())
+    return _the_one(row.kernel, tuple(row.config.items()))
+
+
+@cache
+def _the_one(kernel: str, config: ConfigItems) -> Tried:
+    return Tried(kernel, config)
+
+
+def _log_error(row: Trial) -> float | None:
+    return None if row.error_of_baseline is None else log(max(row.error_of_baseline, MIN_ERROR))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +191,7 @@ class TunedTable:
 
     def _of(self, dtype: DTypeName) -> tuple[tuple[Entry, ...], Floats]:
         found = tuple(entry for entry in self.entries if entry.dtype == dtype)
-        return found, np.array([place_at(entry.shape, dtype, True) for entry in found], float)
+        return found, np.array([entry.place for entry in found], float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +219,9 @@ class BestResult:
 def way_of(name: str, config: Mapping[str, int], problem: Problem) -> Way:
     """The passes before the kernel: small products are made without those of large ones."""
     kernel = BY_NAME[name]
-    passes = kernel.plan(problem, dict(config)).passes if isinstance(kernel, CudaKernel) else ()
-    return tuple(each.name for each in passes)
+    if not isinstance(kernel, CudaKernel) or kernel.passes is None:
+        return ()
+    return tuple(each.name for each in kernel.passes(whole(problem), config))
 
 
 def _words(device: str) -> list[str]:
@@ -236,29 +273,29 @@ def tables_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> S
 
     A device that nobody named has none: nothing says that it is one of them.
     """
-    if tables is TABLES and device.device_class != DEVICE_CLASS:
-        return []
+    return _shipped_for(device) if tables is TABLES else _sorted_for(device, tables)
+
+
+@lru_cache(maxsize=64)
+def _shipped_for(device: DeviceTraits) -> Sequence[TunedTable]:
+    return _sorted_for(device, TABLES) if device.device_class == DEVICE_CLASS else ()
+
+
+def _sorted_for(device: DeviceTraits, tables: Iterable[TunedTable]) -> Sequence[TunedTable]:
     alike = [table for table in tables if table.device_class == device.device_class and device.name]
     own = [table for table in alike if table.device == device.name]
     family = [table for table in alike if table.compute_capability == device.compute_capability and table not in own]
-    return own + sorted(family, key=lambda table: (_apart(table, device), -_words_shared(table, device)))
+    of_ours = device.multiprocessors
+    return own + sorted(
+        family, key=lambda one: (abs((one.multiprocessors or 0) - of_ours), -_words_shared(one, device))
+    )
 
 
 def _words_shared(table: TunedTable, device: DeviceTraits) -> int:
     return len(set(_words(table.device)) & set(_words(device.name)))
 
 
-def _apart(table: TunedTable, device: DeviceTraits) -> int:
-    """The difference in the number of multiprocessors."""
-    return abs((table.multiprocessors or 0) - device.multiprocessors)
-
-
 def best_results(kernel: str, tables: Iterable[TunedTable] = TABLES) -> tuple[BestResult, ...]:
     """The kernel's best result at every measured shape, device by device."""
-    return tuple(_results(kernel, tables))
-
-
-def _results(kernel: str, tables: Iterable[TunedTable]) -> Iterator[BestResult]:
-    for table in tables:
-        for entry in table.entries:
-            yield from (BestResult(table.device, entry, row) for row in entry.ranking if row.kernel == kernel)
+    entries = ((table.device, entry) for table in tables for entry in table.entries)
+    return tuple(BestResult(*at, row) for at in entries for row in at[1].ranking if row.kernel == kernel)

@@ -68,7 +68,7 @@ def _programs(kernel: CudaKernel, config: TileConfig, problem: Problem, traits: 
 
 def _own(kernel: CudaKernel, config: TileConfig, problem: Problem, *, gated: bool) -> Iterator[Program]:
     plan = kernel.plan(problem, config)
-    yield kernel_program(kernel, config, problem, gated=gated)
+    yield kernel_program(kernel, config, problem, gated=gated, plan=plan)
     if plan.launched != plan.inner:
         yield transpose_program(DTYPES[problem.dtype].itemsize, gated=gated)
     if gated:

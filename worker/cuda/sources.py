@@ -15,6 +15,7 @@ from kernels.model.edge import MAX_EDGE, is_small
 from kernels.model.entry.config import TileConfig
 from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel
+from kernels.model.launch_plan import LaunchPlan
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.model.scales import SCALED_DTYPE
 from kernels.model.sources import source_files
@@ -118,9 +119,11 @@ def kernel_program(
     *,
     gated: bool = False,
     fused: FusedEpilogue | None = None,
+    plan: LaunchPlan | None = None,
 ) -> Program:
-    """A kernel of the catalogue for a problem's element type and transpositions, as its function finds them."""
-    plan = kernel.plan(problem, config)
+    """A kernel of the catalogue for a problem's element type and transpositions, as its function finds them. `plan`:
+    its launches, if they are planned already."""
+    plan = kernel.plan(problem, config) if plan is None else plan
     transposes = _transposes((plan.launched.transpose_a, plan.launched.transpose_b))
     scales = (f"-DSCALE_COLUMNS={problem.scale_columns}",) if problem.scale_columns else ()
     groups = GROUPED if plan.groups else ()
@@ -153,9 +156,8 @@ def direct_program(dtype: DTypeName, transposed: tuple[bool, bool]) -> Program:
 
 def recheck_program(dtype: DTypeName, output: DTypeName | None = None) -> Program:
     """Rows or columns of a product again, of operands stored in any way. `output` as in `sketch_program`."""
-    return Program(
-        RECHECK_SOURCE, (*_common(dtype), *_transposes((False, False)), *_after(None, output, has_bias=False))
-    )
+    own = (*_transposes((False, False)), *_after(None, output, has_bias=False))
+    return Program(RECHECK_SOURCE, (*_common(dtype), *own))
 
 
 def digest_program() -> Program:
@@ -209,10 +211,8 @@ def epilogue_program(
     """alpha·P + beta·C + bias, in the product's type; `output`: the type that is delivered, if it is another. For
     complex products, with the check."""
     source = COMPLEX_EPILOGUE_SOURCE if DTYPES[dtype].is_complex else EPILOGUE_SOURCE
-    return Program(
-        source,
-        (*_common(DTYPES[dtype].real), *_transposes((False, False)), *_after(activation, output, has_bias=has_bias)),
-    )
+    own = (*_transposes((False, False)), *_after(activation, output, has_bias=has_bias))
+    return Program(source, (*_common(DTYPES[dtype].real), *own))
 
 
 def epilogue_check_program(

@@ -8,8 +8,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel
 from kernels.model.numerics import DTypeName, Problem
-
-ConfigItems = tuple[tuple[str, int], ...]
+from kernels.selection.tuned import ConfigItems, Tried
 
 
 def items(config: TileConfig) -> ConfigItems:
@@ -25,21 +24,40 @@ def as_measured(kernel: Kernel, config: TileConfig, there: Problem, device: Devi
     return _resolved(kernel, config, there, device)
 
 
-def suited(
-    kernel: Kernel, config: TileConfig, there: Problem, problem: Problem, device: DeviceTraits
-) -> TileConfig | None:
-    """A row's config as it is for the product at hand: a kernel that chose its own there, by what each should take,
-    chooses its own here. It may have chosen by other numbers then."""
-    if isinstance(kernel, CudaKernel) and (
-        _is_own(kernel, config, there.dtype, device) or (problem.symmetric and kernel.triangle is not None)
-    ):
-        return _own(kernel.name, problem, device)
-    return as_measured(kernel, config, problem, device)
+@lru_cache(maxsize=256)
+def suiting(dtype: DTypeName, device: DeviceTraits) -> Suiting:
+    return Suiting(dtype, device)
 
 
-def _is_own(kernel: CudaKernel, config: TileConfig, dtype: DTypeName, device: DeviceTraits) -> bool:
-    """Whether it is one of those that the kernel chooses from."""
-    return kernel.clocks is not None and items(config) in _offered(kernel.name, dtype, device)
+class Suiting:
+    """Measured configs of products of one type, as they are for other products on a device."""
+
+    def __init__(self, dtype: DTypeName, device: DeviceTraits) -> None:
+        self._dtype, self._device = dtype, device
+        self._known: dict[Tried, tuple[bool, TileConfig | None]] = {}
+
+    def config(self, kernel: Kernel, tried: Tried, problem: Problem) -> TileConfig | None:
+        """A row's config as it is for the product at hand: a kernel that chose its own there, by what each should take,
+        chooses its own here. It may have chosen by other numbers then. None where the kernel takes none such."""
+        if (known := self._known.get(tried)) is None:
+            known = self._known[tried] = self._is_own(kernel, tried), self._full(kernel, tried)
+        is_own, full = known
+        if is_own or (problem.symmetric and isinstance(kernel, CudaKernel) and kernel.triangle is not None):
+            return _own(kernel.name, problem, self._device)
+        return full if _is_full(kernel, tried) else _resolved(kernel, dict(tried.config), problem, self._device)
+
+    def _is_own(self, kernel: Kernel, tried: Tried) -> bool:
+        """Whether it is one of those that the kernel chooses from."""
+        if not isinstance(kernel, CudaKernel) or kernel.clocks is None:
+            return False
+        return tried.config in _offered(kernel.name, self._dtype, self._device)
+
+    def _full(self, kernel: Kernel, tried: Tried) -> TileConfig | None:
+        return _valid(kernel.name, tried.config, self._dtype, self._device) if _is_full(kernel, tried) else None
+
+
+def _is_full(kernel: Kernel, tried: Tried) -> bool:
+    return len(tried.config) == len(kernel.parameters)
 
 
 @lru_cache(maxsize=256)

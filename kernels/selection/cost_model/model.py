@@ -60,8 +60,9 @@ class CostModel:
         """The logarithm of the expected time in microseconds, and its variance. `config` must be complete."""
         terms = terms_of(self.kernel, config, problem, self.multiprocessors)
         fit = self.of_config.get(_model_key(config, terms), self.of_any)
-        us = max(float(fit.coefficients @ terms), MIN_EXPECTED)
-        relative = np.array(terms) / us
+        given = np.array(terms)
+        us = max(float(fit.coefficients @ given), MIN_EXPECTED)
+        relative = given / us
         return log(us), USUAL_ERROR**2 * float(relative @ fit.covariance @ relative)
 
 

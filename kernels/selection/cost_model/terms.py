@@ -7,10 +7,8 @@ launch is known: its tiles, waves of blocks and passes over memory. Of a library
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from math import isfinite
 
-from kernels.catalog import BY_NAME
 from kernels.model.arrange import blocks_at_once
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel, Kernel
@@ -30,15 +28,10 @@ Config = tuple[tuple[str, int], ...]
 def terms_of(kernel: Kernel, config: TileConfig, problem: Problem, multiprocessors: int) -> Terms:
     """The terms of a kernel's time, in units of about a microsecond each and in a fixed order. `config` must be
     complete; symmetry is ignored."""
-    return _terms(kernel.name, tuple(config.items()), problem, multiprocessors or MULTIPROCESSORS)
-
-
-@lru_cache(maxsize=65_536)
-def _terms(name: str, config: Config, problem: Problem, multiprocessors: int) -> Terms:
-    kernel = BY_NAME[name]
+    count = multiprocessors or MULTIPROCESSORS
     if isinstance(kernel, CudaKernel):
-        return tuple(_of_ours(kernel, dict(config), problem, multiprocessors))
-    return library_terms(problem, multiprocessors)
+        return tuple(_of_ours(kernel, config, problem, count))
+    return library_terms(problem, count)
 
 
 def _of_ours(kernel: CudaKernel, config: TileConfig, problem: Problem, multiprocessors: int) -> Iterator[float]:

@@ -155,12 +155,12 @@ def test_what_was_asked_is_kept_and_fits_or_no_default_makes_it_fit(
 
 def test_a_default_suits_by_shape_element_type_and_device() -> None:
     default = Default(config={}, buckets=("large",), dtypes=("float32",), min_compute_capability=(8, 0))
-    assert default.suits(LARGE, LARGE_GPU)
-    assert default.suits(LARGE, replace(LARGE_GPU, compute_capability=(8, 0)))
-    assert not default.suits(LARGE, SMALL_GPU)
-    assert not default.suits(replace(LARGE, dtype="float64"), LARGE_GPU)
-    assert not default.suits(replace(LARGE, m=64), LARGE_GPU)
-    assert replace(default, buckets=BUCKET_NAMES).suits(replace(LARGE, m=64), LARGE_GPU)
+    assert default.suits(LARGE, bucket_of(LARGE), LARGE_GPU)
+    assert default.suits(LARGE, bucket_of(LARGE), replace(LARGE_GPU, compute_capability=(8, 0)))
+    assert not default.suits(LARGE, bucket_of(LARGE), SMALL_GPU)
+    assert not default.suits(replace(LARGE, dtype="float64"), bucket_of(replace(LARGE, dtype="float64")), LARGE_GPU)
+    assert not default.suits(LARGE, "medium", LARGE_GPU)
+    assert replace(default, buckets=BUCKET_NAMES).suits(LARGE, "medium", LARGE_GPU)
 
 
 @pytest.mark.parametrize("bucket", EXAMPLES)

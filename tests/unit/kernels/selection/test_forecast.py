@@ -17,8 +17,9 @@ from kernels.model.kernel import DeviceTraits, LibraryKernel
 from kernels.model.numerics import Problem
 from kernels.selection.choose import choose_from
 from kernels.selection.cost_model import model
-from kernels.selection.forecast import Forecast, SpeedPoint, forecasts
+from kernels.selection.forecast import Forecast, forecasts
 from kernels.selection.nearby import Nearby
+from kernels.selection.points import SpeedPoint
 from kernels.selection.tuned import TABLES, Entry, TunedTable
 from tests.support.kernels.tuned import GPU, entry, row, table
 
@@ -125,7 +126,7 @@ def test_a_kernel_that_goes_like_the_library_is_as_sure_as_their_ratio() -> None
 def test_what_may_well_be_slower_than_the_library_is_a_gamble(speed: float, doubt: float, is_one: bool) -> None:
     measured = both(1024, 130.0)
     for kernel, expected in ((PIPELINED, is_one), (BY_NAME["cublas"], False)):
-        point = SpeedPoint(kernel, {}, measured.ranked[0], ())
+        point = SpeedPoint(kernel, {}, measured.ranked[0])
         assert Forecast(point, speed, 1.0, 1, doubt).is_gamble == expected
 
 
