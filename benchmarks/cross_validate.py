@@ -24,6 +24,7 @@ from kernels.selection.choose import choose_from, contenders
 from kernels.selection.cost_model.configs import as_measured
 from kernels.selection.cost_model.model import at_its_best
 from kernels.selection.fallbacks import worth_it
+from kernels.selection.nearby import shared
 from kernels.selection.points import SpeedPoint
 from kernels.selection.tuned import TABLES, Entry, RankedRow, Trial, TunedTable
 
@@ -79,7 +80,8 @@ def samples(table: TunedTable) -> Iterator[tuple[str, tuple[Held, ...]]]:
 def held_out(entries: Collection[Entry], table: TunedTable) -> Iterator[Held]:
     """Shapes at which several kernels were measured, among them the one that is taken without any of these shapes."""
     shapes = {entry.shape for entry in entries}
-    rest = replace(table, entries=tuple(one for one in table.entries if one.shape not in shapes))
+    whole = shared(table)
+    rest = replace(whole, entries=tuple(one for one in whole.entries if one.shape not in shapes))
     for entry in entries:
         if len(entry.ranking) < 2:
             continue

@@ -14,7 +14,8 @@ from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice, NoKernelError
 from kernels.selection.choose import choose_from
 from kernels.selection.defaults import example
-from kernels.selection.tuned import TABLES, Entry, RankedRow, TunedTable, table_for, tables_for
+from kernels.selection.nearby import table_for, tables_for
+from kernels.selection.tuned import TABLES, Entry, RankedRow, TunedTable
 
 AHEAD = "It is compiled before it is asked for."
 MIN_SPEED = 0.8  # share of the fastest speed at a shape; slower configs are not chosen nearby

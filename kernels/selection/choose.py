@@ -12,7 +12,7 @@ from kernels.model.entry.sentences import no_groups, wrong_scales
 from kernels.model.kernel import DeviceTraits, Kernel, LibraryKernel
 from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.kinds.pairs import inner_problem
-from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
+from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, DTYPES, AccuracyName, DTypeName, Problem
 from kernels.selection.candidates import Choice, NoKernelError, candidates
 from kernels.selection.fallbacks import worth_it
 from kernels.selection.forecast import Forecast, forecasts, promising
@@ -21,7 +21,7 @@ from kernels.selection.nearby import Nearby, nearby
 from kernels.selection.reasons import AS_FAST, Race, reason_of, with_article
 from kernels.selection.scaled import choose_scaled
 from kernels.selection.triangles import computes_triangle, may_halve
-from kernels.selection.tuned import TABLES, TunedTable
+from kernels.selection.tuned import TABLES, Entry, TunedTable
 
 # Times the library's real products, on tables that have no complex ones, a real product must be as fast for a complex
 # one to be made of it: the library's complex products may be somewhat faster than its real ones, and B is arranged.
@@ -100,6 +100,8 @@ def choose_from(
         raise NoKernelError(f"no kernel multiplies {problem.dtype} operands to {accuracy} accuracy on this device.")
     classes = {kernel.accuracy[problem.dtype] for kernel in among or ()}
     near = nearby(problem, accuracy, device, tables, classes=classes)
+    if near is not None and DTYPES[problem.dtype].is_complex and all(_is_larger(one, problem) for one in near.entries):
+        near = None  # what a composed kernel gains falls with the size, and the real product's kernel has a cost model
     rivals = {name: kernel for name, kernel in fit.items() if not problem.symmetric or may_halve(kernel)}
     choice = None if near is None else _measured(near, rivals, preferred, problem, device, is_compiled)
     if choice is not None and (not problem.symmetric or computes_triangle(choice.kernel, choice.config, problem)):
@@ -112,6 +114,10 @@ def choose_from(
     if len(fit) == 1:
         why = f"the only kernel here that takes {takes}"
     return Choice(preferred, config, f"auto: {preferred.name} is {why}.")
+
+
+def _is_larger(entry: Entry, problem: Problem) -> bool:
+    return entry.problem.flops > problem.flops
 
 
 def _compiled_default(kernel: Kernel, problem: Problem, device: DeviceTraits, is_compiled: IsCompiled) -> TileConfig:
@@ -179,7 +185,7 @@ def _measured(
     said = reason_of(Race(chosen, fastest, len(rivals), near.table), problem)
     if chosen is not first[0]:
         said = f"{said.removesuffix('.')}; {first[0].point.kernel.name} goes before it and is not compiled yet."
-    if near.table.device != device.name:
+    if near.table.device_of(chosen.point.entry) != device.name:
         said = f"{said.removesuffix('.')}; this is {with_article(device.name)}, of the same compute capability."
     return Choice(chosen.point.kernel, chosen.point.config, f"auto: {said}")
 

@@ -1,18 +1,20 @@
-"""The measured shapes that are relevant to a product: those near it, from the best table."""
+"""The tables that serve a device, and the measured shapes that are relevant to a product: those near it, from the best
+of these tables."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
 from itertools import takewhile
 
 import numpy as np
 
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceTraits, LibraryKernel
-from kernels.model.numerics import AccuracyName, Problem, meets
+from kernels.model.numerics import AccuracyName, DTypeName, Problem, meets
 from kernels.selection.distance import MOST_COORDINATES, SIZES, place_of
-from kernels.selection.tuned import TABLES, Entry, Floats, Shape, TunedTable, tables_for
+from kernels.selection.tuned import DEVICE_CLASS, TABLES, Entry, Floats, Shape, TunedTable, words
 
 SHAPES = 32  # of the nearest so many are looked at
 REACH = 4.0  # doublings of sizes: farther from a problem a measured shape says nothing of it
@@ -29,6 +31,80 @@ class Nearby:
     knows_best: bool = False  # whether the library at its best was measured at any shape that is near enough
 
 
+@dataclass(frozen=True, kw_only=True)
+class SharedTable(TunedTable):
+    """A model's table, and after it what other models with the same chip have at shapes that it lacks."""
+
+    others: tuple[TunedTable, ...]
+
+    def device_of(self, entry: Entry) -> str:
+        return self._theirs.get(id(entry), self.device)
+
+    @cached_property
+    def _theirs(self) -> dict[int, str]:
+        return {id(entry): table.device for table in self.others for entry in table.entries}
+
+
+def shared(table: TunedTable, tables: Iterable[TunedTable] = TABLES) -> TunedTable:
+    """The table with the measurements of models with the same chip: such as an H100 and an H200, which differ in their
+    memory. Shapes that both have are the model's own."""
+    chip = table.device_class, table.compute_capability, table.multiprocessors
+    others = tuple(
+        other
+        for other in tables
+        if (other.device_class, other.compute_capability, other.multiprocessors) == chip
+        and other.device != table.device
+    )
+    if not others:
+        return table
+    own = {_key(entry) for entry in table.entries}
+    more = [entry for other in others for entry in other.entries if _key(entry) not in own]
+    given = {each.name: getattr(table, each.name) for each in fields(table)}
+    return SharedTable(**given | {"entries": (*table.entries, *more)}, others=others)
+
+
+def _key(entry: Entry) -> tuple[DTypeName, AccuracyName, Shape]:
+    return entry.dtype, entry.accuracy, entry.shape
+
+
+def table_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> TunedTable | None:
+    """The first of `tables_for`; None if there is none."""
+    return next(iter(tables_for(device, tables)), None)
+
+
+def tables_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> Sequence[TunedTable]:
+    """The model's own, then those of GPUs of the same compute capability, the nearest in size first, and of those
+    the one whose name is most alike. Of the tables that ship, the own one is shared by models with the same chip.
+
+    A device that nobody named has none: nothing says that it is one of them.
+    """
+    return _shipped_for(device) if tables is TABLES else _sorted_for(device, tables)
+
+
+@lru_cache(maxsize=64)
+def _shipped_for(device: DeviceTraits) -> Sequence[TunedTable]:
+    found = _sorted_for(device, TABLES) if device.device_class == DEVICE_CLASS else []
+    if not found or found[0].device != device.name:
+        return found
+    own = shared(found[0])
+    others = own.others if isinstance(own, SharedTable) else ()
+    return [own, *(table for table in found[1:] if table not in others)]
+
+
+def _sorted_for(device: DeviceTraits, tables: Iterable[TunedTable]) -> Sequence[TunedTable]:
+    alike = [table for table in tables if table.device_class == device.device_class and device.name]
+    own = [table for table in alike if table.device == device.name]
+    family = [table for table in alike if table.compute_capability == device.compute_capability and table not in own]
+    of_ours = device.multiprocessors
+    return own + sorted(
+        family, key=lambda one: (abs((one.multiprocessors or 0) - of_ours), -_words_shared(one, device))
+    )
+
+
+def _words_shared(table: TunedTable, device: DeviceTraits) -> int:
+    return len(set(words(table.device)) & set(words(device.name)))
+
+
 def nearby(
     problem: Problem,
     accuracy: AccuracyName,
@@ -40,9 +116,8 @@ def nearby(
     """What was measured near to a problem in classes that meet `accuracy`, or are among `classes`; None where nothing
     near enough was.
 
-    A model's own table counts before those of its family, which serve where it says nothing. On tensor cores, where
-    padding makes a library several times as fast, one that knows the library at its best counts before one that knows
-    its default choice alone.
+    A model's own table counts before those of its family, which serve where it says nothing. One that knows the library
+    at its best counts before one that knows its default choice alone.
 
     Near are shapes whose sizes are at most `reach` doublings away; the nearest are those that are aligned alike
     (`distance.py`). Where the very shape was measured, that alone counts. Tables hold products of operands as they are,
@@ -57,7 +132,7 @@ def nearby(
         if near is None:
             continue
         is_measured = first is None and near.entries[0].is_of(problem)
-        if is_measured or accuracy == "fp32" or near.knows_best:
+        if is_measured or near.knows_best:
             return near
         first = first or near
     return first

@@ -24,7 +24,9 @@ class Race:
 
     def measured_at(self, point: SpeedPoint) -> str:
         """How, on which device and at which shape it was measured."""
-        verb = "probed here" if self.table.is_probed else f"measured on {with_article(self.table.device)}"
+        verb = (
+            "probed here" if self.table.is_probed else f"measured on {with_article(self.table.device_of(point.entry))}"
+        )
         return f"{verb} at {_shape(point)}"
 
 
@@ -52,7 +54,7 @@ def _expected(race: Race) -> str:
     ours = not isinstance(chosen, LibraryKernel)
     speed = f", at {race.chosen.speed:.2f} times the library's speed" if ours else ""
     shapes = "the shape" if race.chosen.points == 1 else f"{race.chosen.points} shapes"
-    where = f"on {with_article(race.table.device)} at {_shape(race.chosen.point)}"
+    where = f"on {with_article(race.table.device_of(race.chosen.point.entry))} at {_shape(race.chosen.point)}"
     by = f"by its tiles, waves and passes, and by its times at {shapes} measured nearest, the first of them {where}"
     if race.chosen.point.kernel.emulated_with is not None:
         by += "; by its errors there on normal operands it should be no further off than the library as a whole"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from math import log
 from pathlib import Path
 from typing import Any
@@ -174,6 +174,10 @@ class TunedTable:
     def is_probed(self) -> bool:
         return not self.sources
 
+    def device_of(self, entry: Entry) -> str:
+        """The model that the entry was measured on."""
+        return self.device
+
     @cached_property
     def cost_models(self) -> dict[tuple[DTypeName, str, str | None], Any]:
         """The models that `cost_model/model.py` has fitted, by element type, kernel and library."""
@@ -224,13 +228,13 @@ def way_of(name: str, config: Mapping[str, int], problem: Problem) -> Way:
     return tuple(each.name for each in kernel.passes(whole(problem), config))
 
 
-def _words(device: str) -> list[str]:
+def words(device: str) -> list[str]:
     return re.findall("[a-z0-9]+", device.lower())
 
 
 def file_name(device: str) -> str:
     """The file's name, such as `nvidia_h200.json.gz`."""
-    return "_".join(_words(device)) + SUFFIX
+    return "_".join(words(device)) + SUFFIX
 
 
 def read(path: Path) -> TunedTable:
@@ -260,39 +264,6 @@ def _with_configs(value: Any, where: str) -> Any:
 
 TABLES: Sequence[TunedTable] = LazySequence(lambda: [read(path) for path in sorted(DIRECTORY.glob(f"*{SUFFIX}"))])
 DEVICE_CLASS: DeviceClass = "gpu"  # of all that ship, which are not read for others
-
-
-def table_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> TunedTable | None:
-    """The first of `tables_for`; None if there is none."""
-    return next(iter(tables_for(device, tables)), None)
-
-
-def tables_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> Sequence[TunedTable]:
-    """The model's own, then those of GPUs of the same compute capability, the nearest in size first, and of those
-    the one whose name is most alike.
-
-    A device that nobody named has none: nothing says that it is one of them.
-    """
-    return _shipped_for(device) if tables is TABLES else _sorted_for(device, tables)
-
-
-@lru_cache(maxsize=64)
-def _shipped_for(device: DeviceTraits) -> Sequence[TunedTable]:
-    return _sorted_for(device, TABLES) if device.device_class == DEVICE_CLASS else ()
-
-
-def _sorted_for(device: DeviceTraits, tables: Iterable[TunedTable]) -> Sequence[TunedTable]:
-    alike = [table for table in tables if table.device_class == device.device_class and device.name]
-    own = [table for table in alike if table.device == device.name]
-    family = [table for table in alike if table.compute_capability == device.compute_capability and table not in own]
-    of_ours = device.multiprocessors
-    return own + sorted(
-        family, key=lambda one: (abs((one.multiprocessors or 0) - of_ours), -_words_shared(one, device))
-    )
-
-
-def _words_shared(table: TunedTable, device: DeviceTraits) -> int:
-    return len(set(_words(table.device)) & set(_words(device.name)))
 
 
 def best_results(kernel: str, tables: Iterable[TunedTable] = TABLES) -> tuple[BestResult, ...]:

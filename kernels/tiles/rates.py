@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import DTypeName
-from kernels.selection.tuned import tables_for
+from kernels.selection.nearby import tables_for
 
 SUSTAINED = 0.95  # of its best, in products that last for seconds
 

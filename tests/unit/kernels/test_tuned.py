@@ -14,7 +14,8 @@ import pytest
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
-from kernels.selection.nearby import nearby
+from kernels.selection.choose import choose
+from kernels.selection.nearby import nearby, shared, table_for, tables_for
 from kernels.selection.tuned import (
     DEVICE_CLASS,
     DIRECTORY,
@@ -23,7 +24,6 @@ from kernels.selection.tuned import (
     best_results,
     file_name,
     read,
-    table_for,
 )
 from kernels.strict_json import DataError
 from kernels.text_files import read_text, write_text
@@ -52,6 +52,25 @@ def test_a_device_has_its_own_table_else_that_of_its_family() -> None:
     assert table_for(GPU, [cpu, old]) is None
     assert table_for(DeviceTraits("cpu", name="CPU"), tables) is cpu
     assert table_for(DeviceTraits("cpu", name="Another"), tables) is None
+
+
+def test_models_with_the_same_chip_share_what_they_have_measured() -> None:
+    own, twin = table("Test GPU", entries=[entry(512)]), table("Twin", entries=[entry(512), entry(2048)])
+    others = [table("Small", multiprocessors=60), table("Old", compute_capability=(8, 0))]
+    both = shared(own, [own, twin, *others])
+    assert [(one.n, both.device_of(one)) for one in both.entries] == [(512, "Test GPU"), (2048, "Twin")]
+    assert both.device == "Test GPU" and both.entries[0] is own.entries[0]
+    assert shared(own, [own, *others]) is own
+
+
+def test_what_ships_is_shared_and_says_where_it_was_measured() -> None:
+    h200, h100 = (next(one for one in TABLES if one.device.startswith(name)) for name in ("NVIDIA H200", "NVIDIA H100"))
+    (serving,) = tables_for(h200.traits)
+    assert serving.entries[: len(h200.entries)] == h200.entries
+    theirs = serving.entries[len(h200.entries)]
+    assert serving.device_of(theirs) == h100.device
+    choice = choose("auto", {}, theirs.problem, theirs.accuracy, h200.traits)
+    assert f"measured on an {h100.device} at" in choice.why and "this is an NVIDIA H200" in choice.why
 
 
 def test_a_device_that_nobody_named_has_none() -> None:
@@ -107,8 +126,8 @@ def test_nothing_is_near(problem: Problem) -> None:
     assert near(problem, [table(entries=[entry(size) for size in SIZES])]) == []
 
 
-def test_on_tensor_cores_a_relative_that_knows_the_library_at_its_best_goes_first() -> None:
-    """But not where the very shape was measured, and not on CUDA cores, where padding gains little."""
+def test_a_relative_that_knows_the_library_at_its_best_goes_first() -> None:
+    """But not where the very shape was measured."""
     best = [row("cublas_tf32_tuned", 200.0), row("cublas_tf32", 100.0)]
     own, relative = (
         table(entries=[entry(1000, accuracy="tf32")]),
@@ -119,12 +138,6 @@ def test_on_tensor_cores_a_relative_that_knows_the_library_at_its_best_goes_firs
         assert found is not None and found.table.device == device
     found = nearby(square(1100), "tf32", GPU, [table("Another", entries=[entry(1100, accuracy="tf32")]), own])
     assert found is not None and found.table is own
-    on_cuda_cores = [
-        table(entries=[entry(1000)]),
-        table("Relative", entries=[entry(1100, rows=[row("cublas_tuned", 1.0)])]),
-    ]
-    found = nearby(square(1100), "fp32", GPU, on_cuda_cores)
-    assert found is not None and found.table.device == "Test GPU"
 
 
 def test_batches_are_near_to_batches() -> None:

@@ -59,9 +59,11 @@ def test_auto_weighs_three_products_where_four_are_not_worth_it(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("device", [H100, H200], ids=lambda each: each.name)
-@pytest.mark.parametrize(("n", "name"), [(1024, "cublas"), (4096, "complex_as_real"), (8192, "complex_as_real")])
+@pytest.mark.parametrize(
+    ("n", "name"), [(512, "cublas"), (1024, "cublas"), (4096, "complex_as_real"), (7000, "complex_as_real")]
+)
 def test_complex128_goes_by_the_forecast_of_the_real_product(n: int, name: str, device: DeviceTraits) -> None:
-    """Of which tables have three cubes in remainders."""
+    """Complex products of three sizes were measured. They say little of smaller ones, where the library is faster."""
     choice = taken(n, "complex128", device)
     assert choice.kernel.name == name
     assert (
