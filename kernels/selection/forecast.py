@@ -161,8 +161,9 @@ class _Here:
     def _variance_of_speed(self, one: _Time, library: _Time) -> float:
         """The variance of the logarithm of the speed relative to the library. If a kernel has the library's cost
         model, uncertainty about that model cancels."""
-        shared = tuple(shape for shape in one.errors if shape in library.errors)
-        if one.goes_like is not library.goes_like or not shared:
+        is_like = one.goes_like is library.goes_like
+        shared = tuple(shape for shape in one.errors if shape in library.errors) if is_like else ()
+        if not shared:
             return one.variance + library.variance
         return self._times.variance(shared, [one.errors[shape] - library.errors[shape] for shape in shared])
 

@@ -89,8 +89,7 @@ class Entry:
 
     @cached_property
     def elsewhere(self) -> tuple[TableRow, ...]:
-        """Rows that say something of other shapes. Of a kernel whose configs were tried that is each of them, not the
-        best."""
+        """Rows that say something of other shapes: of a kernel whose configs were tried, each of them."""
         return (*(at for at in self.ranked if BY_NAME[at.row.kernel].emulated_with is None), *self.tried)
 
     @cached_property

@@ -90,9 +90,6 @@ def main() -> None:
     def refused() -> None:
         raise MemoryError
 
-    def follow() -> None:
-        device.happened.append("follow")
-
     cases: dict[str, tuple[Any, bool]] = {
         "loaded": (several, True),
         "not loaded": (several, False),
@@ -103,7 +100,9 @@ def main() -> None:
     for name, (launch, is_loaded) in cases.items():
         device.happened.clear()
         try:
-            kernel_ms = round(clock.kernel_ms(launch, is_loaded=is_loaded, meanwhile=follow), 6)
+            kernel_ms = round(
+                clock.kernel_ms(launch, is_loaded=is_loaded, meanwhile=lambda: device.happened.append("follow")), 6
+            )
         except MemoryError:
             kernel_ms = -1.0
         told[name] = {"kernel_ms": kernel_ms, "happened": list(device.happened)}
