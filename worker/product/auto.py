@@ -90,7 +90,7 @@ class AutoChoices:
 
     def _tables(self, asked: AskedShape) -> Sequence[TunedTable]:
         text = self._measured.get(asked.name)
-        measured = read_measured(text, asked.name) if text is not None else None
+        measured = read_measured(text, asked) if text is not None else None
         return TABLES if measured is None else (table_of(measured.entries, self._runner.device),)
 
     def _compiled(self, problem: Problem) -> Callable[[Kernel, TileConfig], bool]:
