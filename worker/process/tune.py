@@ -45,7 +45,6 @@ def tune(settings: Settings, *, stuck_s: float = STUCK_S) -> int:
             print(NO_GPU, file=sys.stderr)
             return 1
         shared = [MeasuredShapes(client, prefix=settings.key_prefix, model=model) for model in sorted(models)]
-        shared[0].ask()
         try:
             return _wait(shared, stuck_s)
         finally:
@@ -55,6 +54,7 @@ def tune(settings: Settings, *, stuck_s: float = STUCK_S) -> int:
 def _wait(shared: list[MeasuredShapes], stuck_s: float) -> int:
     left, changed_at = -1, time.monotonic()
     while True:
+        shared[0].ask()  # again: another who asked and ended took it back
         found = sum(len(one.to_measure(MAX_WANTED)) for one in shared)
         if found != left:
             print(f"{found} shapes to measure", flush=True)

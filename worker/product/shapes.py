@@ -16,7 +16,6 @@ from kernels.strict_json import DataError, parse
 
 _SIZE = "([1-9][0-9]{0,17})"
 _NAME = re.compile(rf"(\w+) (\w+) {'x'.join([_SIZE] * 4)}")
-MAX_TEXT = 16_384  # characters; what is measured at a shape takes some 2,000
 
 log = structlog.get_logger(__name__)
 
@@ -58,8 +57,6 @@ class Measured:
 def read_measured(text: str, asked: AskedShape) -> Measured | None:
     """The measurements; None, with a line in the log, if they are damaged or of another shape. The tables decide then."""
     try:
-        if len(text) > MAX_TEXT:
-            raise DataError(f"{asked.name}: {len(text)} characters; at most {MAX_TEXT} are read.")
         measured = parse(Measured, text, asked.name)
         for entry in measured.entries:
             _check(entry, asked)
