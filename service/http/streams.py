@@ -32,8 +32,8 @@ async def events_after(context: Context, job_id: str, event_id: str) -> Sequence
 async def stream(
     request: Request, watch: Watch, job_id: str, first: Sequence[JobEvent], last_id: str
 ) -> AsyncIterator[bytes]:
-    """Streams events. `first` are the events after `last_id`. Ends after the job's final event, when the job is gone,
-    when the service stops, or within seconds after the request's key is revoked or expires. After PING_S without an
+    """Streams events. `first` are the events after `last_id`. Ends after the job's final event, when the job is gone or
+    has ended before `last_id`, when the service stops, or within seconds after the request's key is revoked or expires. After PING_S without an
     event a comment is sent, because intermediaries close silent connections.
     """
     context, admission = context_of(request), Admission(request)
@@ -49,15 +49,17 @@ async def stream(
         await watch.change(ping_at - now())  # it may return earlier, when the watch polls
         if context.hub.closing or not await _is_admitted(admission):
             return
+        is_over = False
         if now() >= ping_at:
-            if await _is_gone(context, job_id):
-                return
+            is_over = await _is_over(context, job_id)
             ping_at = now() + PING_S
             yield b": ping\n\n"
         try:
             events = await events_after(context, job_id, last_id)
         except StoreUnavailable:
-            events = ()  # wait for the outage to end: the events are kept
+            events, is_over = (), False  # wait for the outage to end: the events are kept
+        if is_over and not events:
+            return
 
 
 async def _is_admitted(admission: Admission) -> bool:
@@ -68,15 +70,15 @@ async def _is_admitted(admission: Admission) -> bool:
     return True
 
 
-async def _is_gone(context: Context, job_id: str) -> bool:
-    """Whether there will be no more events because the job was deleted, or lost in a failover."""
+async def _is_over(context: Context, job_id: str) -> bool:
+    """Whether there will be no more events: the job has ended, was deleted, or was lost in a failover."""
     try:
-        await context.call(context.ledger.get, job_id)
+        job = await context.call(context.ledger.get, job_id)
     except JobNotFound:
         return True
     except MatmulError:
         return False
-    return False
+    return job.record.state.is_terminal
 
 
 def _lines(event: JobEvent) -> bytes:
