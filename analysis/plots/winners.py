@@ -150,5 +150,7 @@ def _framed(cells: Sequence[tuple[int, int]]) -> Any:
     """Frames around the cells, as one artist: each by itself costs as much as a plot's line."""
     from matplotlib.collections import PolyCollection
 
-    corners = [[(x - 0.47, y - 0.47), (x + 0.47, y - 0.47), (x + 0.47, y + 0.47), (x - 0.47, y + 0.47)] for x, y in cells]
+    corners = [
+        [(x - 0.47, y - 0.47), (x + 0.47, y - 0.47), (x + 0.47, y + 0.47), (x - 0.47, y + 0.47)] for x, y in cells
+    ]
     return PolyCollection(corners, facecolors="none", edgecolors="#d55e00", linewidths=1.8, zorder=3)

@@ -31,7 +31,11 @@ def event_text(events: Sequence[JobEvent]) -> EventText | None:
 def _pieces(events: Iterable[JobEvent]) -> Iterator[bytes]:
     piece = bytearray()
     for event in events:
-        piece += b"id: %s\nevent: %s\ndata: %s\n\n" % (event.id.encode(), event.event.encode(), orjson.dumps(event.data))
+        piece += b"id: %s\nevent: %s\ndata: %s\n\n" % (
+            event.id.encode(),
+            event.event.encode(),
+            orjson.dumps(event.data),
+        )
         if len(piece) >= PIECE_BYTES:
             yield bytes(piece)
             piece.clear()

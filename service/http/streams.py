@@ -32,8 +32,8 @@ async def stream(
     request: Request, watch: Watch, job_id: str, first: EventText | None, last_id: str
 ) -> AsyncIterator[bytes]:
     """Streams events. `first` are the events after `last_id`. Ends after the job's final event, when the job is gone or
-    has ended before `last_id`, when the service stops, or within seconds after the request's key is revoked or expires. After PING_S without an
-    event a comment is sent, because intermediaries close silent connections.
+    has ended before `last_id`, when the service stops, or within seconds after the request's key is revoked or expires.
+    After PING_S without an event a comment is sent, because intermediaries close silent connections.
     """
     context, admission = context_of(request), Admission(request)
     now = asyncio.get_running_loop().time

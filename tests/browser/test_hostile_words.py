@@ -1,5 +1,5 @@
-"""Words that others chose – titles, tags, what a file of results says of its device – are text on every page: no markup,
-no wider page, and no direction but their own."""
+"""Words that others chose, such as titles, tags, and what a file of results says of its device, are text on every page:
+no markup, and no wider page."""
 
 from __future__ import annotations
 

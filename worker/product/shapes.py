@@ -55,7 +55,7 @@ class Measured:
 
 
 def read_measured(text: str, asked: AskedShape) -> Measured | None:
-    """The measurements; None, with a line in the log, if they are damaged or of another shape. The tables decide then."""
+    """The measurements; None, with a line in the log, if they are damaged or of another shape: the tables decide."""
     try:
         measured = parse(Measured, text, asked.name)
         for entry in measured.entries:

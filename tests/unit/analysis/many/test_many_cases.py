@@ -64,4 +64,4 @@ def test_a_grid_of_many_sizes_names_some_of_them() -> None:
     labels = [label.get_text() for label in axes.get_xticklabels()]
     assert labels[0] == "64" and len(labels) <= winners.MAX_LABELS
     assert [shown[0].sizes[round(place)] for place in axes.get_xticks()] == labels
-    assert len(axes.patches) == 0 and len(axes.collections[-1].get_paths()) == FEW  # type: ignore[arg-type]
+    assert len(axes.patches) == 0 and len(axes.collections[-1].get_paths()) == FEW

@@ -54,7 +54,7 @@ def test_a_damaged_name_does_not_keep_others_from_being_measured(
     name: bytes, settings: Settings, client: redis.Redis
 ) -> None:
     one = Worker(client, settings.key_prefix)
-    client.zadd(key(one, "wanted", client), {NAME: 1, name: 2})
+    client.zadd(key(one, "wanted", client), {NAME.encode(): 1, name: 2})
     for _ in range(20):
         one.spare_time._look_at = 0.0
         one.spare_time._try_step()
