@@ -22,6 +22,7 @@ STUCK = (
     "No shape was measured for a minute. Jobs may keep the devices busy, or workers may run with "
     "MATMUL_AUTO_MEASURES=off or other kernels than this checkout."
 )
+STOPPED = "Stopped. Shapes that were not measured stay listed: ask again to have them measured."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,6 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MatmulError as error:
         print(error.detail, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(STOPPED, file=sys.stderr)
+        return 0
 
 
 def tune(settings: Settings, *, stuck_s: float = STUCK_S) -> int:

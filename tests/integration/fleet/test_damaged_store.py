@@ -125,6 +125,25 @@ def test_a_request_to_measure_ends_soon_after_whoever_asked_is_gone(settings: Se
     assert 0 < client.ttl(f"{settings.key_prefix}tune") <= 60
 
 
+def test_whoever_asked_may_stop_waiting(
+    settings: Settings, client: redis.Redis, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By Ctrl-C: a sentence, and workers go on listing shapes."""
+    one = Worker(client, settings.key_prefix, "asked")
+    one.taken()
+    one.work()
+    beat(one, client, settings.key_prefix)
+
+    def interrupted(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupted)
+    monkeypatch.setattr(tuning, "checked_settings", lambda: settings)
+    assert tuning.main([]) == 0
+    assert capsys.readouterr().err == f"{tuning.STOPPED}\n"
+    assert not one.shared.is_asked() and one.shared.to_measure(9) == [NAME]
+
+
 def test_two_may_ask_at_once_and_the_first_to_end_does_not_end_the_other(
     settings: Settings, client: redis.Redis, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
