@@ -11,6 +11,7 @@ from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import LibraryKernel
 from kernels.model.numerics import DTypeName
 
+Extents = tuple[int, int, int]  # m, n and k
 MAX_FORMS = 6  # aspect ratios of products that get curves of their own
 
 
@@ -48,9 +49,10 @@ def rank(measurement: Measurement) -> tuple[bool, float]:
     return measurement.condition.is_clean, speed(measurement)
 
 
-def case_key(measurement: Measurement) -> Hashable:
-    """What is multiplied, and on which device: speeds with equal keys may be compared."""
-    return (measurement.device.key, measurement.dtype, measurement.m, measurement.n, measurement.k, measurement.batch)
+def case_key(measurement: Measurement, extents: Extents | None = None) -> Hashable:
+    """What is multiplied, and on which device: speeds with equal keys may be compared. `extents`: other m, n and k."""
+    m, n, k = extents or (measurement.m, measurement.n, measurement.k)
+    return (measurement.device.key, measurement.dtype, m, n, k, measurement.batch)
 
 
 def config_key(config: TileConfig) -> tuple[tuple[str, int], ...]:

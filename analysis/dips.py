@@ -15,8 +15,11 @@ can still be a dip or a peak, if it lies off the line; `explain` then begins wit
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import accumulate, pairwise
 from math import exp, log
 from typing import Literal
 
@@ -24,7 +27,7 @@ from analysis.curves import Curve, speed
 from analysis.measurement import Measurement
 
 FeatureKind = Literal["dip", "peak", "fall"]
-Judge = Callable[[Measurement | None, Measurement, Measurement | None], float | None]
+Judge = Callable[["_At | None", "_At", "_At | None"], float | None]
 STEP = log(1.05)
 NEAR = log(1.10)
 
@@ -40,123 +43,163 @@ class Feature:
     median_ratio: float
 
 
+@dataclass(frozen=True, slots=True)
+class _At:
+    """A point in logarithms, each taken once: a long curve asks for them again and again."""
+
+    point: Measurement
+    x: float  # of the size
+    y: float  # of the GFLOPS
+    bottom: float  # of the ends of the GFLOPS' interval
+    top: float
+
+
+def _at(point: Measurement) -> _At:
+    y, interval = log(speed(point)), point.gflops_interval
+    bottom, top = (log(interval.lo), log(interval.hi)) if interval else (y, y)
+    return _At(point, log(point.size), y, bottom, top)
+
+
 def features(curve: Curve) -> tuple[Feature, ...]:
     """Features in order of size. `curve` must have rising sizes, as `curves` returns them."""
-    course, found = _without_disturbed(curve.points)
+    course, found = _without_disturbed([_at(point) for point in curve.points])
     kinds: tuple[tuple[FeatureKind, Judge], ...] = (("dip", _drop), ("peak", _rise))
     for kind, judge in kinds:
-        found += [(kind, point, log_ratio) for point, log_ratio in _set_aside(course, judge)]
-    off = [_feature(kind, point, course, log_ratio) for kind, point, log_ratio in found if course]
-    return tuple(sorted((*off, *_falls(course)), key=lambda feature: feature.point.size))
+        course, off = _set_aside(course, judge)
+        found += [(kind, at, log_ratio) for at, log_ratio in off]
+    nearest = _Nearest(course)
+    off_course = [_feature(kind, at, nearest.to(at), log_ratio) for kind, at, log_ratio in found if course]
+    return tuple(sorted((*off_course, *_falls(course)), key=lambda feature: feature.point.size))
 
 
-def _without_disturbed(
-    points: Sequence[Measurement],
-) -> tuple[list[Measurement], list[tuple[FeatureKind, Measurement, float]]]:
+def _without_disturbed(points: Sequence[_At]) -> tuple[list[_At], list[tuple[FeatureKind, _At, float]]]:
     """The clean points, and the disturbed ones that lie off the line between clean ones."""
-    course = [point for point in points if point.condition.is_clean]
-    found: list[tuple[FeatureKind, Measurement, float]] = []
-    for point in points:
-        if point.condition.is_clean or not course:
+    course = [at for at in points if at.point.condition.is_clean]
+    found: list[tuple[FeatureKind, _At, float]] = []
+    nearest = _Nearest(course)
+    for at in points:
+        if at.point.condition.is_clean or not course:
             continue
-        before = max((one for one in course if one.size < point.size), key=_x, default=None)
-        after = min((one for one in course if one.size > point.size), key=_x, default=None)
+        before, after = nearest.before(at), nearest.after(at)
         only = before or after or course[0]
-        line = _line(before, point, after) if before and after else _y(only)
-        if (drop := _top(point) - line) <= -STEP:
-            found.append(("dip", point, drop))
-        elif (rise := _bottom(point) - line) >= STEP:
-            found.append(("peak", point, rise))
+        line = _line(before, at, after) if before and after else only.y
+        if (drop := at.top - line) <= -STEP:
+            found.append(("dip", at, drop))
+        elif (rise := at.bottom - line) >= STEP:
+            found.append(("peak", at, rise))
     return course, found
 
 
-def _feature(kind: FeatureKind, point: Measurement, course: Sequence[Measurement], log_ratio: float) -> Feature:
-    nearer_end = _top(point) if log_ratio < 0 else _bottom(point)
+class _Nearest:
+    """Finds points by size among those of a course, whose sizes rise; of equal sizes the first."""
+
+    def __init__(self, course: Sequence[_At]) -> None:
+        self._course, self._x = course, [at.x for at in course]
+        self._sizes = [at.point.size for at in course]
+
+    def before(self, at: _At) -> _At | None:
+        """The nearest smaller size."""
+        return self._last_below(bisect_left(self._sizes, at.point.size))
+
+    def after(self, at: _At) -> _At | None:
+        """The nearest larger size."""
+        place = bisect_right(self._sizes, at.point.size)
+        return self._course[place] if place < len(self._course) else None
+
+    def to(self, at: _At) -> _At:
+        """The nearest size; of two at equal distances the smaller one."""
+        place = bisect_left(self._x, at.x)
+        near = [self._last_below(place), *self._course[place : place + 1]]
+        return min((one for one in near if one is not None), key=lambda one: abs(one.x - at.x))
+
+    def _last_below(self, place: int) -> _At | None:
+        return self._course[bisect_left(self._x, self._x[place - 1])] if place else None
+
+
+def _feature(kind: FeatureKind, at: _At, reference: _At, log_ratio: float) -> Feature:
+    nearer_end = at.top if log_ratio < 0 else at.bottom
     return Feature(
         kind=kind,
-        point=point,
-        reference=_nearest(course, point),
+        point=at.point,
+        reference=reference.point,
         ratio=exp(log_ratio),
-        median_ratio=exp(log_ratio + _y(point) - nearer_end),
+        median_ratio=exp(log_ratio + at.y - nearer_end),
     )
 
 
-def _set_aside(course: list[Measurement], judge: Judge) -> Iterator[tuple[Measurement, float]]:
-    """Takes the points that are off out of the course, the one farthest off first, each with its distance in log
+def _set_aside(course: Sequence[_At], judge: Judge) -> tuple[list[_At], list[tuple[_At, float]]]:
+    """The course without the points that are off, and these, the one farthest off first, each with its distance in log
     GFLOPS. What is left is judged anew, which can only change for the neighbours of what was taken out."""
+    count = len(course)
+    before, after = list(range(-1, count - 1)), list(range(1, count + 1))  # of those left; the ends are -1 and `count`
+    verdicts: list[float | None] = [None] * count
+    waiting: list[tuple[float, int]] = []  # also of verdicts that no longer hold
 
-    def judged(place: int) -> float | None:
-        before = course[place - 1] if place else None
-        after = course[place + 1] if place + 1 < len(course) else None
-        return judge(before, course[place], after)
+    def judged(place: int) -> None:
+        left, right = before[place], after[place]
+        verdict = judge(course[left] if left >= 0 else None, course[place], course[right] if right < count else None)
+        verdicts[place] = verdict
+        if verdict is not None:
+            heappush(waiting, (-abs(verdict), place))
 
-    verdicts = [judged(place) for place in range(len(course))]
-    while off := [(abs(verdict), -place) for place, verdict in enumerate(verdicts) if verdict is not None]:
-        place = -max(off)[1]
-        verdict = verdicts.pop(place)
-        assert verdict is not None
-        yield course.pop(place), verdict
-        for near in {max(0, place - 1), min(place, len(course) - 1)} if course else ():
-            verdicts[near] = judged(near)
+    for place in range(count):
+        judged(place)
+    off: dict[int, float] = {}
+    while waiting:
+        height, place = heappop(waiting)
+        verdict = verdicts[place]
+        if place in off or verdict is None or -abs(verdict) != height:
+            continue
+        off[place] = verdict
+        left, right = before[place], after[place]
+        if left >= 0:
+            after[left] = right
+            judged(left)
+        if right < count:
+            before[right] = left
+            judged(right)
+    kept = [at for place, at in enumerate(course) if place not in off]
+    return kept, [(course[place], verdict) for place, verdict in off.items()]
 
 
-def _drop(before: Measurement | None, point: Measurement, after: Measurement | None) -> float | None:
+def _drop(before: _At | None, at: _At, after: _At | None) -> float | None:
     """How far it lies below the line between its neighbours; None if it is not a dip."""
     if before and after:
-        if any(abs(_y(point) - _y(other)) < STEP for other in _level_with(before, point, after)):
+        if any(abs(at.y - other.y) < STEP for other in _level_with(before, at, after)):
             return None
-        line = _line(before, point, after)
-    elif (only := before or after) and abs(_x(only) - _x(point)) <= NEAR:
-        line = _y(only)
+        line = _line(before, at, after)
+    elif (only := before or after) and abs(only.x - at.x) <= NEAR:
+        line = only.y
     else:
         return None
-    return drop if (drop := _top(point) - line) <= -STEP else None
+    return drop if (drop := at.top - line) <= -STEP else None
 
 
-def _level_with(before: Measurement, point: Measurement, after: Measurement) -> list[Measurement]:
+def _level_with(before: _At, at: _At, after: _At) -> list[_At]:
     """Neighbours at whose level a point is no dip: after a fall the curve stays low, before a rise it begins low."""
-    far = _x(point) - _x(before) > 2 * (_x(after) - _x(point))
+    far = at.x - before.x > 2 * (after.x - at.x)
     return [after] if far else [before, after]
 
 
-def _rise(before: Measurement | None, point: Measurement, after: Measurement | None) -> float | None:
+def _rise(before: _At | None, at: _At, after: _At | None) -> float | None:
     """How far it lies above both neighbours; None if it is not a peak."""
     if before is None or after is None:
         return None
-    return rise if (rise := _bottom(point) - max(_y(before), _y(after))) >= STEP else None
+    return rise if (rise := at.bottom - max(before.y, after.y)) >= STEP else None
 
 
-def _line(before: Measurement, point: Measurement, after: Measurement) -> float:
+def _line(before: _At, at: _At, after: _At) -> float:
     """The value of the line at the point's size. Shapes with equal numbers of operations have equal sizes."""
-    span = _x(after) - _x(before)
-    share = (_x(point) - _x(before)) / span if span else 0.5
-    return _y(before) + share * (_y(after) - _y(before))
+    span = after.x - before.x
+    share = (at.x - before.x) / span if span else 0.5
+    return before.y + share * (after.y - before.y)
 
 
-def _falls(course: Sequence[Measurement]) -> Iterator[Feature]:
-    for place in range(1, len(course)):
-        before, point = course[place - 1], course[place]
-        best_after = max(_y(later) for later in course[place:])
-        if _top(point) - _y(before) <= -STEP and best_after - _y(before) <= -STEP:
-            near_end, median = _top(point) - _y(before), _y(point) - _y(before)
-            yield Feature(kind="fall", point=point, reference=before, ratio=exp(near_end), median_ratio=exp(median))
-
-
-def _nearest(course: Sequence[Measurement], point: Measurement) -> Measurement:
-    return min(course, key=lambda other: abs(_x(other) - _x(point)))
-
-
-def _x(point: Measurement) -> float:
-    return log(point.size)
-
-
-def _y(point: Measurement) -> float:
-    return log(speed(point))
-
-
-def _top(point: Measurement) -> float:
-    return log(interval.hi) if (interval := point.gflops_interval) else _y(point)
-
-
-def _bottom(point: Measurement) -> float:
-    return log(interval.lo) if (interval := point.gflops_interval) else _y(point)
+def _falls(course: Sequence[_At]) -> Iterator[Feature]:
+    best_from = list(accumulate((at.y for at in reversed(course)), max))[::-1]
+    for (before, at), best_after in zip(pairwise(course), best_from[1:], strict=True):
+        if at.top - before.y <= -STEP and best_after - before.y <= -STEP:
+            near_end, median = at.top - before.y, at.y - before.y
+            yield Feature(
+                kind="fall", point=at.point, reference=before.point, ratio=exp(near_end), median_ratio=exp(median)
+            )

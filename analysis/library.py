@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from analysis.curves import case_key, is_library, rank, speed, usable
+from analysis.curves import Extents, case_key, is_library, rank, speed, usable
 from analysis.measurement import Measurement, size_of
 
 ALIGNED = 64  # elements: libraries are fast at multiples of it
 # For each kernel of the library, the one that times all algorithms the library proposes, also on padded sizes.
 TUNED: Mapping[str, str] = {"cublas": "cublas_tuned", "cublas_tf32": "cublas_tf32_tuned"}
-Extents = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +69,7 @@ class Library:
     def _padded(self, one: Measurement) -> LibraryLine | None:
         if (extents := padded_extents(one)) is None:
             return None
-        m, n, k = extents
-        line = self._fastest.get((case_key(replace(one, m=m, n=n, k=k)), one.accuracy))
+        line = self._fastest.get((case_key(one, extents), one.accuracy))
         return LibraryLine(line, as_part_of(line, one)) if line else None
 
 

@@ -49,8 +49,11 @@ def collect(record: JobRecord, findings: Mapping[str, bytes]) -> Results:
 
 
 def to_json(results: Results) -> bytes:
-    """One document; `from_json` reads it again."""
-    return orjson.dumps(results.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
+    """One document; `from_json` reads it again. Records are taken one by one: other threads of the process wait for no
+    more than one of them, not for thousands."""
+    document = results.model_copy(update={"records": ()}).model_dump(mode="json")
+    document["records"] = [record.model_dump(mode="json") for record in results.records]
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2)
 
 
 def from_json(text: str | bytes) -> Results:

@@ -28,7 +28,7 @@ def load(text: str, where: str) -> Any:
     """The JSON value that `text` holds, no name of an object given twice. Raises DataError."""
     try:
         return json.loads(text, object_pairs_hook=_each_once)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: {error}.") from None
 
 

@@ -21,7 +21,7 @@ from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
-from jobs.models import Job, JobEvent, new_id
+from jobs.models import Job, new_id
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.line import ScriptLine
@@ -29,6 +29,7 @@ from jobs.redis.persistence import SyncPolicy
 from jobs.redis.replicas import Mark, ReplicaLine
 from jobs.settings import Settings
 from service.api_process.body_memory import BodyMemory
+from service.api_process.event_text import EventText
 from service.api_process.fleet import Fleet
 from service.api_process.in_thread import in_thread
 from service.api_process.known_matrices import KnownMatrices
@@ -111,7 +112,7 @@ class Context:
     bodies: BodyMemory
     breaker: Breaker = field(default_factory=Breaker)
     tasks: set[asyncio.Future[None]] = field(default_factory=set)  # work that continues after its reply
-    events: SingleFlight[Sequence[JobEvent]] = field(default_factory=SingleFlight)  # pending reads of jobs' events
+    events: SingleFlight[EventText | None] = field(default_factory=SingleFlight)  # pending reads of jobs' events
     known_matrices: KnownMatrices = field(default_factory=KnownMatrices)
     unclaimed: UnclaimedBytes = field(default_factory=UnclaimedBytes)
     plans: RoundRobin = field(default_factory=RoundRobin)  # to expand a benchmark: more at once would not be faster

@@ -16,7 +16,9 @@ from jobs.redis.scripts import SERVER_CLOCK, RedisScripts
 LUA_DIR = Path(__file__).parent / "lua"
 MAX_MEASURED, MAX_WANTED = 4096, 1024  # shapes
 KEPT_S = 90 * 86_400  # after the last change
-TUNE_S = 3600  # how long a request to measure (`make tune`) stays in force
+MAX_TEXT = 16_384  # bytes; what is measured at a shape takes some 2,000
+READ_AT_ONCE = 100  # shapes
+TUNE_S = 30  # how long a request to measure (`make tune`) stays in force; who waits for it repeats it
 
 
 class MeasuredShapes:
@@ -30,15 +32,21 @@ class MeasuredShapes:
 
     @translated()
     def all(self) -> Mapping[str, str]:
-        """All measurements by shape name; the text is empty if measuring gave nothing."""
-        found: Any = self._client.hgetall(self._key("measured"))
-        return {name.decode(): text.decode() for name, text in found.items()}
+        """Measurements by shape name; the text is empty if measuring gave nothing. Of a store that holds more than
+        MAX_MEASURED, some of them."""
+        found: dict[bytes, bytes] = {}
+        for name, text in self._client.hscan_iter(self._key("measured"), count=READ_AT_ONCE):
+            found[name] = text
+            if len(found) >= MAX_MEASURED:
+                break
+        return {_decoded(name): _decoded(text) for name, text in found.items() if len(text) <= MAX_TEXT}
 
     @translated()
     def of(self, names: Sequence[str]) -> Mapping[str, str]:
         """The measurements of the given shapes, as far as they exist."""
         found: Any = self._client.hmget(self._key("measured"), list(names)) if names else []
-        return {name: text.decode() for name, text in zip(names, found, strict=True) if text}
+        named = zip(names, found, strict=True)
+        return {name: _decoded(text) for name, text in named if text and len(text) <= MAX_TEXT}
 
     def want(self, names: Sequence[str]) -> None:
         """Adds requested shapes to the list of those to be measured, except shapes that were already tried."""
@@ -49,7 +57,9 @@ class MeasuredShapes:
     def to_measure(self, count: int) -> Sequence[str]:
         """At most `count` shapes to be measured, the most recently requested first."""
         found: Any = self._client.zrevrange(self._key("wanted"), 0, count - 1)
-        return [name.decode() for name in found]
+        if damaged := [name for name in found if _decoded(name).encode() != name]:
+            self._client.zrem(self._key("wanted"), *damaged)
+        return [_decoded(name) for name in found if name not in damaged]
 
     def begin(self, name: str) -> bool:
         """Marks a shape as tried. Returns True if this worker should measure it, False if another already tried it."""
@@ -78,3 +88,8 @@ class MeasuredShapes:
 
     def _key(self, kind: str) -> str:
         return f"{self._prefix}{kind}:{self._model}"
+
+
+def _decoded(text: bytes) -> str:
+    """Damaged bytes become marks, which no shape's name and no measurement has."""
+    return text.decode(errors="replace")

@@ -1,5 +1,5 @@
 """A cache of results, reports and plots. They are rendered one at a time, because drawing is slow and occupies a core;
-the most recent ones are kept.
+the most recent ones are kept. PDFs, which take the longest by far, wait for each other alone.
 """
 
 from __future__ import annotations
@@ -49,19 +49,20 @@ class Renders:
     """The cache. Creating it needs a running event loop."""
 
     def __init__(self, share: Share) -> None:
-        self._round, self._thread = RoundRobin(), CapacityLimiter(1)
+        self._quick, self._long = ((RoundRobin(), CapacityLimiter(1)) for _ in range(2))
         self._bodies: Recent[bytes] = Recent(share.of(KEPT_BODIES, minimum=MIN_BODIES))
         self._results: Recent[Results] = Recent(share.of(KEPT_RESULTS))
 
-    async def body(self, key: Hashable, make: Callable[[], bytes], *, owner: str) -> bytes:
+    async def body(self, key: Hashable, make: Callable[[], bytes], *, owner: str, is_long: bool = False) -> bytes:
         """The result of `make` for this key, from the cache or computed in a separate worker thread, in the owner's
-        turn. Raises what `make` raises.
+        turn. `is_long`: others need not wait for it. Raises what `make` raises.
         """
         known = self._bodies.get(key)
         if known is not None:
             return known
-        async with self._round.alone(owner):
-            return await anyio.to_thread.run_sync(partial(self._make, key, make), limiter=self._thread)
+        turns, thread = self._long if is_long else self._quick
+        async with turns.alone(owner):
+            return await anyio.to_thread.run_sync(partial(self._make, key, make), limiter=thread)
 
     def _make(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
         body = self._bodies.get(key)  # another request may have rendered it in the meantime

@@ -87,6 +87,7 @@ class ReportForm:
     make: Callable[[Subject, ReportOptions, str | None], bytes]
     disposition: Literal["inline", "attachment"] = "attachment"
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_long: bool = False  # to make: a minute for thousands of cases
 
 
 FORMS: Mapping[ReportFormat, ReportForm] = {
@@ -97,7 +98,7 @@ FORMS: Mapping[ReportFormat, ReportForm] = {
         "inline",
         {"content-security-policy": POLICY},
     ),
-    "pdf": ReportForm(PDF, "pdf", lambda subject, options, _: pdf_report(subject, options)),
+    "pdf": ReportForm(PDF, "pdf", lambda subject, options, _: pdf_report(subject, options), is_long=True),
     "markdown": ReportForm(
         MARKDOWN,
         "md",
@@ -153,7 +154,10 @@ async def _reply(
         return Response(None, 304, headers)
     key = (*kept.version, "report", name, digest)
     body = await context_of(request).renders.body(
-        key, lambda: form.make(subject(), options, kept.plots_at), owner=owner_of(request)
+        key,
+        lambda: form.make(subject(), options, kept.plots_at),
+        owner=owner_of(request),
+        is_long=form.is_long,
     )
     return Response(body, 200, headers, form.media_type)
 

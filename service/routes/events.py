@@ -25,7 +25,7 @@ async def job_events(request: Request, job_id: manual.JobId) -> Response:
     last_id = request.headers.get("last-event-id") or START
     job = await context.call(context.ledger.get, job_id, owner=owner)
     first = await events_after(context, job_id, last_id)
-    if job.record.state.is_terminal and not first:
+    if job.record.state.is_terminal and first is None:
         return Response(None, 204)  # no more events: an EventSource does not reconnect after a 204
     if request.state.head:
         return StreamingResponse((), 200, HEADERS, EVENT_STREAM)  # as GET, without a length

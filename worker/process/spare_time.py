@@ -96,7 +96,11 @@ class SpareTime:
             self.choices.learn(self._shared.all())
             self._has_read = True
         if (new := self.choices.next_new_shape()) is not None:
-            self._attend(*new)
+            try:
+                self._attend(*new)
+            except (StoreUnavailable, StoreFull):
+                self.choices.examine_later(*new)
+                raise
             return True
         if self._ahead is None:  # what was left out at the start is known by now
             traits = self._runner.device.traits
@@ -143,8 +147,8 @@ class SpareTime:
         log.info("measured a shape for auto", shape=asked.name, figures=bool(entries), seconds=seconds)
         if entries:
             text = Measured(entries).text()
-            self._shared.keep(asked.name, text)
             self._learn(asked, text)
+            self._shared.keep(asked.name, text)
 
     def _look(self) -> bool:
         """Reads what other workers have measured, and handles the most recently requested waiting shape."""
@@ -154,14 +158,21 @@ class SpareTime:
             return False
         for name in self._shared.to_measure(1):
             self._look_at = 0.0
-            asked = shape_named(name)
-            probe = probe_for(asked.problem, asked.accuracy, self._runner.device) if asked is not None else None
-            if asked is None or probe is None:
+            if (found := self._probe_named(name)) is None:
                 self._shared.begin(name)  # so that it is never examined again
             else:
-                self._measure(asked, probe)
+                self._measure(*found)
             return True
         return False
+
+    def _probe_named(self, name: str) -> tuple[AskedShape, Probe] | None:
+        """A waiting shape and its probe; None if there is nothing to measure, or no kernel for such a shape."""
+        if (asked := shape_named(name)) is None:
+            return None
+        with suppress(NoKernelError, ConfigError):
+            probe = probe_for(asked.problem, asked.accuracy, self._runner.device)
+            return None if probe is None else (asked, probe)
+        return None
 
     def _adopt(self, asked: dict[str, AskedShape]) -> bool:
         """Adopts other workers' measurements of these shapes; returns whether there were any."""

@@ -22,6 +22,7 @@ STUCK = (
     "No shape was measured for a minute. Jobs may keep the devices busy, or workers may run with "
     "MATMUL_AUTO_MEASURES=off or other kernels than this checkout."
 )
+STOPPED = "Stopped. Shapes that were not measured stay listed: ask again to have them measured."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,6 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MatmulError as error:
         print(error.detail, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(STOPPED, file=sys.stderr)
+        return 0
 
 
 def tune(settings: Settings, *, stuck_s: float = STUCK_S) -> int:
@@ -45,7 +49,6 @@ def tune(settings: Settings, *, stuck_s: float = STUCK_S) -> int:
             print(NO_GPU, file=sys.stderr)
             return 1
         shared = [MeasuredShapes(client, prefix=settings.key_prefix, model=model) for model in sorted(models)]
-        shared[0].ask()
         try:
             return _wait(shared, stuck_s)
         finally:
@@ -55,6 +58,7 @@ def tune(settings: Settings, *, stuck_s: float = STUCK_S) -> int:
 def _wait(shared: list[MeasuredShapes], stuck_s: float) -> int:
     left, changed_at = -1, time.monotonic()
     while True:
+        shared[0].ask()  # again: another who asked and ended took it back
         found = sum(len(one.to_measure(MAX_WANTED)) for one in shared)
         if found != left:
             print(f"{found} shapes to measure", flush=True)

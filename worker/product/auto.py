@@ -68,6 +68,11 @@ class AutoChoices:
         """The most recently requested shape that has not been examined, and whether it is worth measuring."""
         return self._new_shapes.pop() if self._new_shapes else None
 
+    def examine_later(self, asked: AskedShape, is_measured: bool) -> None:
+        """Puts a shape back, behind all others that wait; it is dropped if there are too many."""
+        if len(self._new_shapes) < MAX_NEW_SHAPES:
+            self._new_shapes.appendleft((asked, is_measured))
+
     def adopt_best(self, asked: AskedShape) -> None:
         """Compiles the best choice that is known for a shape, and takes it from now on. Raises KernelUnavailable,
         NoKernelError, ConfigError.
@@ -90,7 +95,7 @@ class AutoChoices:
 
     def _tables(self, asked: AskedShape) -> Sequence[TunedTable]:
         text = self._measured.get(asked.name)
-        measured = read_measured(text, asked.name) if text is not None else None
+        measured = read_measured(text, asked) if text is not None else None
         return TABLES if measured is None else (table_of(measured.entries, self._runner.device),)
 
     def _compiled(self, problem: Problem) -> Callable[[Kernel, TileConfig], bool]:

@@ -9,11 +9,13 @@ from typing import cast
 
 import structlog
 
+from kernels.catalog import BY_NAME
 from kernels.model.numerics import ACCURACY_NAMES, DTYPE_NAMES, AccuracyName, DTypeName, Problem
-from kernels.selection.tuned import Entry
+from kernels.selection.tuned import Entry, Trial
 from kernels.strict_json import DataError, parse
 
-_NAME = re.compile(r"(\w+) (\w+) (\d+)x(\d+)x(\d+)x(\d+)")
+_SIZE = "([1-9][0-9]{0,17})"
+_NAME = re.compile(rf"(\w+) (\w+) {'x'.join([_SIZE] * 4)}")
 
 log = structlog.get_logger(__name__)
 
@@ -52,10 +54,28 @@ class Measured:
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
-def read_measured(text: str, name: str) -> Measured | None:
-    """The measurements; None, with a line in the log, if they cannot be read. The tables decide then."""
+def read_measured(text: str, asked: AskedShape) -> Measured | None:
+    """The measurements; None, with a line in the log, if they are damaged or of another shape: the tables decide."""
     try:
-        return parse(Measured, text, name)
+        measured = parse(Measured, text, asked.name)
+        for entry in measured.entries:
+            _check(entry, asked)
     except DataError as error:
         log.warning("what was measured at a shape cannot be read", reason=str(error))
         return None
+    return measured
+
+
+def _check(entry: Entry, asked: AskedShape) -> None:
+    """Raises DataError for what no worker measures: forecasts count on sizes, speeds and kernels that make sense."""
+    if entry.dtype != asked.problem.dtype or not entry.is_of(asked.problem):
+        raise DataError(f"{asked.name}: the entry is of {entry.dtype} at {entry.shape}.")
+    for row in (*entry.ranking, *entry.trials):
+        is_positive = row.gflops > 0 and (row.fraction_of_baseline is None or row.fraction_of_baseline > 0)
+        is_error = not isinstance(row, Trial) or row.error_of_baseline is None or row.error_of_baseline >= 0
+        if row.kernel not in BY_NAME or not (is_positive and is_error):
+            raise DataError(f"{asked.name}: {row.kernel!r:.40} has no such figures.")
+    exact = {row.kernel for row in entry.trials if row.is_as_exact}
+    for row in entry.ranking:
+        if BY_NAME[row.kernel].emulated_with is not None and row.kernel not in exact:
+            raise DataError(f"{asked.name}: {row.kernel} is ranked, and no trial of it is as exact as the library.")

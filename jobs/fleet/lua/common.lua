@@ -25,8 +25,12 @@ local function wanted(model)
   return prefix .. 'wanted:' .. model
 end
 
--- Keeps a text; the oldest shapes beyond the bound go.
+-- Keeps a text; the oldest shapes beyond the bound go. More than the bound are there only if some have no age, by which
+-- they would go in time: then all go.
 local function keep(model, max_shapes, ttl, shape, text)
+  if redis.call('HLEN', measured(model)) > tonumber(max_shapes) then
+    redis.call('UNLINK', measured(model), ages(model))
+  end
   redis.call('HSET', measured(model), shape, text)
   redis.call('ZADD', ages(model), int(now()), shape)
   while redis.call('ZCARD', ages(model)) > tonumber(max_shapes) do

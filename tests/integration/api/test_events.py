@@ -107,6 +107,21 @@ def test_a_silent_stream_is_kept_open_by_comments(quiet: httpx.Client, monkeypat
         assert any(line.startswith(":") for line in lines)
 
 
+def test_whoever_has_heard_more_than_there_is_hears_the_end(
+    api: Api, quiet: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An id from another life of the job store: the stream ends with the job, and is not held open for ever."""
+    monkeypatch.setattr(streams, "PING_S", 0.05)
+    job_id, future = submit(quiet), {"last-event-id": "18446744073709551615-18446744073709551615"}
+    with quiet.stream("GET", f"/v1/jobs/{job_id}/events", headers=future) as reply:
+        lines = reply.iter_lines()
+        assert next(lines).startswith("retry: ")
+        api.succeed(job_id, PRODUCT)
+        after = [line for line, _ in zip(lines, range(2000), strict=False) if line]
+    assert len(after) < 1000 and set(after) <= {": ping"}
+    assert quiet.get(f"/v1/jobs/{job_id}/events", headers=future).status_code == 204
+
+
 def old_client(server: httpx.URL, method: str, path: str) -> tuple[bytes, bytes]:
     """Head and body of what an HTTP/1.0 client receives until the connection ends."""
     with socket.create_connection((server.host, server.port), timeout=60) as connection:

@@ -13,7 +13,7 @@ from analysis import dips
 from analysis.curves import Curve, curves
 from analysis.dips import Feature, features
 from analysis.explain import Explanation, explain
-from analysis.measurement import Device, Measurement
+from analysis.measurement import Device
 from tests.support.recorded import h200, labelled, made, report
 
 T4_CURVE = labelled(report("000"), "Optimized Result with block size=16")
@@ -220,15 +220,15 @@ def test_a_rising_curve_that_flattens_has_no_features(steps: list[float]) -> Non
 def test_a_long_curve_is_judged_in_as_many_steps_as_it_has_points() -> None:
     """Each point that is set aside has its neighbours judged anew, and no others: with all of them, a report of
     thousands of cases would take minutes."""
-    calls: list[Measurement] = []
+    calls: list[dips._At] = []
 
-    def counted(before: Measurement | None, point: Measurement, after: Measurement | None) -> float | None:
+    def counted(before: dips._At | None, point: dips._At, after: dips._At | None) -> float | None:
         calls.append(point)
         return dips._drop(before, point, after)
 
     zigzag = drawn(*((64 + 8 * at, 100.0 if at % 2 else 50.0 + at % 7) for at in range(400)))
-    found, aside = list(zigzag.points), list(dips._set_aside(course := list(zigzag.points), counted))
+    found = [dips._at(point) for point in zigzag.points]
+    course, aside = dips._set_aside(found, counted)
     assert len(aside) > 150 and len(aside) + len(course) == len(found)
     assert len(calls) <= len(found) + 2 * len(aside)
-    anew = list(course)
-    assert not list(dips._set_aside(anew, dips._drop)) and anew == course
+    assert dips._set_aside(course, dips._drop) == (course, [])

@@ -270,8 +270,8 @@ def test_figures_survive_as_a_text() -> None:
     assert found is not None
     measured = Measured(found.measure(runner, nothing))
     assert len(measured.entries[0].ranking) > 1 and measured.entries[0].trials
-    assert read_measured(measured.text(), "NEW") == measured
-    assert read_measured(measured.text().replace("gflops", "speed"), "NEW") is None
+    assert read_measured(measured.text(), AskedShape(NEW, "fp32")) == measured
+    assert read_measured(measured.text().replace("gflops", "speed"), AskedShape(NEW, "fp32")) is None
 
 
 @pytest.mark.parametrize(

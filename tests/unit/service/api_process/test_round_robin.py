@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from threading import Event
 
 from service.api_process.render_cache import Renders
 from service.api_process.round_robin import RoundRobin
@@ -25,6 +26,29 @@ def test_one_key_s_many_requests_delay_another_s_by_one() -> None:
     made = asyncio.run(run())
     assert made[0] == "alice 0" and set(made[1:4]) == {"bob", "carol", "alice 1"}
     assert [name for name in made if name.startswith("alice")] == [f"alice {number}" for number in range(20)]
+
+
+def test_a_long_one_delays_others_that_are_long_alone() -> None:
+    async def run() -> None:
+        renders, begun, may_end = Renders(ALONE), Event(), Event()
+
+        def make() -> bytes:
+            begun.set()
+            assert may_end.wait(60.0)
+            return b"long"
+
+        first, second = (
+            asyncio.ensure_future(renders.body(key, make, owner=key, is_long=True)) for key in ("alice", "bob")
+        )
+        assert await asyncio.to_thread(begun.wait, 60.0)
+        quick = asyncio.ensure_future(renders.body("carol", lambda: b"quick", owner="carol"))
+        await asyncio.wait({quick, first}, return_when=asyncio.FIRST_COMPLETED, timeout=60.0)
+        assert quick.done() and quick.result() == b"quick"
+        assert not first.done() and not second.done()
+        may_end.set()
+        assert {await first, await second} == {b"long"}
+
+    asyncio.run(run())
 
 
 def test_work_that_is_given_up_lets_the_next_go() -> None:
