@@ -95,7 +95,7 @@ def _ml_dtype(name: str) -> np.dtype[Any]:
     try:
         import ml_dtypes
     except ImportError:
-        raise InvalidOperand(f"{name} takes the package ml_dtypes: pip install 'matmul-client[ml-dtypes]'.") from None
+        raise InvalidOperand(f"{name} needs one more package: pip install ml-dtypes.") from None
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     return dtype
 
