@@ -28,7 +28,7 @@ router = APIRouter(prefix="/v1/benchmarks")
 class NewBenchmarkQuery(Strict):
     """Query parameters of POST /v1/benchmarks."""
 
-    dry_run: bool = Field(False, description="Answer what the benchmark would be, and make no job.")
+    dry_run: bool = Field(False, description="Describe the benchmark without creating a job.")
 
 
 class ResultsQuery(Strict):
@@ -36,7 +36,7 @@ class ResultsQuery(Strict):
 
     format: Literal["json", "csv", "parquet"] | None = Field(None, description="In place of Accept.")
     compare: str | None = Field(
-        None, max_length=100, description="Id of another benchmark, to hold this one against.", examples=[JOB_ID]
+        None, max_length=100, description="Id of another benchmark to compare this one with.", examples=[JOB_ID]
     )
 
 
@@ -44,9 +44,7 @@ class PlotQuery(Strict):
     """Query parameters of a plot."""
 
     format: Literal["svg", "png"] | None = Field(None, description="In place of Accept.")
-    v: str | None = Field(
-        None, max_length=100, description="Any word: a page asks under another address when there is more to draw."
-    )
+    v: str | None = Field(None, max_length=100, description="Ignored. A page changes it to fetch a plot again.")
 
 
 @router.get("", **manual.LIST)
