@@ -13,7 +13,7 @@ from service.benchmarks.replies import RESULTS, check_comparable, compared, plot
 from service.benchmarks.report import ReportQuery, benchmark_report
 from service.benchmarks.submit import dry_run, presets, submit
 from service.bodies.body import Body
-from service.bodies.reader import media_type_of, unsupported
+from service.bodies.reader import accepted_type
 from service.context import context_of, owner_of
 from service.http.idempotency import holding_key, key_of
 from service.http.listed import sole
@@ -74,9 +74,7 @@ async def submit_benchmark(request: Request, query: Annotated[NewBenchmarkQuery,
 
 async def _body(request: Request) -> bytes:
     """Raises UnsupportedMediaType, PayloadTooLarge."""
-    media_type = media_type_of(sole(request, "Content-Type"))
-    if media_type != JSON:
-        raise unsupported(media_type, (JSON,))
+    accepted_type(sole(request, "Content-Type"), JSON)
     limit_bytes = min(SPEC_BYTES, context_of(request).settings.max_json_bytes)
     return await Body(request.scope, request.receive, limit_bytes=limit_bytes).read()
 
