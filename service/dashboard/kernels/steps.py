@@ -122,7 +122,7 @@ def _register_tiles(name: str, config: Mapping[str, int]) -> Iterator[Step]:
     yield Step(f"A block owns a tile of C of {tile} elements. A thread owns {rows}×{columns} of them.", inner=0.12)
     if name in ("split_k", "cluster_split_k"):
         yield Step(
-            "Several blocks own the same tile, each a part of k: otherwise a small product would leave the GPU half empty.",
+            "Several blocks share a tile, each with a part of k: or a small product would leave the GPU half empty.",
             k=(0.5, 1),
         )
     depth = f"{k} steps of k" if k else "some steps of k"
