@@ -1,6 +1,6 @@
 """Converts arrays: numpy, anything with `__dlpack__`, and the types of ml_dtypes.
 
-The service names element types as numpy and ml_dtypes do, but for `float8_e4m3`, which is ml_dtypes' `float8_e4m3fn`.
+The service names element types as numpy and ml_dtypes do, except `float8_e4m3`, which is ml_dtypes' `float8_e4m3fn`.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ class MatrixView(Strict):
 OCTET_PARAMETERS = [
     header_in(
         "X-Matmul-Dtype",
-        f"Element type of an octet-stream body: {', '.join(DTYPE_NAMES)}; or the query's `dtype`. Other bodies say "
-        "theirs themselves, and this is passed over.",
+        f"Element type of an octet-stream body: {', '.join(DTYPE_NAMES)}; or the query's `dtype`. Other bodies contain "
+        "theirs, and this header is ignored.",
         "float32",
     ),
     header_in("X-Matmul-Shape", "Shape of an octet-stream body; or the query's `shape`.", "256,512"),
