@@ -16,7 +16,7 @@ class ObjectStoreSettings(BaseSettings):
     store_copies_bytes: int | None = Field(
         None,
         ge=1,
-        description="Most bytes of copies that a host keeps of the `s3` store's matrices; those used least recently go "
+        description="Most bytes of local copies of the `s3` store's matrices on a host; the least recently used are removed "
         "first. Unset: half of the file system that MATMUL_STORE_DIR is on.",
     )
     s3_url: str | None = Field(
