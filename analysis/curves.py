@@ -21,7 +21,6 @@ class Curve:
 
     label: str
     dtype: DTypeName
-    config: TileConfig | None  # that all points have; None for a curve of the best config at each size
     points: tuple[Measurement, ...]
 
     @property
@@ -59,11 +58,8 @@ def config_key(config: TileConfig) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(config.items()))
 
 
-def curves(
-    measurements: Iterable[Measurement], *, each_config: bool = False, by_form: bool = False
-) -> tuple[Curve, ...]:
-    """Curves in order of first appearance: one for each label, element type, batch and device, and for each config if
-    wanted.
+def curves(measurements: Iterable[Measurement], *, by_form: bool = False) -> tuple[Curve, ...]:
+    """Curves in order of first appearance: one for each label, element type, batch and device.
 
     `by_form`: if products of the same size have different aspect ratios, each gets a curve of its own, because a line
     of a plot should join points that differ in size alone.
@@ -71,12 +67,12 @@ def curves(
     groups: dict[Hashable, dict[Hashable, Measurement]] = {}
     for measurement in filter(usable, measurements):
         name = (measurement.label, measurement.dtype, measurement.batch, measurement.device.key)
-        by_size = groups.setdefault((name, config_key(measurement.config)) if each_config else name, {})
+        by_size = groups.setdefault(name, {})
         size = (measurement.m, measurement.n, measurement.k)
         if size not in by_size or rank(measurement) > rank(by_size[size]):
             by_size[size] = measurement
     lines = (_by_form(list(group.values())) if by_form else {"": list(group.values())} for group in groups.values())
-    return tuple(_curve(name, points, each_config) for line in lines for name, points in line.items())
+    return tuple(_curve(name, points) for line in lines for name, points in line.items())
 
 
 def _by_form(points: list[Measurement]) -> dict[str, list[Measurement]]:
@@ -88,15 +84,10 @@ def _by_form(points: list[Measurement]) -> dict[str, list[Measurement]]:
     return forms if is_mixed and len(forms) <= MAX_FORMS else {"": points}
 
 
-def _curve(name: str, points: Sequence[Measurement], each_config: bool) -> Curve:
+def _curve(name: str, points: Sequence[Measurement]) -> Curve:
     first, ordered = points[0], tuple(sorted(points, key=lambda point: point.size))
     batch = f", batches of {first.batch}" if first.batch > 1 else ""
-    return Curve(
-        label=first.label + name + batch,
-        dtype=first.dtype,
-        config=first.config if each_config else None,
-        points=ordered,
-    )
+    return Curve(label=first.label + name + batch, dtype=first.dtype, points=ordered)
 
 
 def form(measurement: Measurement) -> str:
@@ -105,18 +96,11 @@ def form(measurement: Measurement) -> str:
     return "×".join("N" if extent == max(extents) else str(extent) for extent in extents)
 
 
-def speed_ups(
-    measurements: Sequence[Measurement], over: str, config: TileConfig | None = None
-) -> tuple[float | None, ...]:
-    """Speed of each measurement over that of the kernel `over` at the same shape, element type and device. `over`
-    counts with its fastest config there, or with the fastest that has the values of `config`. None if either has no
-    figure."""
-    wanted = (config or {}).items()
-    references = (
-        measurement
-        for measurement in measurements
-        if measurement.kernel == over and wanted <= measurement.config.items()
-    )
+def speed_ups(measurements: Sequence[Measurement], over: str) -> tuple[float | None, ...]:
+    """Speed of each measurement over that of the kernel `over` in its fastest config at the same shape, element type
+    and device. None if either has no figure.
+    """
+    references = (measurement for measurement in measurements if measurement.kernel == over)
     return _ratios(
         measurements, {case_key(measurement): speed(measurement) for measurement in _slowest_first(references)}
     )

@@ -52,23 +52,23 @@ class Settings(ObjectStoreSettings, CellSettings):
     )
     allowed_hosts: tuple[str, ...] = Field(
         (),
-        description="Host headers answered, a JSON list: `name` on every port, `name:port` on one. Empty: loopback "
-        "names where keys are off, else any.",
+        description="Host headers that are answered, as a JSON list: `name` for every port, `name:port` for one. "
+        "Empty: loopback names if keys are off, otherwise any.",
     )
     auth: Literal["auto", "on", "off"] = Field(
         "auto",
-        description="API keys: `auto` asks for them except on a loopback bind; `off` elsewhere refuses to start.",
+        description="API keys: `auto` requires them except on a loopback bind; `off` is refused on any other.",
     )
     api_keys_file: Path | None = Field(
         None, description="File of hashed API keys, one a line: `<key id>:<hash>:<name>`, then options."
     )
     api_keys: SecretStr | None = Field(None, description="The same lines in the environment, separated by spaces.")
     api_key_pepper_file: Path | None = Field(None, description="File with the secret that keys are hashed with.")
-    api_key_pepper: SecretStr | None = Field(None, description="The pepper itself, where a file is not wanted.")
+    api_key_pepper: SecretStr | None = Field(None, description="The pepper itself, instead of a file.")
     behind_tls: bool = Field(
         False,
         description="Whether browsers come through a proxy that speaks TLS: cookies are then `Secure` and `__Host-`, "
-        "and browsers are told to come by HTTPS only.",
+        "and browsers are told to use HTTPS only.",
     )
     session_ttl_s: int = Field(12 * HOUR_S, ge=60, description="How long a sign-in on the pages lasts.")
     max_failed_keys_per_minute: int = Field(
@@ -83,15 +83,13 @@ class Settings(ObjectStoreSettings, CellSettings):
     )
     max_body_bytes: int = Field(4 * GIB, ge=1, description="Largest request body, binary.")
     max_json_bytes: int = Field(8 * MIB, ge=1, description="Largest JSON request body.")
-    max_json_elements: int = Field(1 << 20, ge=1, description="Largest product carried in a JSON reply, in elements.")
+    max_json_elements: int = Field(1 << 20, ge=1, description="Largest product in a JSON reply, in elements.")
     receive_timeout_s: float = Field(20.0, gt=0, description="How long a client may pause within a request.")
     send_timeout_s: float = Field(
         20.0, gt=0, description="How long a client may read almost nothing of a reply before it is disconnected."
     )
     max_wait_s: float = Field(120.0, gt=0, description="Longest `Prefer: wait`.")
-    default_wait_s: float = Field(
-        30.0, gt=0, description="How long a product is waited for when `Prefer` says nothing."
-    )
+    default_wait_s: float = Field(30.0, gt=0, description="How long a request without `Prefer` waits for its product.")
     shared_memory_prefix: str | None = Field(
         None,
         pattern=r"^/[A-Za-z0-9_.-]{0,100}$",
@@ -145,7 +143,7 @@ class Settings(ObjectStoreSettings, CellSettings):
     refused_ttl_s: float = Field(
         600.0,
         ge=0,
-        description="How long after its first refusal a job fails that no live worker's version understands.",
+        description="A job that no live worker's version understands fails this long after its first refusal.",
     )
     move_after_s: float = Field(
         60.0,
@@ -268,7 +266,7 @@ class Settings(ObjectStoreSettings, CellSettings):
         "nine tenths of a GPU's memory; on a CPU products are computed whole.",
     )
 
-    log_format: Literal["console", "json"] = Field("console", description="Form of log lines.")
+    log_format: Literal["console", "json"] = Field("console", description="Format of log lines.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe line logged.")
 
     @model_validator(mode="before")

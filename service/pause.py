@@ -17,7 +17,7 @@ from jobs.errors import InvalidSettings, StoreUnavailable
 from jobs.redis.client import connect, translated
 from jobs.starting.wrong_settings import checked_settings
 
-PAUSED = "Paused: jobs are taken and wait, and no worker starts one. `python -m service.pause off` ends that."
+PAUSED = "Paused: jobs are accepted and wait, and no worker starts one. `python -m service.pause off` ends that."
 LOOK_EVERY_S = 0.2
 _OF_QUEUE = "paused:"
 

@@ -33,7 +33,7 @@ WORK_S = 90
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """A page, from the top of a part of it on, so many pixels of it at most."""
+    """A page, from the top of one of its parts, at most this many pixels high."""
 
     path: str
     top: str = "body"

@@ -98,7 +98,7 @@ def compile_all(asked: Iterable[tuple[Program, str]]) -> list[Compiled]:
 
 
 def _compiled(binary: bytes, ptx: str, log: str, name: str) -> Compiled:
-    """ptxas tells every function of the file; the most that any takes counts, but for shared memory: what a pass has
+    """ptxas tells every function of the file; the most that any takes counts, except for shared memory: what a pass has
     of it, the kernel named like the file does not need beside its own."""
     assert "Used" in log, f"ptxas does not say what the kernel takes: {log}"
     local, stores, loads = zip(*(map(int, found) for found in _LOCAL.findall(log)), strict=True)

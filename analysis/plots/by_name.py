@@ -37,7 +37,7 @@ class Plot:
     title: str
     caption: str
     has_data: Callable[[Measurements], bool]
-    describe: Callable[[Measurements, Measurements], Sequence[Panel]]  # of results, and of those laid over them
+    describe: Callable[[Measurements], Sequence[Panel]]
     fields: Fields | None = None
 
 
@@ -48,14 +48,14 @@ PLOTS: Mapping[str, Plot] = MappingProxyType(
             "Speed by size, each kernel at its fastest config. Bands: from the first to the third quartile. Peaks: "
             "dashed, theoretical; solid, measured.",
             lambda own: any(map(usable, own)),
-            lambda own, overlays: lines.by_size(own, overlays, lines.GFLOPS),
+            lambda own: lines.by_size(own, lines.GFLOPS),
             Fields("gflops"),
         ),
         "time": Plot(
             "Time",
             "Kernel time by size; bands from the first to the third quartile.",
             lambda own: any(map(usable, own)),
-            lambda own, overlays: lines.by_size(own, overlays, lines.TIME),
+            lambda own: lines.by_size(own, lines.TIME),
             Fields("kernel_ms"),
         ),
         "speedup": Plot(
@@ -85,27 +85,27 @@ PLOTS: Mapping[str, Plot] = MappingProxyType(
             "Error",
             "Relative error against the product in float64.",
             lambda own: any(usable(each) and each.error_vs_float64 for each in own),
-            lambda own, overlays: lines.by_size(own, overlays, lines.ERROR),
+            lambda own: lines.by_size(own, lines.ERROR),
             Fields("error_vs_float64"),
         ),
         "block-sizes": Plot(
             "By tile config",
             "Speed by tile config, one line for each size.",
             lambda own: bool(configs.sweeps(own)),
-            lambda own, _: configs.config_lines(own),
+            configs.config_lines,
             Fields("gflops", x="config", colour="n", all_configs=True),
         ),
         "heatmap": Plot(
             "Tile configs as a heat map",
             "Tile configs by size: GFLOPS, coloured by the share of the fastest config at that size.",
             lambda own: bool(configs.sweeps(own)),
-            lambda own, _: configs.config_grids(own, configs.MAX_IN_GRID),
+            lambda own: configs.config_grids(own, configs.MAX_IN_GRID),
         ),
         "breakdown": Plot(
             "Where time goes",
             "Where the time goes if operands are copied in, multiplied, and the product copied back.",
             lambda own: bool(breakdowns(own)),
-            lambda own, _: [device.breakdown_bars(own)],
+            lambda own: [device.breakdown_bars(own)],
         ),
         "roofline": Plot(
             "Roofline",
@@ -113,7 +113,7 @@ PLOTS: Mapping[str, Plot] = MappingProxyType(
             "moved once. Hollow marks: what the tiles read; caches serve much of it, so these may stand above what "
             "memory alone allows.",
             lambda own: bool(device.roofed(own)),
-            lambda own, overlays: [*filter(None, [device.roofline(own, ("compulsory", "tile"), overlays)])],
+            lambda own: [*filter(None, [device.roofline(own, ("compulsory", "tile"))])],
         ),
     }
 )
@@ -128,14 +128,14 @@ def available_of(own: Measurements) -> tuple[str, ...]:
     return tuple(name for name, plot in PLOTS.items() if plot.has_data(own))
 
 
-def draw(results: Results, name: str, *, form: Form = "svg", overlays: Measurements = ()) -> bytes:
+def draw(results: Results, name: str, *, form: Form = "svg") -> bytes:
     """Like `draw_of`, for a benchmark's results."""
-    return draw_of(measurements(results), name, form=form, overlays=overlays)
+    return draw_of(measurements(results), name, form=form)
 
 
-def draw_of(own: Measurements, name: str, *, form: Form = "svg", overlays: Measurements = ()) -> bytes:
-    """One plot, with overlays of other results if its x axis has sizes or intensities. The same input gives the same
-    bytes. Raises NotFound for an unknown name and if the results have nothing to draw, ExtraMissing without matplotlib.
+def draw_of(own: Measurements, name: str, *, form: Form = "svg") -> bytes:
+    """One plot. The same input gives the same bytes. Raises NotFound for an unknown name and if the results have
+    nothing to draw, ExtraMissing without matplotlib.
     """
     plot = PLOTS.get(name)
     if plot is None:
@@ -143,4 +143,4 @@ def draw_of(own: Measurements, name: str, *, form: Form = "svg", overlays: Measu
     if not plot.has_data(own):
         have = ", ".join(available_of(own)) or "none"
         raise NotFound(f"These results have nothing for the plot {name!r}; they have: {have}.")
-    return rendered(lambda: figures.figure(plot.describe(own, overlays)), form)
+    return rendered(lambda: figures.figure(plot.describe(own)), form)

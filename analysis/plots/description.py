@@ -39,7 +39,6 @@ class Series:
     look: Look
     points: tuple[tuple[float, float], ...]
     band: tuple[Interval, ...] = ()  # one for each point, or none
-    is_overlay: bool = False  # from other results, drawn over these
     disturbed: tuple[tuple[float, float], ...] = ()  # the points that support no conclusion
     is_joined: bool = True  # False for products of several aspect ratios: a line would suggest that only size differs
 

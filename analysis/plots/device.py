@@ -79,15 +79,12 @@ def best_roofs(measurement: Measurement) -> Roofs:
     return measured if measured.ridge else theoretical
 
 
-def roofline(
-    measurements: Sequence[Measurement], models: Sequence[ByteModel], overlays: Sequence[Measurement] = ()
-) -> Roofline | None:
+def roofline(measurements: Sequence[Measurement], models: Sequence[ByteModel]) -> Roofline | None:
     """Measurements under the roofs of all units in use, placed by these byte models. Measurements whose bytes no model
     knows are left out. None if nothing can be placed, since counters are rarely read."""
     own = roofed(measurements)
-    shown = (*own, *(curve.points[-1] for curve in curves(overlays)))
-    by_label = looks((measurement.label, measurement.kernel) for measurement in shown)
-    placed = [Placed(each.label, by_label[each.label], best_roofs(each), _points(each, models)) for each in shown]
+    by_label = looks((measurement.label, measurement.kernel) for measurement in own)
+    placed = [Placed(each.label, by_label[each.label], best_roofs(each), _points(each, models)) for each in own]
     placed = [each for each in placed if each.at]
     if not placed:
         return None

@@ -98,8 +98,6 @@ def _foot_in(shown: Sequence[Panel]) -> float:
 def _chart(axes: Axes, chart: Chart) -> None:
     for series in chart.series:
         style = style_of(series.look)
-        if series.is_overlay:
-            style |= {"markerfacecolor": "white", "linewidth": 0.9, "alpha": 0.8}
         if not series.is_joined:
             style |= {"linestyle": "none"}
         x, y = zip(*series.points, strict=True) if series.points else ((), ())

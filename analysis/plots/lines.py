@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from analysis.curves import Curve, curves, is_library, speed_ups, usable
@@ -40,7 +40,6 @@ class _Line:
     points: tuple[tuple[float, float], ...]
     band: tuple[Interval, ...]
     disturbed: tuple[tuple[float, float], ...]
-    is_overlay: bool
     is_square: bool  # whether every product is square
 
 
@@ -60,34 +59,28 @@ ERROR = Quantity(
 )
 
 
-def by_size(measurements: Measurements, overlays: Measurements, quantity: Quantity) -> tuple[Panel, ...]:
+def by_size(measurements: Measurements, quantity: Quantity) -> tuple[Panel, ...]:
     """A panel for each element type, a line for each kernel's fastest config, bands from quartile to quartile."""
-    lines = [*_lines(measurements, quantity, is_overlay=False), *_lines(overlays, quantity, is_overlay=True)]
-    return _panels(lines, quantity, measurements if quantity.has_peaks else ())
+    return _panels(_lines(measurements, quantity), quantity, measurements if quantity.has_peaks else ())
 
 
-def speed_up(measurements: Measurements, overlays: Measurements) -> tuple[Panel, ...]:
+def speed_up(measurements: Measurements) -> tuple[Panel, ...]:
     quantity = Quantity(label="times as fast as naive", value=lambda _: None, level=1.0)
-    lines = [*_ratio_lines(measurements, speed_ups(measurements, "naive"), is_overlay=False)]
-    lines += _ratio_lines(overlays, speed_ups(overlays, "naive"), is_overlay=True)
-    return _panels(lines, quantity, ())
+    return _panels(_ratio_lines(measurements, speed_ups(measurements, "naive")), quantity, ())
 
 
-def fraction(measurements: Measurements, overlays: Measurements) -> tuple[Panel, ...]:
+def fraction(measurements: Measurements) -> tuple[Panel, ...]:
     """Libraries are not drawn: each is 100 % of itself."""
     quantity = Quantity(label="% of the library's speed", value=lambda _: None, level=100.0, scale="linear")
-    lines: list[_Line] = []
-    for group, is_overlay in ((measurements, False), (overlays, True)):
-        own = [each for each in group if not is_library(each.kernel)]
-        lines += _ratio_lines(own, _percent(group, own), is_overlay=is_overlay)
-    return _panels(lines, quantity, ())
+    own = [each for each in measurements if not is_library(each.kernel)]
+    return _panels(_ratio_lines(own, _percent(measurements, own)), quantity, ())
 
 
-def beside_library(measurements: Measurements, _: Measurements) -> tuple[Panel, ...]:
+def beside_library(measurements: Measurements) -> tuple[Panel, ...]:
     """Like `fraction`, with a panel for each product, whose kernels are listed below each other."""
     products = dict.fromkeys((each.m, each.n, each.k, each.batch) for each in with_baseline(measurements))
     groups = ([one for one in measurements if (one.m, one.n, one.k, one.batch) == product] for product in products)
-    return tuple(panel for group in groups for panel in fraction(group, ()))
+    return tuple(panel for group in groups for panel in fraction(group))
 
 
 def with_baseline(measurements: Measurements) -> list[Measurement]:
@@ -101,20 +94,19 @@ def _percent(measurements: Measurements, wanted: Measurements) -> list[float | N
     return [None if (ratio := ratios[id(each)]) is None else 100 * ratio for each in wanted]
 
 
-def _ratio_lines(measurements: Measurements, ratios: Sequence[float | None], *, is_overlay: bool) -> Iterator[_Line]:
+def _ratio_lines(measurements: Measurements, ratios: Sequence[float | None]) -> list[_Line]:
     """Lines of ratios, at the same points as the curves of speed."""
     by_point = {id(each): ratio for each, ratio in zip(measurements, ratios, strict=True)}
     quantity = Quantity(label="", value=lambda each: by_point[id(each)])
-    return _lines(measurements, quantity, is_overlay=is_overlay)
+    return _lines(measurements, quantity)
 
 
-def _lines(measurements: Measurements, quantity: Quantity, *, is_overlay: bool) -> Iterator[_Line]:
-    for curve in curves(measurements, by_form=True):
-        if (line := _line(curve, quantity, is_overlay)) is not None:
-            yield line
+def _lines(measurements: Measurements, quantity: Quantity) -> list[_Line]:
+    lines = (_line(curve, quantity) for curve in curves(measurements, by_form=True))
+    return [line for line in lines if line is not None]
 
 
-def _line(curve: Curve, quantity: Quantity, is_overlay: bool) -> _Line | None:
+def _line(curve: Curve, quantity: Quantity) -> _Line | None:
     known = [(each, value) for each in curve.points if (value := quantity.value(each)) is not None]
     if not known:
         return None
@@ -123,11 +115,10 @@ def _line(curve: Curve, quantity: Quantity, is_overlay: bool) -> _Line | None:
     return _Line(
         dtype=curve.dtype,
         kernel=first.kernel,
-        name=f"{curve.label} ({first.device.name or 'unnamed'})" if is_overlay else curve.label,
+        name=curve.label,
         points=tuple((each.size, value) for each, value in known),
         band=tuple(bands) if len(bands) == len(known) else (),
         disturbed=tuple((each.size, value) for each, value in known if not each.condition.is_clean),
-        is_overlay=is_overlay,
         is_square=all(each.is_square for each, _ in known),
     )
 
@@ -161,7 +152,6 @@ def _series(lines: Sequence[_Line]) -> dict[int, Series]:
             points=line.points,
             band=line.band,
             disturbed=line.disturbed,
-            is_overlay=line.is_overlay,
             is_joined=line.is_square,
         )
         for line in lines

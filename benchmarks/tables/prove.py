@@ -1,5 +1,5 @@
-"""The section of docs/accuracy.md on recorded campaigns (`make prove`): an earlier version of the check and the current
-one, side by side.
+"""The section of docs/accuracy.md on recorded campaigns (`make prove`): the current check and, where it was recorded,
+an earlier version beside it.
 """
 
 from __future__ import annotations
@@ -21,41 +21,44 @@ def prove(results: Path) -> Iterator[str]:
     names = map(name_of, files(results, f"{PREFIX}*"))
     devices = sorted({name.removeprefix(BEFORE).removeprefix(PREFIX) for name in names})
     for device in devices:
-        paths = (find(results, f"{prefix}{device}") for prefix in (BEFORE, PREFIX))
-        before, now = (read(path) if path else None for path in paths)
-        yield from _device(before, now)
+        paths = {when: find(results, f"{prefix}{device}") for when, prefix in (("before", BEFORE), ("now", PREFIX))}
+        yield from _device({when: read(path) for when, path in paths.items() if path})
 
 
-def _device(before: Record | None, now: Record | None) -> Iterator[str]:
-    known = [record for record in (before, now) if record is not None]
+def _device(records: Mapping[str, Record]) -> Iterator[str]:
+    """`records`: by the version of the check, before or now, as far as there are any."""
+    known = [*records.values()]
     by_vectors = any(record.get("sketches") for record in known)
     yield f"### On an {known[0]['device']}" + (", small products by random vectors too" if by_vectors else "")
-    yield " ".join(_when(name, one) for name, one in (("before", before), ("now", now)))
+    sides = [*records] if len(known) > 1 else [""]
+    recorded = zip(sides, known, strict=True)
+    yield " ".join(f"{f'The check {side}'.rstrip()}: {_recorded(record)}." for side, record in recorded)
+    columns = (f"{what}, {side}".rstrip(", ") for side in sides for what in ("caught", "worst missed"))
+    noise = f"below the noise of their row, {sides[-1]}".rstrip(", ")
     names = dict.fromkeys(name for record in known for name in record["faults"])
-    columns = ("fault", *(f"{what}, {when}" for when in ("before", "now") for what in ("caught", "worst missed")))
-    rows = [(name, *_cells(before, name), *_cells(now, name), _in_noise(now, name)) for name in names]
-    yield table((*columns, "below the noise of their row, now"), rows).rstrip()
+    rows = [
+        (name, *(cell for one in known for cell in _cells(one, name)), _in_noise(known[-1], name)) for name in names
+    ]
+    yield table(("fault", *columns, noise), rows).rstrip()
     yield table(
-        ("products without a fault", "before", "now"),
+        ("products without a fault", *sides),
         [
-            ("refused", _refused(before), _refused(now)),
-            ("outside of their class, by every element in float64", _outside(before), _outside(now)),
+            ("refused", *map(_refused, known)),
+            ("outside of their class, by every element in float64", *map(_outside, known)),
         ],
     ).rstrip()
 
 
-def _when(name: str, record: Record | None) -> str:
-    if record is None:
-        return f"The check {name}: {NOT_RECORDED}."
+def _recorded(record: Record) -> str:
     injected = max(one["injected"] for one in record["faults"].values())
     when, seed = record["environment"]["recorded_at"], record["seed"]
-    return f"The check {name}: recorded {when} (seed {seed}), up to {injected:,} faults of a kind."
+    return f"recorded {when} (seed {seed}), up to {injected:,} faults of a kind"
 
 
-def _cells(record: Record | None, name: str) -> tuple[str, str]:
+def _cells(record: Record, name: str) -> tuple[str, str]:
     """How many of the faults above the bound of their class were caught; and the error of the worst missed one, in
     bounds."""
-    fault = record["faults"].get(name) if record is not None else None
+    fault = record["faults"].get(name)
     if fault is None or not fault["above"]:
         return NOT_RECORDED, ""
     share = fault["caught"] / fault["above"]
@@ -63,19 +66,15 @@ def _cells(record: Record | None, name: str) -> tuple[str, str]:
     return f"{caught} of {fault['above']:,}", f"{fault['worst_missed']}" if fault["missed"] else ""
 
 
-def _in_noise(record: Record | None, name: str) -> str:
+def _in_noise(record: Record, name: str) -> str:
     """Faults above the bound of their class that the check does not promise to find (`worker/check/verify.py`)."""
-    one = record["faults"].get(name, {}) if record is not None else {}
+    one = record["faults"].get(name, {})
     return f"{one['in_noise']:,}" if one.get("in_noise") else ""
 
 
-def _refused(record: Record | None) -> str:
-    if record is None:
-        return NOT_RECORDED
+def _refused(record: Record) -> str:
     return f"{record['clean']['refused']:,} of {record['clean']['products']:,}"
 
 
-def _outside(record: Record | None) -> str:
-    if record is None:
-        return NOT_RECORDED
+def _outside(record: Record) -> str:
     return f"{record['outside_their_class']['products']:,} of {record['scenes']:,}"

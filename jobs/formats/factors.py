@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import Annotated, Any
 
-from pydantic import PlainValidator, WithJsonSchema
+from pydantic import BeforeValidator, WithJsonSchema
 
 _NUMBER = {"type": "number"}
 _PAIR = {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}
@@ -37,8 +37,9 @@ def _fits(value: float) -> bool:
         return False
 
 
+# With a PlainValidator pydantic turns a pair into a list before it writes it, and warns that this is neither type.
 Factor = Annotated[
-    float | tuple[float, float], PlainValidator(read_factor), WithJsonSchema({"anyOf": [_NUMBER, _PAIR]})
+    float | tuple[float, float], BeforeValidator(read_factor), WithJsonSchema({"anyOf": [_NUMBER, _PAIR]})
 ]
 
 

@@ -1,7 +1,7 @@
 """float8_e4m3 as bit patterns, uint8 since numpy has no such type: a sign, 4 bits of exponent, 3 of fraction.
 
-It has no infinities: a pattern of all ones but for the sign is NaN, and the largest number is 448. (Format: E4M3 of the
-OCP 8-bit Floating Point Specification, revision 1.0.)
+It has no infinities. A pattern of all ones, apart from the sign, is NaN; the largest number is 448. (Format: E4M3 of
+the OCP 8-bit Floating Point Specification, revision 1.0.)
 """
 
 from __future__ import annotations

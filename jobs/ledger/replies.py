@@ -41,7 +41,7 @@ def job_of(reply: Sequence[Any]) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class RecordedJob:
-    """A job that was just recorded. Its `job` is made where it is asked for: who waits for the end needs only that."""
+    """A job that was just recorded. Its `job` is made on demand: a caller who waits for the end needs only that."""
 
     row: JobRow
     queue_position: int | None

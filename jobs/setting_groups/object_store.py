@@ -16,8 +16,8 @@ class ObjectStoreSettings(BaseSettings):
     store_copies_bytes: int | None = Field(
         None,
         ge=1,
-        description="Most bytes of copies that a host keeps of the `s3` store's matrices; those used least recently go "
-        "first. Unset: half of the file system that MATMUL_STORE_DIR is on.",
+        description="Most bytes of local copies that a host keeps of the `s3` store's matrices; the least recently "
+        "used go first. Unset: half of the file system that MATMUL_STORE_DIR is on.",
     )
     s3_url: str | None = Field(
         None,

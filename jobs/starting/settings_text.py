@@ -9,18 +9,21 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import SecretStr
+from pydantic.fields import FieldInfo
 
 from jobs.settings import GIB, KIB, MIB, Settings
 
 WIDTH = 100  # characters of a line
 GROUPS = {  # by the first setting of each
-    "state_dir": "make run",
     "host": "the API",
     "redis_url": "Redis",
     "max_attempts": "a job's life",
     "store": "matrices",
     "device": "workers",
     "log_format": "logs",
+    "state_dir": "make run and the site",
+    "store_copies_bytes": "the object store",
+    "cell": "cells",
 }
 
 
@@ -58,6 +61,16 @@ def choices_of(annotation: Any) -> str:
     return f" One of {', '.join(f'`{value}`' for value in allowed)}." if allowed else ""
 
 
+def grouped() -> dict[str, dict[str, FieldInfo]]:
+    """The settings' fields by name, by group, in the order of GROUPS."""
+    groups: dict[str, dict[str, FieldInfo]] = {title: {} for title in GROUPS.values()}
+    title = ""
+    for name, field in Settings.model_fields.items():
+        title = GROUPS.get(name, title)
+        groups[title][name] = field
+    return groups
+
+
 def by_group() -> str:
     """Every setting, as text for a terminal."""
     return "\n".join(_lines())
@@ -65,11 +78,11 @@ def by_group() -> str:
 
 def _lines() -> Iterator[str]:
     yield "Settings are environment variables, read once at start."
-    for name, field in Settings.model_fields.items():
-        if name in GROUPS:
-            yield f"\n{GROUPS[name]}:"
-        default = default_of(name, field.default)
-        size = f"  ({size_of(field.default)})" if name.endswith("_bytes") and field.default else ""
-        yield f"  {variable(name)}={default}{size}"
-        text = f"{field.description}{choices_of(field.annotation)}".replace("`", "")
-        yield textwrap.fill(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    for title, fields in grouped().items():
+        yield f"\n{title}:"
+        for name, field in fields.items():
+            default = default_of(name, field.default)
+            size = f"  ({size_of(field.default)})" if name.endswith("_bytes") and field.default else ""
+            yield f"  {variable(name)}={default}{size}"
+            text = f"{field.description}{choices_of(field.annotation)}".replace("`", "")
+            yield textwrap.fill(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)

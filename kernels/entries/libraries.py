@@ -177,7 +177,7 @@ FROM_HOST: tuple[Kernel, ...] = (
         idea="cuBLASXt cuts the product into square tiles, deals them out to the GPUs in turn, and streams what each "
         "tile needs from the host while the last is computed. So the matrices may be larger than a GPU. The library "
         "multiplies in one call, which cannot be stopped. After it the worker checks the product in tiles on all GPUs, "
-        "as it checks those it computes in tiles itself. It is never chosen, but for who names it.",
+        "as it checks those it computes in tiles itself. It is never chosen unless a request names it.",
         origin="cuBLASXt (in cuBLAS) by ctypes.",
         device_class="gpu",
         library="cuBLASXt",

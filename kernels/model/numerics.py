@@ -183,7 +183,7 @@ class Problem:
 
     @classmethod
     def in_batch(cls, m: int, n: int, k: int, dtype: DTypeName, batch: int = 1) -> Problem:
-        """A plain product, or where `batch` is above 1 so many, each of operands of its own."""
+        """A product or, if `batch` is above 1, that many, each with its own operands."""
         return cls(m, n, k, dtype, batch, a_batched=batch > 1, b_batched=batch > 1)
 
     @property

@@ -35,7 +35,7 @@ class BodyMemory:
 
     def keep(self, size: int, owner: str = ANONYMOUS) -> None:
         """Reserves `size` bytes. Raises TooManyBodies if there is no room. One key alone has half of it, two have a
-        third each, and so on: none may have more than it leaves to others, but for one body.
+        third each, and so on: none may have more than it leaves to others, except for one body.
         """
         kept, left = self._kept_by[owner] + size, KEPT_BYTES - self._kept_bytes - size
         is_greedy = owner != ANONYMOUS and kept > max(left, self._max_body_bytes)

@@ -8,14 +8,14 @@ MAX_BYTES = 64 << 20  # of one process: what its requests can add to the stores 
 
 
 class UnclaimedBytes:
-    """How many there are of all requests at once. Safe to share between threads."""
+    """A limit on them, for all requests together. Safe to share between threads."""
 
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self) -> None:
         self._lock = Lock()
-        self._left_bytes = max_bytes
+        self._left_bytes = MAX_BYTES
 
     def take(self, size: int) -> bool:
-        """Whether there may be so many more; `give_back` ends it."""
+        """Whether `size` more bytes are within the limit. They count until `give_back`."""
         with self._lock:
             is_room = size <= self._left_bytes
             self._left_bytes -= size if is_room else 0

@@ -19,7 +19,7 @@ IDLE_S = 10.0  # after which a thread without work ends
 
 
 class Work(Generic[R]):
-    """Something to be done in a thread, with the context variables of who asks for it. `future` is the asker's."""
+    """Something to be done in a thread, with the context variables of its caller. `future` is the caller's."""
 
     def __init__(self, call: Callable[[], R]) -> None:
         self._call: Callable[[], R] | None = call
@@ -72,7 +72,7 @@ class WorkThreads:
         with self._lock:
             inbox = self._idle.pop() if self._idle else None
             if inbox is None and self._count == self._max_threads:
-                self._waiting.append(work)  # type: ignore[arg-type]  # its outcome is for who asks
+                self._waiting.append(work)  # type: ignore[arg-type]  # its outcome is the caller's
                 return work
             self._count += inbox is None
         if inbox is None:

@@ -145,5 +145,5 @@ def bounded(spec: BenchmarkSpec, device: DeviceInfo, settings: Settings) -> Benc
 
 def _too_large(size: str, limit: str) -> BenchmarkTooLarge:
     return BenchmarkTooLarge(
-        f"The benchmark comes to {size}; this server takes at most {limit}, so ask for fewer sizes, configs or rounds."
+        f"The benchmark has {size}; this server takes at most {limit}, so ask for fewer sizes, configs or rounds."
     )

@@ -17,7 +17,7 @@ class DryRun(Strict):
         examples=[20],
     )
     measurements: int = Field(
-        description="Cases times rounds; for `tune` about so many, with those that choose the configs.", examples=[40]
+        description="Cases times rounds; for `tune` an estimate, with those that choose the configs.", examples=[40]
     )
     skipped: int = Field(description="Cases that cannot run on the device; each gets a record that says why.")
     flops: float = Field(

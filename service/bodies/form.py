@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from jobs.errors import MalformedBody
 from service.bodies.body import Body
-from service.bodies.reader import media_type_of, unsupported
+from service.bodies.reader import accepted_type
 from service.http.listed import sole
 
 URLENCODED = "application/x-www-form-urlencoded"
@@ -17,9 +17,7 @@ MAX_FIELDS = 1000
 
 async def read_form(request: Request, *, limit_bytes: int) -> dict[str, list[str]]:
     """The form's values by field name. Raises UnsupportedMediaType, PayloadTooLarge, MalformedBody."""
-    media_type = media_type_of(sole(request, "Content-Type"))
-    if media_type != URLENCODED:
-        raise unsupported(media_type, (URLENCODED,))
+    accepted_type(sole(request, "Content-Type"), URLENCODED)
     body = await Body(request.scope, request.receive, limit_bytes=limit_bytes).read()
     try:
         return parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")

@@ -50,7 +50,7 @@ class MatmulOptions(Strict):
     __slots__ = ("_derived",)  # no field, so that no copy takes it along
 
     kernel: KernelChoice = Field(
-        "auto", description="Kernel to run, one of GET /v1/kernels; `auto` lets the measured table choose."
+        "auto", description="Kernel to run, one of GET /v1/kernels; `auto` chooses by what was measured."
     )
     config: dict[str, int] = Field(
         default_factory=dict,
@@ -59,75 +59,74 @@ class MatmulOptions(Strict):
     )
     dtype: DTypeName | None = Field(
         None,
-        description="Element type of nested lists and of random operands that name none; float32 by default, or "
-        "float64 where nested lists have integers that float32 does not hold, or might not multiply, exactly. What "
-        "float64 does not is refused. For stored or binary operands leave it out, or repeat theirs.",
+        description="Element type of nested lists, and of random operands without one of their own; float32 by "
+        "default, or float64 if nested lists have integers that float32 might not represent or multiply exactly. "
+        "Integers for which float64 does not suffice either are refused. For stored or binary operands leave it out, "
+        "or repeat theirs.",
         examples=["float32"],
     )
     accuracy: AccuracyName | None = Field(
         None,
-        description="Error class the product must meet: `fp8`, `bf16`, `fp16`, `tf32`, `fp32`, `fp64`, or `exact` "
-        "for integers; `fp32_normwise` is float32's error in proportion to the largest rows and columns. By "
-        "default that of the kernel, where one is named, or of the element type.",
+        description="Error class the product must meet: `fp8`, `bf16`, `fp16`, `tf32`, `fp32`, `fp64`, or `exact` for "
+        "integers; `fp32_normwise` is float32's error relative to the largest rows and columns. The default is the "
+        "class of the named kernel, or of the element type.",
         examples=["fp32"],
     )
     tolerance: Tolerance | None = Field(
         None,
-        description="In place of `accuracy`: the product is computed by the fastest kernel whose error on these "
-        "operands is proven to be within it, for every element, in the worst case. The record's `error_bound` says "
-        "what is proven. 0 is for integers.",
+        description="Instead of `accuracy`: use the fastest kernel whose error on these operands is proven to be "
+        "within it, for every element, in the worst case. The record's `error_bound` is the proven bound. 0 is for "
+        "integers.",
         examples=[1e-6],
     )
     tolerance_kind: ToleranceKind | None = Field(
         None,
-        description="What `tolerance` is in proportion to. `componentwise`, the default: an element's own terms, "
-        "|C − A·B| ≤ tolerance·(|A|·|B|). `normwise`: the Euclidean norms of the longest row of A and column of B, "
-        "|C − A·B| ≤ tolerance·‖A‖·‖B‖.",
+        description="What `tolerance` is relative to. `componentwise`, the default: an element's own terms, |C − A·B| "
+        "≤ tolerance·(|A|·|B|). `normwise`: the Euclidean norms of the longest row of A and column of B, |C − A·B| ≤ "
+        "tolerance·‖A‖·‖B‖.",
         examples=["componentwise"],
     )
     reproducible: bool = Field(
         False,
-        description="The product has the same bits on every device, with every kernel, config and number of threads, "
-        "alone or in a batch: integers are exact, and an element of floats is its exact sum, rounded once.",
+        description="Return the same bits on every device, with every kernel, config and number of threads, alone or "
+        "in a batch: integers are exact, and each float is its exact sum, rounded once.",
     )
     transpose_a: bool = Field(False, description="Multiply with A transposed: A is then k×m.")
     transpose_b: bool = Field(False, description="Multiply with B transposed: B is then n×k.")
     conjugate_a: bool = Field(
         False,
-        description="Multiply with the complex conjugate of A; with `transpose_a` that is its conjugate transpose, "
-        "BLAS's `C`. Real operands are their own conjugates.",
+        description="Multiply with the complex conjugate of A; with `transpose_a`, its conjugate transpose, BLAS's "
+        "`C`. Real operands do not change.",
     )
     conjugate_b: bool = Field(False, description="Multiply with the complex conjugate of B.")
     alpha: Factor = Field(
         1.0,
-        description="Factor of A·B. A whole number where the product is of integers; where it is complex also a pair, "
-        "`[re, im]`.",
+        description="Factor of A·B. For integer products a whole number; for complex ones also a pair, `[re, im]`.",
         examples=[1.0],
     )
     beta: Factor | None = Field(
         None,
-        description="Factor of C, which must be given then; 1 by default. With 0, C is not read. What it may be is as "
-        "for `alpha`.",
+        description="Factor of C, which is then required; 1 by default. With 0, C is not read. Same values as `alpha`.",
         examples=[1.0],
     )
     activation: ActivationName | None = Field(
         None,
-        description="Function of every element of alpha·A·B + beta·C + bias, of real floats: `relu`; `gelu`, "
+        description="Function applied to every element of alpha·A·B + beta·C + bias, for real floats: `relu`; `gelu`, "
         "x·Φ(x) with the error function; `gelu_tanh`, its approximation by tanh; `silu`, x/(1 + e^-x).",
         examples=["gelu"],
     )
     output_dtype: DTypeName | None = Field(
         None,
-        description="Element type of the product, where it is to be another than usual: `float32` of float16 and "
-        "bfloat16 operands, which are then multiplied as float32; `float16` or `bfloat16` of float32, float64 and "
-        "float8 operands; `float32` of float64.",
+        description="Element type of the product, if not the usual one: `float32` for float16 and bfloat16 operands, "
+        "which are then multiplied as float32; `float16` or `bfloat16` for float32, float64 and float8 operands; "
+        "`float32` for float64.",
         examples=["float32"],
     )
     group_sizes: tuple[GroupSize, ...] | None = Field(
         None,
-        description="A grouped product: as many numbers as B, which is then g×k×n, has matrices. The first so many "
-        "rows of A (m×k) are multiplied by the first matrix, the next by the second, and so on; they add up to m, and "
-        "any may be 0. The product is m×n.",
+        description="A grouped product: g numbers that add up to m; any may be 0. B is then g×k×n. The first "
+        "`group_sizes[0]` rows of A (m×k) are multiplied by the first matrix of B, the next `group_sizes[1]` by the "
+        "second, and so on. The product is m×n.",
         examples=[[3, 0, 5]],
     )
     verify: VerifyName = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -104,14 +104,13 @@ class WholeReader(Reader[T]):
         return b"".join(self._pieces)
 
 
-def media_type_of(content_type: str | None) -> str:
-    """The media type without parameters; empty if there is none."""
-    return (content_type or "").partition(";")[0].strip().lower()
-
-
-def unsupported(media_type: str, taken: Iterable[str]) -> UnsupportedMediaType:
-    listed = ", ".join(taken)
-    return UnsupportedMediaType(
+def accepted_type(content_type: str | None, *accepted: str) -> str:
+    """The media type without its parameters. Raises UnsupportedMediaType if it is not one of `accepted`."""
+    media_type = (content_type or "").partition(";")[0].strip().lower()
+    if media_type in accepted:
+        return media_type
+    listed = ", ".join(accepted)
+    raise UnsupportedMediaType(
         f"The body's media type is {media_type or 'not given'}; send one of {listed}, and name it in Content-Type.",
         field="Content-Type",
         headers={"accept-post": listed},

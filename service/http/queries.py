@@ -1,4 +1,4 @@
-"""Query parameters that a path does not have, or that come twice, are refused by name: none is passed over."""
+"""Refuses, by name, query parameters that a path does not have or that come twice; none is silently ignored."""
 
 from __future__ import annotations
 

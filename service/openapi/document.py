@@ -23,26 +23,26 @@ nested JSON lists; others are sent as `.npy` files or safetensors, or stored onc
 **A benchmark** is one POST too: `POST /v1/benchmarks` with a spec, or the name of a preset, and the answer is a report
 with figures, plots and comparisons.
 
-**A job** is made of each. One that takes longer than the caller waits answers 202 with its Location; poll it, follow
-its events, fetch its product, cancel it, or retry it.
+**A job** is created for each. If it takes longer than the caller waits, the answer is 202 with the job's Location: poll
+it, follow its events, fetch its product, cancel it, or retry it.
 
 **Words**: A (m×k) times B (k×n) gives C (m×n); a batch axis may lead. A *kernel* is one way to multiply; its *config*
 holds its tile parameters. GFLOPS = 2·m·n·k / seconds / 10⁹. Units are in names: `kernel_ms`, `bytes`.
 
 **Errors** are `application/problem+json` with a stable `type`. **Keys**: `Authorization: Bearer <key>` or `X-API-Key`;
-what a key made, only it can see. A key's role is `reader` (GET and HEAD alone), `submitter`, or `operator`, who sees
-and cancels everyone's jobs. A server that only its own machine can reach may ask for none.
+a key sees only its own jobs and matrices. Its role is `reader` (GET and HEAD only), `submitter`, or `operator`, which
+can also see and cancel everyone's jobs. A server that only its own machine can reach may require no key.
 """
 TAGS = [
     {"name": "matmul", "description": "Multiply."},
-    {"name": "benchmarks", "description": "Measure kernels, and report on what was found."},
-    {"name": "jobs", "description": "What became of what was asked for."},
-    {"name": "matrices", "description": "Operands stored once, by contents, for many products."},
+    {"name": "benchmarks", "description": "Measure kernels, and write reports."},
+    {"name": "jobs", "description": "Records, products and events of requests."},
+    {"name": "matrices", "description": "Operands that are stored once, by contents, and used in many products."},
     {"name": "kernels", "description": "The ways to multiply."},
-    {"name": "published", "description": "Results of others, and recorded ones of this service, to compare with."},
-    {"name": "devices", "description": "What multiplies."},
-    {"name": "operations", "description": "Queues and workers, paused and drained; jobs that used up their attempts."},
-    {"name": "probes", "description": "For those who run the service."},
+    {"name": "published", "description": "Recorded results of this project and of others, for comparison."},
+    {"name": "devices", "description": "Live workers and their devices."},
+    {"name": "operations", "description": "Pause queues, drain workers, list dead letters."},
+    {"name": "probes", "description": "Probes and metrics, for operators."},
 ]
 SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: `Authorization: Bearer mm_…`."},

@@ -14,7 +14,7 @@ from jobs.errors import InvalidRequest
 from service.bodies.body import Body
 from service.bodies.multipart import MultipartParser, Part, boundary_of
 from service.bodies.piece import Piece
-from service.bodies.reader import Reader, media_type_of, unsupported
+from service.bodies.reader import Reader, accepted_type
 from service.bodies.receive import receive
 from service.bodies.uploads import UploadOwner, UploadSet
 from service.context import context_of, owner_of
@@ -50,8 +50,7 @@ class FormReader(FileReader):
     def __init__(self, content_type: str) -> None:
         """Raises UnsupportedMediaType, MalformedBody."""
         super().__init__()
-        if media_type_of(content_type) != MULTIPART:
-            raise unsupported(media_type_of(content_type), (MULTIPART,))
+        accepted_type(content_type, MULTIPART)
         self._boundary = boundary_of(content_type)
 
     def finish(self) -> bytes:

@@ -13,7 +13,7 @@ from service.benchmarks.replies import RESULTS, check_comparable, compared, plot
 from service.benchmarks.report import ReportQuery, benchmark_report
 from service.benchmarks.submit import dry_run, presets, submit
 from service.bodies.body import Body
-from service.bodies.reader import media_type_of, unsupported
+from service.bodies.reader import accepted_type
 from service.context import context_of, owner_of
 from service.http.idempotency import holding_key, key_of
 from service.http.listed import sole
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/v1/benchmarks")
 class NewBenchmarkQuery(Strict):
     """Query parameters of POST /v1/benchmarks."""
 
-    dry_run: bool = Field(False, description="Answer what the benchmark would be, and make no job.")
+    dry_run: bool = Field(False, description="Describe the benchmark without creating a job.")
 
 
 class ResultsQuery(Strict):
@@ -36,7 +36,7 @@ class ResultsQuery(Strict):
 
     format: Literal["json", "csv", "parquet"] | None = Field(None, description="In place of Accept.")
     compare: str | None = Field(
-        None, max_length=100, description="Id of another benchmark, to hold this one against.", examples=[JOB_ID]
+        None, max_length=100, description="Id of another benchmark to compare this one with.", examples=[JOB_ID]
     )
 
 
@@ -44,9 +44,7 @@ class PlotQuery(Strict):
     """Query parameters of a plot."""
 
     format: Literal["svg", "png"] | None = Field(None, description="In place of Accept.")
-    v: str | None = Field(
-        None, max_length=100, description="Any word: a page asks under another address when there is more to draw."
-    )
+    v: str | None = Field(None, max_length=100, description="Ignored. A page changes it to fetch a plot again.")
 
 
 @router.get("", **manual.LIST)
@@ -76,9 +74,7 @@ async def submit_benchmark(request: Request, query: Annotated[NewBenchmarkQuery,
 
 async def _body(request: Request) -> bytes:
     """Raises UnsupportedMediaType, PayloadTooLarge."""
-    media_type = media_type_of(sole(request, "Content-Type"))
-    if media_type != JSON:
-        raise unsupported(media_type, (JSON,))
+    accepted_type(sole(request, "Content-Type"), JSON)
     limit_bytes = min(SPEC_BYTES, context_of(request).settings.max_json_bytes)
     return await Body(request.scope, request.receive, limit_bytes=limit_bytes).read()
 

@@ -54,7 +54,7 @@ async def kernel_source(request: Request, name: manual.KernelName) -> Response:
 async def kernel_assembly(
     request: Request,
     name: manual.KernelName,
-    form: Annotated[Literal["sass", "ptx"], Query(description="Which text.", examples=["sass"])] = "sass",
+    form: Annotated[Literal["sass", "ptx"], Query(description="The form of the code.", examples=["sass"])] = "sass",
 ) -> Response:
     find(name)
     found = await context_of(request).call(assembly_of, name)

@@ -40,7 +40,9 @@ class JobQuery(Strict):
     state: JobState | None = Field(None, description="Only jobs in this state.", examples=["succeeded"])
     kind: JobKind | None = Field(None, description="Only jobs of this kind.", examples=["matmul"])
     kernel: KernelChoice | None = Field(
-        None, description="Only jobs that ran this kernel or, before they run, ask for it.", examples=["cpu_blas"]
+        None,
+        description="Only jobs that ran this kernel, or that ask for it and have not run yet.",
+        examples=["cpu_blas"],
     )
     q: str | None = Field(
         None,
@@ -55,7 +57,7 @@ class JobQuery(Strict):
         examples=["3f0c5a7d9e11"],
     )
     limit: int = Field(50, ge=1, le=200, description="Most jobs in one page.")
-    cursor: str | None = Field(None, max_length=100, description="`next` of the page before.")
+    cursor: str | None = Field(None, max_length=100, description="`next` of the previous page.")
 
 
 @router.get("", **manual.LIST)

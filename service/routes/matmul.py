@@ -15,7 +15,7 @@ from service.bodies.body import Body
 from service.bodies.disconnects import unless_gone
 from service.bodies.json import JsonReader
 from service.bodies.matmul_multipart import MULTIPART, MultipartReader
-from service.bodies.reader import MatmulInput, Reader, media_type_of, unsupported
+from service.bodies.reader import MatmulInput, Reader, accepted_type
 from service.bodies.receive import receive
 from service.bodies.safetensors import SafetensorsReader
 from service.bodies.uploads import UploadOwner, UploadSet
@@ -105,9 +105,7 @@ class _RequestParts:
 def _request_parts(request: Request, context: Context, *, fingerprinted: bool) -> _RequestParts:
     """Raises UnsupportedMediaType."""
     owner, settings = owner_of(request), context.settings
-    media_type = media_type_of(sole(request, "Content-Type"))
-    if media_type not in ACCEPTED_TYPES:
-        raise unsupported(media_type, ACCEPTED_TYPES)
+    media_type = accepted_type(sole(request, "Content-Type"), *ACCEPTED_TYPES)
     limit_bytes = settings.max_json_bytes if media_type == JSON else settings.max_body_bytes
     body = Body(request.scope, request.receive, limit_bytes=limit_bytes, memory=context.bodies)
     uploads = UploadSet(

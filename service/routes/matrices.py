@@ -12,7 +12,7 @@ from jobs.matrices.indexed_store import is_address
 from jobs.matrices.interface import MatrixInfo
 from service.bodies.body import Body
 from service.bodies.matrix import ACCEPTED_TYPES, matrix_reader
-from service.bodies.reader import media_type_of, unsupported
+from service.bodies.reader import accepted_type
 from service.bodies.receive import receive
 from service.bodies.uploads import Upload, UploadOwner, UploadSet
 from service.context import context_of, owner_of
@@ -56,9 +56,7 @@ def _etags(request: Request, matrix_id: str) -> tuple[str, ...]:
 async def _upload(request: Request, expected_id: str | None, key: str | None) -> Response:
     context, owner = context_of(request), owner_of(request)
     settings, ttl_s = context.settings, float(context.settings.matrix_ttl_s)
-    media_type = media_type_of(sole(request, "Content-Type"))
-    if media_type not in ACCEPTED_TYPES:
-        raise unsupported(media_type, ACCEPTED_TYPES)
+    media_type = accepted_type(sole(request, "Content-Type"), *ACCEPTED_TYPES)
     limit_bytes = settings.max_json_bytes if media_type == JSON else settings.max_body_bytes
     body = Body(request.scope, request.receive, limit_bytes=limit_bytes, memory=context.bodies)
     uploads = UploadSet(

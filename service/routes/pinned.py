@@ -9,7 +9,7 @@ from functools import partial
 from fastapi import APIRouter, Request, Response
 
 from jobs.models import Job
-from service.bodies.reader import media_type_of, unsupported
+from service.bodies.reader import accepted_type
 from service.context import Context, context_of, owner_of
 from service.http.idempotency import holding_key, once
 from service.http.listed import sole
@@ -34,9 +34,7 @@ async def list_pinned(request: Request) -> Response:
 
 @router.post("/import", **manual.IMPORT)
 async def import_results(request: Request) -> Response:
-    media_type = media_type_of(sole(request, "Content-Type"))
-    if media_type != JSON:
-        raise unsupported(media_type, (JSON,))
+    accepted_type(sole(request, "Content-Type"), JSON)
     context, owner = context_of(request), owner_of(request)
     async with holding_key(request) as key:
         imported: list[Job] = []

@@ -12,7 +12,7 @@ from jobs.matrices.ranged.writer import RangeWriter
 from service.bodies.body import Body
 from service.bodies.options import parse_model
 from service.bodies.piece import Piece
-from service.bodies.reader import Reader, json_object, media_type_of, unsupported
+from service.bodies.reader import Reader, accepted_type, json_object
 from service.bodies.receive import receive
 from service.bodies.uploads import UploadOwner, UploadSet
 from service.context import context_of, owner_of
@@ -42,8 +42,7 @@ router = APIRouter(prefix="/v1")
 @router.post("/uploads", **manual.OPEN)
 async def open_one(request: Request) -> Response:
     context, owner = context_of(request), owner_of(request)
-    if (media_type := media_type_of(sole(request, "Content-Type"))) != JSON:
-        raise unsupported(media_type, (JSON,))
+    accepted_type(sole(request, "Content-Type"), JSON)
     async with holding_key(request) as key:
         text = await Body(request.scope, request.receive, limit_bytes=REQUEST_BYTES).read()
         asked = parse_model(UploadRequest, json_object(text))
@@ -85,8 +84,7 @@ class RangeReader(Reader[None]):
 @router.put("/uploads/{upload}", **manual.SEND)
 async def put_range(request: Request, upload: manual.UploadId) -> Response:
     context, owner = context_of(request), owner_of(request)
-    if (media_type := media_type_of(sole(request, "Content-Type"))) not in ("", OCTETS):
-        raise unsupported(media_type, (OCTETS,))
+    accepted_type(sole(request, "Content-Type") or OCTETS, OCTETS)
     said = sole(request, "Content-Range")
     writer = await context.call(range_writer, context, upload, said, owner=owner)
     try:

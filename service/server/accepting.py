@@ -74,7 +74,7 @@ class ConnectionCounts:
 
     @property
     def suffices(self) -> bool:
-        """Whether another process has so many fewer connections (one, or an eighth) that it should accept the next."""
+        """Whether another process should accept the next, because it has fewer connections by one, or by an eighth."""
         fewest = min(self._counts)
         return self._counts[self._index] > fewest + fewest // 8
 

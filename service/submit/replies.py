@@ -135,7 +135,7 @@ def reads_store(context: Context, job: Job, request: Request) -> bool:
 
 
 def reads_long(context: Context, size: int) -> bool:
-    """Whether to read so many bytes of a new product takes long. A small product that a worker on this host has just
+    """Whether reading this many bytes of a new product takes long. A small product that a worker on this host has just
     written is read faster than a thread starts.
     """
     return size >= WHOLE_BYTES or not context.store.REREADS_AT_ONCE

@@ -9,14 +9,15 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
 from jobs.benchmarks.presets import PRESETS
 from jobs.errors import JobFailed
-from jobs.settings import Settings
-from jobs.starting.settings_text import choices_of, default_of, size_of, variable
+from jobs.starting.settings_text import choices_of, default_of, grouped, size_of, variable
 from service.problems import BY_TYPE, STATUS, title_of
 from tools.docs import accuracy as accuracy_docs
 from tools.docs.kernel_choices import kernel_choices
@@ -26,20 +27,22 @@ from tools.markdown import table
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PICTURES = (
-    ROOT / "service" / "dashboard" / "static" / "kernels"
-)  # where docs/kernels.md and the kernels' pages find them
+PICTURES = ROOT / "service" / "dashboard" / "static" / "kernels"  # of docs/kernels.md, too
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def settings() -> str:
+    return "\n".join(f"**{title[0].upper()}{title[1:]}**\n\n{_settings(fields)}" for title, fields in grouped().items())
+
+
+def _settings(fields: Mapping[str, FieldInfo]) -> str:
     rows = (
         (
             f"`{variable(name)}`",
             shown_default(name, field.default),
             f"{field.description}{choices_of(field.annotation)}",
         )
-        for name, field in Settings.model_fields.items()
+        for name, field in fields.items()
     )
     return table(("Variable", "Default", "Meaning"), rows)
 

@@ -152,10 +152,10 @@ def text(table: KernelRecords) -> str:
     return f'{head[:-1]}, "records": [\n{records}\n]}}\n'
 
 
-def up_to_date(kernel: CudaKernel, directory: Path = DIRECTORY) -> bool:
+def up_to_date(kernel: CudaKernel) -> bool:
     """Whether the kernel's file is what would be written; nothing is compiled to find out."""
-    asked, known = list(cases(kernel)), recorded(kernel, directory)
-    return not stale(asked, known) and read_text(path_of(kernel.name, directory)) == text(table(kernel, asked, known))
+    asked, known = list(cases(kernel)), recorded(kernel)
+    return not stale(asked, known) and read_text(path_of(kernel.name)) == text(table(kernel, asked, known))
 
 
 def write(kernel: CudaKernel, directory: Path = DIRECTORY) -> int:

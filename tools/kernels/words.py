@@ -1,4 +1,4 @@
-"""What the memory-access picture of a kernel says: in its captions, and to who does not see it."""
+"""The words of a kernel's memory-access picture: captions, and a description for readers who cannot see it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _bytes(count: int) -> str:
 
 
 def described(model: Model, access: Access | None) -> list[str]:
-    """The picture in sentences, for who does not see it."""
+    """The picture in sentences, for readers who cannot see it."""
     rows, columns = model.tile
     share = f" {model.splits} blocks share them, each with a part of k." if model.splits > 1 else ""
     sentences = [

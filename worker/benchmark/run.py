@@ -102,9 +102,9 @@ class BenchmarkRun:
         self._pace.measured += 1
         return self._store(case_run, result)
 
-    def skip(self, case: Case, reason: str, round_number: int = 0) -> CaseRecord:
+    def skip(self, case: Case, reason: str) -> CaseRecord:
         """Stores a `skipped` record with the reason in a sentence, unless there is one already."""
-        return self.measure(replace(case, skip=reason), round_number)
+        return self.measure(replace(case, skip=reason))
 
     def keep(self, findings: Mapping[str, str], news: Mapping[str, Any], current: str | None = None) -> None:
         """Stores findings of any kind, by name, and publishes `news` on the event stream. Raises StaleAttempt."""

@@ -17,7 +17,7 @@ class FreeMemory:
         self._known = 0, 0.0  # bytes, and time.monotonic() until which they are
 
     def has(self, need: int) -> bool:
-        """Whether so many bytes are free, or were a moment ago where they are a small part of that."""
+        """Whether this many bytes are free. If they are few, what was free a moment ago decides."""
         free, until = self._known
         if PARTS * need <= free and time.monotonic() < until:
             return True

@@ -56,7 +56,7 @@ def failed_check(choice: Choice, problem: Problem, elements: Operands, verificat
 
 
 def wrong_epilogue(count: int) -> VerificationFailed:
-    """A·B passed its check, and so many elements do not follow from it."""
+    """A·B passed its check, but this many elements do not follow from it."""
     return VerificationFailed(
         f"The product did not pass its check and is not returned: {count} of its elements are not what alpha·A·B + "
         "beta·C gives, with the bias and the activation that were asked for."

@@ -24,7 +24,7 @@ def contents(parts: Sequence[str]) -> str:
             others.append(_link(heading, heading))
         else:
             by_device.setdefault(on_device["device"], []).append(_link(_capitalised(on_device["what"]), heading))
-    return "\n".join(_lines(by_device | {"The service, and all else": others}))
+    return "\n".join(_lines(by_device | {"The service, and everything else": others}))
 
 
 def _lines(lists: dict[str, list[str]]) -> Iterator[str]:

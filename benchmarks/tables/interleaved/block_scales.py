@@ -10,20 +10,20 @@ from kernels.model.scales import SCALE_DEPTH
 
 OURS, LIBRARY, NARROW, PLAIN = "hopper_fp8", "cublas_fp8_blocks", "bfloat16", "without scales"
 ABOUT = (
-    "TFLOP/s, by turns, cold cache. A has a scale for each row and 128 steps of k; B for each column, or for 128 of "
-    f"them. `{OURS}` gives float32, or bfloat16 from the kernel itself; so does cublasLt's own product (`{LIBRARY}`), "
-    "the fastest of what it proposes."
+    "TFLOPS, timed alternately, cold cache. A has a scale for each row and 128 steps of k; B for each column, or for "
+    f"128 of them. `{OURS}` and the fastest of cublasLt's own algorithms (`{LIBRARY}`) store float32, or bfloat16 from "
+    "the kernel itself."
 )
 HEAD = (
     "m×n×k",
     "scales of B",
     f"`{OURS}`",
-    "of bfloat16",
+    "as bfloat16",
     "without scales",
     "cublasLt",
-    "of bfloat16",
-    "over it",
-    "of bfloat16",
+    "as bfloat16",
+    "ratio",
+    "as bfloat16",
 )
 
 

@@ -12,9 +12,9 @@ from benchmarks.tables.interleaved.section import Cells, Row, section, shape_cel
 
 TITLE = "Deep products with few tiles"
 ABOUT = (
-    "µs, by turns, cold cache. *Cut*: the kernel as it is, which cuts tiles along k where that is forecast to gain. "
-    "*Whole*: the same without that, in the config that it would then take. The last ratio is over the library's "
-    "faster way."
+    "µs, timed alternately, cold cache. *Cut*: the kernel, which cuts tiles along k where that is forecast to gain. "
+    "*Whole*: the kernel without cuts, in the config that it would then take. The last ratio is over the faster of "
+    "cuBLAS's two times."
 )
 HEAD = ("kernel", "m × n", "k", "cut, µs", "whole, µs", "gain", "cuBLAS, µs", "cuBLAS, tuned, µs", "cut over cuBLAS")
 

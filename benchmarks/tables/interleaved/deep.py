@@ -12,9 +12,9 @@ from benchmarks.tables.interleaved.section import Cells, Row, section, shape_cel
 
 HEAD = ("kernel", "m × n", "k", "in step, TFLOPS", "without", "gain", "cuBLAS", "cuBLAS, tuned", "in step over cuBLAS")
 ABOUT = (
-    "TFLOPS, by turns, cold cache. *In step*: clusters count the stages that they ask for and wait for each other, so "
-    "that the L2 still has what they share. The last ratio is over the library's faster way; of the longest it is "
-    "measured by default alone."
+    "TFLOPS, timed alternately, cold cache. *In step*: clusters count the stages that they have requested and wait for "
+    "each other, so that the L2 still has what they share. The last ratio is over the faster of cuBLAS's two; for the "
+    "longest products only its default was timed."
 )
 
 

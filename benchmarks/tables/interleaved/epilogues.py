@@ -8,21 +8,21 @@ from pathlib import Path
 from benchmarks.tables.interleaved.section import Cells, Row, section
 
 ABOUT = (
-    "n×n matrices, by turns, cold cache. Times in ms: A·B alone by the kernel; alpha·A·B + beta·C + bias, and an "
-    "activation of it, by the kernel and a pass after it, and by the kernel itself; cuBLAS's A·B alone, the fastest "
-    "of what it proposes; and cublasLt's with the same as an epilogue of its own, where it has that. It stores "
-    "nothing beside, by which the result could be checked."
+    "n×n matrices, timed alternately, cold cache. Times in ms: A·B alone by the kernel; with C, a bias and an "
+    "activation as listed, in a second pass and fused into the kernel; A·B alone by the fastest of cuBLAS's "
+    "algorithms; and cublasLt with its own fused epilogue, where it has one. That epilogue does not store the sums by "
+    "which its result could be checked."
 )
 HEAD = (
     "kernel",
     "n",
     "added",
     "alone",
-    "and a pass",
+    "second pass",
     "fused",
     "cuBLAS alone",
     "cublasLt's epilogue",
-    "pass over fused",
+    "second pass over fused",
     "fused over alone",
 )
 

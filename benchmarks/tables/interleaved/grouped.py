@@ -11,10 +11,10 @@ from benchmarks.tables.interleaved.section import Cells, Row, section
 
 CALLS, ONE_CALL = "cublas", "cublasGemmGroupedBatchedEx"
 ABOUT = (
-    "rows of A in groups of random sizes, each times a matrix of its own, by turns, cold cache. TFLOPS count 2·m·n·k, "
-    "m being the rows that there are. Times in ms: one launch in the config that is taken; the fastest of those "
-    f"tried; cuBLAS, called for each group; and `{ONE_CALL}`. The ratio is of the faster of cuBLAS's to the config "
-    "that is taken."
+    "rows of A in groups of random sizes, each multiplied by its own matrix, timed alternately, cold cache. TFLOPS "
+    "count 2·m·n·k, with m the number of rows. Times in ms: one launch in the config that `auto` takes; the fastest of "
+    f"the configs that were tried; cuBLAS, called for each group; and `{ONE_CALL}`. Ratio: the faster of cuBLAS's two "
+    "times over the first."
 )
 HEAD = ("type", "groups", "rows", "n", "k", "B", "kernel", "TFLOPS", "ms", "fastest", "calls", "one call", "ratio")
 

@@ -11,10 +11,9 @@ from benchmarks.tables.interleaved.section import Cells, Row, section
 
 HEAD = ("kernel", "type", "N", "default", "tuned", "zero-padded", "zero-padded and tuned")
 ABOUT = (
-    "TFLOPS of square products by their useful operations, cold cache, normal data. Default: cuBLAS's own choice on "
-    "the operands as they lie, rows at the service's pitch. Tuned: the fastest of that and of the ways that "
-    "cublasLt's heuristic proposes, eight at most. Zero-padded: m, n and k at the next multiples of 64, copies not "
-    "counted."
+    "TFLOPS of square products, without operations on padding; cold cache, normal data. Default: cuBLAS's own choice "
+    "on unpadded sizes, rows at the service's pitch. Tuned: the fastest of that and of up to eight algorithms that "
+    "cublasLt's heuristic proposes. Zero-padded: m, n and k rounded up to multiples of 64, copies not counted."
 )
 
 

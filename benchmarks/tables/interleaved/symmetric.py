@@ -10,9 +10,9 @@ from pathlib import Path
 from benchmarks.tables.interleaved.section import Cells, Row, section
 
 ABOUT = (
-    "X·Xᵀ of n×n matrices, by turns, cold cache. GFLOPS count n·(n+1)·k. Times in ms: one triangle and its mirror "
-    "image; the whole product by the same kernel; cuBLAS's; and cuBLAS's `syrk`, which leaves the other triangle as "
-    "it was and is for float32 and float64 alone."
+    "X·Xᵀ of n×n matrices, timed alternately, cold cache. GFLOPS count n·(n+1)·k. Times in ms: one triangle, "
+    "mirrored; the whole product by the same kernel, and by cuBLAS; and cuBLAS's `syrk`, which computes one triangle "
+    "without mirroring it, in float32 and float64 only."
 )
 HEAD = ("kernel", "n", "GFLOPS", "triangle", "whole", "cuBLAS", "`syrk`", "over cuBLAS", "over `syrk`")
 

@@ -17,14 +17,14 @@ HEAD = (
     "cuBLAS",
     "cuBLAS, tuned",
     "ratio",
-    "B as it lies: ours",
+    "row-major B: ours",
     "cuBLAS",
     "ratio",
 )
 ABOUT = (
-    "TFLOPS of square products, by turns, cold cache. Elements of a byte multiply fastest where both operands are "
-    "contiguous along k. Where B is not, it is transposed within the time shown, by the library's line too; a caller "
-    "who keeps B transposed saves that. Ratio: ours over the library's fastest, default or tuned."
+    "TFLOPS of square products, timed alternately, cold cache. 8-bit elements multiply fastest if both operands are "
+    "contiguous along k. If B is not (row-major B), it is transposed within the time shown, by us and by the library; "
+    "a caller who keeps B transposed saves that. Ratio: ours over the library's fastest, default or tuned."
 )
 
 

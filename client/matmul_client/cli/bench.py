@@ -39,16 +39,16 @@ def _fields(settings: tuple[str, ...]) -> dict[str, Any]:
     return fields
 
 
-OUTPUT = click.option("-o", "--output", type=OutputFile(), help="Keep the results as JSON.")
-PLOT = click.option("--plot", type=OutputFile(), help="Draw speed by size: *.svg or *.png")
+OUTPUT = click.option("-o", "--output", type=OutputFile(), help="Write the results to a file, as JSON.")
+PLOT = click.option("--plot", type=OutputFile(), help="Plot speed by size into a file: *.svg or *.png.")
 
 
 @bench.command(epilog=EPILOG)
 @click.argument("preset", required=False)
 @click.option(
-    "--set", "fields", multiple=True, metavar="NAME=JSON", help="A field of the spec, in place of the preset's."
+    "--set", "fields", multiple=True, metavar="NAME=JSON", help="A field of the spec, instead of the preset's."
 )
-@click.option("--detach", is_flag=True, help="Start it and do not watch.")
+@click.option("--detach", is_flag=True, help="Start it without watching it.")
 @OUTPUT
 @PLOT
 @with_service
@@ -91,7 +91,7 @@ def watch_again(settings: Settings, job: str, output: Path | None, plot: Path | 
 @bench.command()
 @click.argument("before")
 @click.argument("after")
-@click.option("--check", is_flag=True, help="Exit with 1 where a case is slower than before.")
+@click.option("--check", is_flag=True, help="Exit with status 1 if a case is slower than before.")
 @with_service
 def compare(settings: Settings, before: str, after: str, check: bool) -> None:
     """Compare two benchmarks case by case: faster, slower, same or ambiguous."""

@@ -17,12 +17,12 @@ def checkout() -> Path:
     for folder in (here, *here.parents):
         if all((folder / mark).exists() for mark in MARKS):
             return folder
-    raise click.UsageError("This starts the service from its checkout; change into one, or use its container images.")
+    raise click.UsageError("This command needs the service's checkout; change into one, or use the container images.")
 
 
 @click.command(epilog="\b\nExample:\n  cd matmul-service && matmul up")
 def up() -> None:
-    """Start a service on this machine, as `make run` does: until Ctrl-C."""
+    """Run a service here until Ctrl-C, as `make run`."""
     _become("make", "run", folder=checkout())
 
 
@@ -32,7 +32,10 @@ def up() -> None:
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def keys(arguments: tuple[str, ...]) -> None:
-    """Make, list, rotate and revoke API keys of a service run from its checkout."""
+    """Create, list and revoke a service's API keys.
+
+    For a service that runs from the checkout that contains the current directory.
+    """
     folder = checkout()
     python = folder / ".venv" / "bin" / "python"
     if not python.exists():

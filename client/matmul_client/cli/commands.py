@@ -22,12 +22,12 @@ Examples:
 \b
 Where the service is: --url, or MATMUL_URL, or url in the configuration file
 (~/.config/matmul/config.toml, or in $XDG_CONFIG_HOME), or
-http://127.0.0.1:8000. Who asks: --key, MATMUL_API_KEY, or api_key there.
+http://127.0.0.1:8000. The API key: --key, MATMUL_API_KEY, or api_key there.
 These options may stand before or after the command's name.
 \b
 Exit status: 0 done; 1 the job failed or was cancelled, or a benchmark is
-slower (compare --check); 2 a wrong command line or file; 3 the service cannot
-be reached, or not in time; 4 it refused the request; 5 it failed; 130 Ctrl-C.
+slower (compare --check); 2 a wrong command line or file; 3 no answer from the
+service in time; 4 the service refused the request; 5 it failed; 130 Ctrl-C.
 """
 
 

@@ -16,7 +16,7 @@ Examples:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print what makes a shell complete this command."""
+    """Print a shell's completion script."""
     script = get_completion_class(shell)
     assert script is not None
     click.echo(script(ctx.find_root().command, {}, "matmul", "_MATMUL_COMPLETE").source())

@@ -10,7 +10,7 @@ def main() -> None:
     try:
         import click  # noqa: F401
     except ImportError:
-        sys.exit("The command needs click and rich: pip install 'matmul-client[cli]'.")
+        sys.exit("The command needs two more packages: pip install click rich.")
     from matmul_client.cli.commands import matmul
 
     matmul(prog_name="matmul")

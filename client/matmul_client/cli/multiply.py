@@ -52,28 +52,28 @@ class Counts(click.ParamType[list[int]]):
 @click.command(epilog=EPILOG)
 @click.argument("a", type=FILE)
 @click.argument("b", type=FILE)
-@click.option("-o", "--output", type=OutputFile(), help="Where to keep the product.")
-@click.option("--kernel", help="A name of `matmul kernels`; by default the service chooses.")
+@click.option("-o", "--output", type=OutputFile(), help="File to write the product to.")
+@click.option("--kernel", help="A name from `matmul kernels`; by default the service chooses.")
 @click.option("--accuracy", help="Error class of every element: fp64, fp32, tf32, bf16, fp16, fp8, exact.")
-@click.option("--tolerance", type=float, help="In place of --accuracy: what each element's proven error is within.")
+@click.option("--tolerance", type=float, help="Instead of --accuracy: a proven bound on each element's error.")
 @click.option(
     "--tolerance-kind",
     type=click.Choice(["componentwise", "normwise"]),
-    help="What the tolerance is in proportion to; by default an element's own terms.",
+    help="What the tolerance is relative to: an element's own terms (the default), or norms.",
 )
 @click.option("--reproducible", is_flag=True, help="The same bits on every device.")
 @click.option("--transpose-a", is_flag=True, help="Multiply with A transposed.")
 @click.option("--transpose-b", is_flag=True, help="Multiply with B transposed.")
 @click.option("--conjugate-a", is_flag=True, help="Multiply with the complex conjugate of A.")
 @click.option("--conjugate-b", is_flag=True, help="Multiply with the complex conjugate of B.")
-@click.option("--alpha", type=Factor(), help="Factor of A·B; of complex products also as 1-2i.")
-@click.option("--beta", type=Factor(), help="Factor of what --add names.")
-@click.option("--add", "c", type=FILE, help="A matrix that is added.")
-@click.option("--bias", type=FILE, help="Numbers that are added to every row: a file of n, 1×n or m×1.")
+@click.option("--alpha", type=Factor(), help="Factor of A·B; for complex products also as 1-2i.")
+@click.option("--beta", type=Factor(), help="Factor of the matrix that --add names.")
+@click.option("--add", "c", type=FILE, help="File with a matrix C that is added.")
+@click.option("--bias", type=FILE, help="File with a bias: n or 1×n numbers for every row, or m×1 for every column.")
 @click.option(
     "--activation",
     type=click.Choice(["relu", "gelu", "gelu_tanh", "silu"]),
-    help="Function of every element of the sum.",
+    help="Function applied to every element of the sum.",
 )
 @click.option(
     "--fp8-blocks",
@@ -83,9 +83,9 @@ class Counts(click.ParamType[list[int]]):
 @click.option(
     "--group-sizes",
     type=Counts(),
-    help="Rows of A for each matrix of B in turn, as 3,0,5: B is a batch, and the product is grouped.",
+    help="Grouped product: how many rows of A are multiplied by each matrix of the batch B, such as 3,0,5.",
 )
-@click.option("--output-dtype", help="Element type of the product, such as float32 of float16 operands.")
+@click.option("--output-dtype", help="Element type of the product, such as float32 for float16 operands.")
 @with_service
 def multiply(settings: Settings, a: Path, b: Path, output: Path | None, **options: Any) -> None:
     """Multiply two .npy files. Without -o the product is printed."""

@@ -21,11 +21,14 @@ FORMS = {".html": "html", ".md": "markdown", ".pdf": "pdf", ".zip": "zip"}
 )
 @click.argument("job", required=False)
 @click.option(
-    "-o", "--output", required=True, type=OutputFile(), help="*.html, *.pdf, *.md, or *.zip: *.md with its pictures."
+    "-o", "--output", required=True, type=OutputFile(), help="*.html, *.pdf, *.md, or *.zip (Markdown with pictures)."
 )
 @with_service
 def report(settings: Settings, job: str | None, output: Path) -> None:
-    """Write the report of a benchmark, by default of the newest: figures, plots, what was measured and how."""
+    """Write a benchmark's report.
+
+    By default of the newest benchmark: figures, plots, what was measured and how.
+    """
     if output.suffix not in FORMS:
         raise click.UsageError("A report is written as .html, .pdf, .md or .zip.")
     with settings.client() as client:

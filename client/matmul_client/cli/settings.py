@@ -68,12 +68,12 @@ def configured() -> Mapping[str, Any]:
 def service_options(command: F) -> F:
     """Options of the program and of each of its commands, so they may be given before or after a command's name."""
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print JSON, errors too (on standard error)."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON; errors too, on standard error."),
         click.option(
             "--timeout", type=click.FloatRange(min=MIN_TIMEOUT_S), metavar="SECONDS", help="Deadline of each call."
         ),
-        click.option("--key", metavar="KEY", help="The API key; better in MATMUL_API_KEY, where others do not see it."),
-        click.option("--url", metavar="URL", help="Where the service is."),
+        click.option("--key", metavar="KEY", help="The API key. In MATMUL_API_KEY it is hidden from other users."),
+        click.option("--url", metavar="URL", help="Address of the service."),
     ):
         command = option(command)
     return command

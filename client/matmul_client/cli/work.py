@@ -19,10 +19,10 @@ Examples:
 
 @click.group(invoke_without_command=True, epilog=EPILOG)
 @click.option(
-    "--state", type=click.Choice(["queued", "running", "succeeded", "failed", "cancelled"]), help="Only these."
+    "--state", type=click.Choice(["queued", "running", "succeeded", "failed", "cancelled"]), help="Only in this state."
 )
-@click.option("--kind", type=click.Choice(["matmul", "benchmark"]), help="Only these.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Most of them.")
+@click.option("--kind", type=click.Choice(["matmul", "benchmark"]), help="Only of this kind.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many at most.")
 @with_service
 def jobs(settings: Settings, state: str | None, kind: str | None, limit: int) -> None:
     """List jobs, newest first."""

@@ -1,6 +1,6 @@
 """Converts arrays: numpy, anything with `__dlpack__`, and the types of ml_dtypes.
 
-The service names element types as numpy and ml_dtypes do, but for `float8_e4m3`, which is ml_dtypes' `float8_e4m3fn`.
+The service names element types as numpy and ml_dtypes do, except `float8_e4m3`, which is ml_dtypes' `float8_e4m3fn`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _ml_dtype(name: str) -> np.dtype[Any]:
     try:
         import ml_dtypes
     except ImportError:
-        raise InvalidOperand(f"{name} takes the package ml_dtypes: pip install 'matmul-client[ml-dtypes]'.") from None
+        raise InvalidOperand(f"{name} needs one more package: pip install ml-dtypes.") from None
     dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     return dtype
 

@@ -50,7 +50,7 @@ class NoReply:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The flow continues after so many seconds."""
+    """The flow continues after this many seconds."""
 
     seconds: float
 

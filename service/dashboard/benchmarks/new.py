@@ -21,7 +21,7 @@ from service.benchmarks.replies import find_benchmark
 from service.benchmarks.submit import dry_run, presets, submit
 from service.benchmarks.views import DryRun, PresetView
 from service.bodies.body import Body
-from service.bodies.reader import media_type_of, unsupported
+from service.bodies.reader import accepted_type
 from service.context import Context, context_of, owner_of
 from service.dashboard.benchmarks.axes import PARAMETERS, SCALES, axes_of, with_axis
 from service.dashboard.benchmarks.fields import SETS, Typed, document, typed, typed_spec
@@ -104,9 +104,7 @@ async def start(request: Request) -> Response:
 
 async def _pairs(request: Request) -> list[tuple[str, str]]:
     """Raises UnsupportedMediaType, PayloadTooLarge."""
-    media_type = media_type_of(request.headers.get("content-type"))
-    if media_type != FORM:
-        raise unsupported(media_type, (FORM,))
+    accepted_type(request.headers.get("content-type"), FORM)
     body = await Body(request.scope, request.receive, limit_bytes=4 * SPEC_BYTES).read()  # escaped, so longer
     return parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
 

@@ -38,7 +38,7 @@ class ShareGroup:
     bars: Sequence[ShareBar]
 
 
-def draw(groups: Sequence[ShareGroup], axis: str, *, level: float | None, unit: str = "") -> Markup:
+def draw(groups: Sequence[ShareGroup], axis: str, *, level: float | None) -> Markup:
     """Draws the chart. `axis`: label of the measured quantity; `level`: the library's value on the same scale."""
     bars = [bar for group in groups for bar in group.bars]
     left = 12 + LETTER * max(len(_short(bar.name)) for bar in bars)
@@ -47,7 +47,7 @@ def draw(groups: Sequence[ShareGroup], axis: str, *, level: float | None, unit: 
     heads = HEAD * sum(1 for group in groups if group.title)
     height = TOP + heads + LINE * len(bars) + FOOT
     picture = Drawing(left + WIDTH + RIGHT, height, f"{axis}, kernel by kernel.")
-    _scale(picture, x, top, height - FOOT, axis, unit)
+    _scale(picture, x, top, height - FOOT, axis)
     y, ends = float(TOP), []
     for group in groups:
         if group.title:
@@ -65,10 +65,10 @@ def draw(groups: Sequence[ShareGroup], axis: str, *, level: float | None, unit: 
     return picture.svg()
 
 
-def _scale(picture: Drawing, x: Scale, top: float, foot: float, axis: str, unit: str) -> None:
+def _scale(picture: Drawing, x: Scale, top: float, foot: float, axis: str) -> None:
     for tick in even_steps(0.0, top, 5):
         picture.line("grid", [(x(tick), TOP), (x(tick), foot)])
-        picture.text(x(tick), foot + 15, f"{format_number(tick)}{unit}", anchor="middle", kind="faint")
+        picture.text(x(tick), foot + 15, format_number(tick), anchor="middle", kind="faint")
     picture.text(x(0.0), foot + 32, axis)
 
 

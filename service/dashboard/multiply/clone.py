@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobs.models import MatmulRequest
-from service.dashboard.multiply.form import MultiplyForm
+from service.dashboard.multiply.form import TICKED, MultiplyForm
 
 
 def clone_of(request: MatmulRequest) -> MultiplyForm | None:
@@ -21,11 +21,7 @@ def clone_of(request: MatmulRequest) -> MultiplyForm | None:
         "accuracy": request.accuracy if request.tolerance is None else "",
         "tolerance": "" if request.tolerance is None else _factor_text(request.tolerance),
         "tolerance_kind": "" if request.tolerance_kind == "componentwise" else request.tolerance_kind,
-        "reproducible": "1" if request.reproducible else "",
-        "transpose_a": "1" if request.transpose_a else "",
-        "transpose_b": "1" if request.transpose_b else "",
-        "conjugate_a": "1" if request.conjugate_a else "",
-        "conjugate_b": "1" if request.conjugate_b else "",
+        **{name: "1" if getattr(request, name) else "" for name in TICKED},
         "alpha": "" if request.alpha == 1.0 else _factor_text(request.alpha),
         "beta": "" if request.c is None else _factor_text(request.beta),
     }

@@ -19,7 +19,7 @@ from kernels.model.numerics import ACCURACY_NAMES, DTYPE_NAMES
 from kernels.selection.demands import ToleranceKind
 from service.bodies.body import Body
 from service.bodies.matmul_multipart import MULTIPART
-from service.bodies.reader import MatmulInput, media_type_of, unsupported
+from service.bodies.reader import MatmulInput, accepted_type
 from service.bodies.receive import receive
 from service.bodies.uploads import UploadOwner, UploadSet
 from service.context import context_of, owner_of
@@ -56,9 +56,7 @@ async def multiply(request: Request) -> Response:
     memory.
     """
     check_origin(request.headers)
-    media_type = media_type_of(request.headers.get("content-type"))
-    if media_type != MULTIPART:
-        raise unsupported(media_type, (MULTIPART,))
+    accepted_type(request.headers.get("content-type"), MULTIPART)
     context, owner = context_of(request), owner_of(request)
     settings = context.settings
     body = Body(request.scope, request.receive, limit_bytes=settings.max_body_bytes, memory=context.bodies)

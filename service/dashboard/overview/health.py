@@ -64,7 +64,7 @@ def _workers(known: Sequence[WorkerInfo]) -> Iterator[Finding]:
 
 def _queues(known: Sequence[WorkerInfo], depths: Mapping[str, QueueDepth], paused: Sequence[str]) -> Iterator[Finding]:
     if "all" in paused:
-        yield Finding("wait", "Service", "paused: jobs are taken and none is started", "/ui/operations")
+        yield Finding("wait", "Service", "paused: jobs are accepted, none is started", "/ui/operations")
     taken = {queue for worker in known if worker.serves for queue in (worker.queue, worker.bench_queue)}
     waiting = sum(depth.waiting for depth in depths.values())
     for name, depth in depths.items():

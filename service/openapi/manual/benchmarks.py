@@ -101,8 +101,8 @@ LIST: Piece = {
     "tags": TAGS,
     "operation_id": "list_presets",
     "summary": "List the presets",
-    "description": "Benchmarks by name, with their specs and what they come to on the live workers. Benchmarks that "
-    "were asked for are jobs: GET /v1/jobs?kind=benchmark lists them.",
+    "description": "The presets, with their specs and their size on the live workers. Submitted benchmarks are jobs: "
+    "GET /v1/jobs?kind=benchmark lists them.",
     "responses": {200: json_answer(PresetList, "The presets."), **problems(errors.InvalidRequest)},
 }
 SUBMIT: Piece = {
@@ -122,12 +122,12 @@ SUBMIT: Piece = {
     "status_code": 202,
     "responses": {
         202: json_answer(JobReply, "Recorded: poll the job.", "Location", "Retry-After", "Idempotent-Replayed"),
-        200: json_answer(DryRun, "Of a dry run: what it would be."),
+        200: json_answer(DryRun, "For a dry run: a description of the benchmark."),
         **problems(*SUBMIT_ERRORS),
     },
     "openapi_extra": {"requestBody": BODY, "parameters": [IDEMPOTENCY_KEY]},
 }
-NOT_MODIFIED = no_answer("They are still those that If-None-Match names.", "ETag")
+NOT_MODIFIED = no_answer("The caller's copy is current.", "ETag")
 READ_ERRORS = (errors.JobNotFound, errors.NotFound, edge.NotAcceptable, errors.InvalidRequest, *CONDITIONAL)
 
 

@@ -47,18 +47,18 @@ LIST: Piece = {
     "tags": TAGS,
     "operation_id": "list_jobs",
     "summary": "List jobs, newest first",
-    "description": "In pages: `next` (and the Link header) leads on. New jobs never shift a page.",
+    "description": "In pages; `next` and the Link header lead to the following one. New jobs do not shift pages.",
     "responses": {200: json_answer(JobList, "A page.", "Link"), **problems(errors.InvalidRequest)},
 }
 GET: Piece = {
     "tags": TAGS,
     "operation_id": "get_job",
     "summary": "Read a job's record",
-    "description": "With `Prefer: wait=N` it answers when the record is another than If-None-Match names or, without "
-    "that, when the job is at its end; at the latest after N seconds.",
+    "description": "With `Prefer: wait=N` the answer comes when the record differs from the version in If-None-Match "
+    "or, without that header, when the job has ended; after N seconds at the latest.",
     "responses": {
         200: json_answer(JobRecord, "The record.", "ETag", "Preference-Applied"),
-        304: no_answer("The record is still the one that If-None-Match names.", "ETag", "Preference-Applied"),
+        304: no_answer("The caller's copy is current.", "ETag", "Preference-Applied"),
         **problems(errors.JobNotFound, errors.InvalidRequest, *CONDITIONAL),
     },
     "openapi_extra": {"parameters": [PREFER, *CONDITIONS]},
@@ -70,10 +70,10 @@ PRODUCT: Piece = {
     "tags": TAGS,
     "operation_id": "get_product",
     "summary": "Fetch a job's product",
-    "description": "As the media type that Accept asks for; npy has no bfloat16 or float8_e4m3, and JSON carries "
-    "products up to MATMUL_MAX_JSON_ELEMENTS elements. Binary types can be fetched in ranges. What is sent was "
-    "held against the digests taken when the product was stored; where damage is found further on in a large product, "
-    "the connection is cut off before it.",
+    "description": "In the media type that Accept asks for. npy has no bfloat16 or float8_e4m3; JSON carries products "
+    "of up to MATMUL_MAX_JSON_ELEMENTS elements. Binary types can be fetched in ranges. Bytes are compared with the "
+    "digests taken when the product was stored, before they are sent. If a large product is damaged further on, the "
+    "connection is closed before the damaged part.",
     "responses": {
         200: {
             "description": "The product.",
@@ -85,7 +85,7 @@ PRODUCT: Piece = {
             "content": PRODUCT_FILES,
             "headers": headers_out(*PRODUCT_HEADERS, "Content-Range"),
         },
-        304: no_answer("The product is the one that If-None-Match names.", "ETag"),
+        304: no_answer("The caller's copy is current.", "ETag"),
         **problems(
             errors.JobNotFound,
             errors.WrongState,
@@ -121,12 +121,12 @@ CANCEL: Piece = {
     "tags": TAGS,
     "operation_id": "cancel_job",
     "summary": "Cancel a job",
-    "description": "A queued job is gone at once; the worker of a running one stops within a second. Its operands stay "
-    "for their time, so that it can be retried; deleting the job deletes them. A benchmark keeps what it has measured.",
+    "description": "A queued job is cancelled at once; a running one stops within a second. Its operands are kept for "
+    "a time, so that it can be retried; deleting the job deletes them. A benchmark keeps its measurements.",
     "status_code": 202,
     "responses": {
         202: json_answer(JobRecord, "Cancelled now.", "ETag", "Location"),
-        200: json_answer(JobRecord, "It was cancelled already.", "ETag", "Location", "Idempotent-Replayed"),
+        200: json_answer(JobRecord, "It had already been cancelled.", "ETag", "Location", "Idempotent-Replayed"),
         **problems(
             errors.JobNotFound,
             errors.WrongState,
@@ -142,7 +142,8 @@ RETRY: Piece = {
     "tags": TAGS,
     "operation_id": "retry_job",
     "summary": "Queue a failed or cancelled job again",
-    "description": "With a fresh count of attempts; the id stays. A benchmark goes on from what it has measured.",
+    "description": "The attempts are counted anew, and the id stays the same. A benchmark continues after its last "
+    "measurement.",
     "status_code": 202,
     "responses": {
         202: json_answer(JobReply, "Queued again.", "Location", "Retry-After", "Idempotent-Replayed"),
@@ -165,11 +166,12 @@ RETRY: Piece = {
 DELETE: Piece = {
     "tags": TAGS,
     "operation_id": "delete_job",
-    "summary": "Forget a job that is at its end",
-    "description": "With its product and its inline operands, or with what a benchmark has measured.",
+    "summary": "Delete a job that has ended",
+    "description": "Deletes its record with its product and its inline operands, or with the measurements of a "
+    "benchmark.",
     "status_code": 204,
     "responses": {
-        204: no_answer("It is gone."),
+        204: no_answer("Deleted."),
         **problems(errors.JobNotFound, errors.WrongState, errors.InvalidRequest, *CONDITIONAL),
     },
     "openapi_extra": {"parameters": [*CONDITIONS]},

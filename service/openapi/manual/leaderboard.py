@@ -10,12 +10,12 @@ GET: Piece = {
     "tags": ["published"],
     "operation_id": "get_leaderboard",
     "summary": "Rank kernels against each other",
-    "description": "A board for each device, element type, accuracy and size that this service's recorded runs have: "
-    "kernels at their fastest configs, the library's lines among them. Kernels share a rank where their samples do not "
-    "tell them apart. What something disturbed is left out. Each row names the published results that it comes from.",
+    "description": "A board for each device, element type, accuracy and size in this service's recorded runs: kernels "
+    "at their fastest configs, the library's among them. Kernels share a rank if their samples do not distinguish "
+    "them. Disturbed measurements are left out. Each row names the published results that it comes from.",
     "responses": {
-        200: json_answer(Leaderboard, "The boards; none where nothing was measured of what is asked for.", "ETag"),
-        304: no_answer("It is still the one that If-None-Match names.", "ETag"),
+        200: json_answer(Leaderboard, "The boards; empty if nothing was measured that fits the request.", "ETag"),
+        304: no_answer("The caller's copy is current.", "ETag"),
         **problems(errors.InvalidRequest, *CONDITIONAL, reads_store=False),
     },
     "openapi_extra": {"parameters": [*CONDITIONS]},

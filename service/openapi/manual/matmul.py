@@ -202,24 +202,24 @@ JOB_ERRORS = (
 )
 PENDING_HEADERS = ("Location", "Retry-After", "Preference-Applied", "Idempotent-Replayed")
 DRY_RUN = (
-    "Answer which kernel would compute the product, and what would be proven of it, and make no job. Operands are read "
-    "and not kept; Idempotency-Key is not used up."
+    "Say which kernel would compute the product, and with which proven bound, without creating a job. Operands are "
+    "read but not kept, and the Idempotency-Key stays unused."
 )
 MULTIPLY: Piece = {
     "tags": ["matmul"],
     "operation_id": "multiply",
     "summary": "Multiply two matrices",
-    "description": "A·B, or activation(alpha·A·B + beta·C + bias), or a batch of such products. The reply is the "
-    "product, checked, in the media type that Accept asks for, if it is there within the time that Prefer gives (30 s "
-    "by default); else 202 and "
-    "the job, to be asked for later. While no worker is live, a product asked for with `respond-async` is queued until "
-    "one is started, and others are refused (503), unless the server's MATMUL_QUEUE_WITHOUT_WORKERS says otherwise. "
-    "NaN and infinities multiply by IEEE rules; JSON carries them as strings. With `tolerance` the fastest kernel that "
-    "is proven to be within it is taken, with `reproducible` one whose products have the same bits everywhere. With "
-    "`group_sizes` rows of A are multiplied by matrices of their own.",
+    "description": "A·B, or activation(alpha·A·B + beta·C + bias), or a batch of such products. If the product is "
+    "ready within the time that Prefer allows (30 s by default), the reply is the checked product in the media type "
+    "that Accept asks for. Otherwise it is 202 with the job, which you can poll. While no worker is live, a request "
+    "with `respond-async` is queued until one starts, and others are refused (503), unless the server's "
+    "MATMUL_QUEUE_WITHOUT_WORKERS says otherwise. NaN and infinities multiply by IEEE rules; JSON carries them as "
+    "strings. `tolerance` selects the fastest kernel that is proven to be within it, `reproducible` one whose "
+    "products have the same bits everywhere. With `group_sizes`, each group of rows of A is multiplied by its own "
+    "matrix.",
     "responses": {
         200: PRODUCT,
-        202: json_answer(JobReply, "Not there yet: poll the job.", *PENDING_HEADERS),
+        202: json_answer(JobReply, "Not ready yet: poll the job.", *PENDING_HEADERS),
         **problems(*SUBMIT_ERRORS, *JOB_ERRORS),
     },
     "openapi_extra": {"requestBody": BODY, "parameters": [PREFER, accept(PRODUCT_OFFERS), IDEMPOTENCY_KEY]},

@@ -47,19 +47,19 @@ class MatrixView(Strict):
     shape: tuple[int, ...] = Field(description="Rows and columns, or batch, rows and columns.", examples=[[256, 512]])
     bytes: int = Field(description="Size of the elements in bytes.", examples=[524288])
     created_at: datetime = Field(description="When its owner first stored it (UTC).")
-    expires_at: datetime = Field(description="When it goes, unless it is used before (UTC).")
+    expires_at: datetime = Field(description="When it expires, unless it is used before then (UTC).")
 
 
 OCTET_PARAMETERS = [
     header_in(
         "X-Matmul-Dtype",
-        f"Element type of an octet-stream body: {', '.join(DTYPE_NAMES)}; or the query's `dtype`. Other bodies say "
-        "theirs themselves, and this is passed over.",
+        f"Element type of an octet-stream body: {', '.join(DTYPE_NAMES)}; or the query's `dtype`. Other bodies contain "
+        "theirs, and this header is ignored.",
         "float32",
     ),
-    header_in("X-Matmul-Shape", "Sizes of an octet-stream body; or the query's `shape`.", "256,512"),
-    query_in("dtype", "Element type of an octet-stream body, in place of X-Matmul-Dtype.", "float32"),
-    query_in("shape", "Sizes of an octet-stream body, in place of X-Matmul-Shape.", "256,512"),
+    header_in("X-Matmul-Shape", "Shape of an octet-stream body; or the query's `shape`.", "256,512"),
+    query_in("dtype", "Element type of an octet-stream body, instead of X-Matmul-Dtype.", "float32"),
+    query_in("shape", "Shape of an octet-stream body, instead of X-Matmul-Shape.", "256,512"),
 ]
 DATA = {"value": {"data": [[1, 2], [3, 4]], "dtype": "int8"}}  # whose id is MATRIX_ID
 RANDOM = {"value": {"random": {"shape": [256, 512], "dtype": "float32", "seed": 7}}}
@@ -68,8 +68,8 @@ RANDOM = {"value": {"random": {"shape": [256, 512], "dtype": "float32", "seed": 
 def _body(**examples: Piece) -> Piece:
     return {
         "required": True,
-        "description": "One matrix. npy and safetensors say themselves what they hold; an octet-stream is elements "
-        "alone, little-endian and row-major.",
+        "description": "One matrix. npy and safetensors contain element type and shape; an octet-stream has the "
+        "elements alone, little-endian and row-major.",
         "content": {
             **binary((NPY, SAFETENSORS, OCTETS)),
             JSON: {"schema": ref(MatrixUpload), "examples": examples},
@@ -89,13 +89,16 @@ UPLOAD_ERRORS = (
 )
 STORED = {
     201: json_answer(MatrixView, "Stored.", "Location"),
-    200: json_answer(MatrixView, "It was there; its time starts anew.", "Location", "Idempotent-Replayed"),
+    200: json_answer(
+        MatrixView, "It was already stored; its time to live starts anew.", "Location", "Idempotent-Replayed"
+    ),
 }
 UPLOAD: Piece = {
     "tags": TAGS,
     "operation_id": "upload_matrix",
     "summary": "Store a matrix",
-    "description": "Once, however often it is sent: its id follows from its contents. Use it in many products.",
+    "description": "Its id follows from its contents, so the same contents are stored only once. Use it in as many "
+    "products as you like.",
     "status_code": 201,
     "responses": {
         **STORED,
@@ -109,10 +112,10 @@ UPLOAD: Piece = {
 PUT: Piece = {
     "tags": TAGS,
     "operation_id": "put_matrix",
-    "summary": "Store a matrix under the id it must have",
-    "description": "As POST, but the contents are refused where their id is another: sha256 of "
-    "`<dtype>:<size>x<size>\\n` and the elements, little-endian and row-major. With `If-None-Match: *` a matrix that "
-    "is there is refused (412), before its body is read.",
+    "summary": "Store a matrix under a given id",
+    "description": "As POST, but contents with another id are refused. The id is the sha256 of "
+    "`<dtype>:<size>x<size>\\n` followed by the elements, little-endian and row-major. With `If-None-Match: *`, a "
+    "matrix that is already stored is refused (412) before its body is read.",
     "status_code": 201,
     "responses": {**STORED, **problems(*UPLOAD_ERRORS, errors.DigestMismatch, errors.MatrixNotFound, *CONDITIONAL)},
     "openapi_extra": {"requestBody": _body(data=DATA), "parameters": OCTET_PARAMETERS},
@@ -123,9 +126,9 @@ GET: Piece = {
     "tags": TAGS,
     "operation_id": "get_matrix",
     "summary": "Fetch a matrix",
-    "description": "As the media type that Accept asks for: its contents, or in JSON what is known of it. "
-    "npy has no bfloat16 or float8_e4m3. What is sent was held against the digests taken when the matrix came in; "
-    "where damage is found further on in a large matrix, the connection is cut off before it.",
+    "description": "In the media type that Accept asks for: its contents, or in JSON its description. npy has no "
+    "bfloat16 or float8_e4m3. Bytes are compared with the digests taken when the matrix was received, before they are "
+    "sent. If a large matrix is damaged further on, the connection is closed before the damaged part.",
     "responses": {
         200: {
             "description": "The matrix.",
@@ -137,7 +140,7 @@ GET: Piece = {
             "content": FILES,
             "headers": headers_out(*FILE_HEADERS, "Content-Range"),
         },
-        304: no_answer("It is the one that If-None-Match names.", "ETag"),
+        304: no_answer("The caller's copy is current.", "ETag"),
         **problems(
             errors.MatrixNotFound,
             errors.MatrixDamaged,
@@ -152,11 +155,12 @@ GET: Piece = {
 DELETE: Piece = {
     "tags": TAGS,
     "operation_id": "delete_matrix",
-    "summary": "Give a matrix up",
-    "description": "Jobs that wait or run with it keep it: its bytes stay, and are charged, until the last has ended.",
+    "summary": "Delete a matrix",
+    "description": "It can no longer be found. If waiting or running jobs need it, its bytes stay, and count in the "
+    "quota, until the last of them has ended.",
     "status_code": 204,
     "responses": {
-        204: no_answer("It is gone."),
+        204: no_answer("Deleted."),
         **problems(errors.MatrixNotFound, errors.InvalidRequest, *CONDITIONAL),
     },
     "openapi_extra": {"parameters": [*CONDITIONS]},

@@ -19,76 +19,71 @@ WorkerName = Annotated[
     str, Path(description="Name of the worker, as in GET /v1/devices.", examples=["host/cpu/1"], max_length=300)
 ]
 STEER = problems(errors.NotFound, errors.InvalidRequest, *KEYS)
-REPEATED: Piece = {"parameters": [IDEMPOTENCY_KEY]}
+QUEUE = json_answer(QueueView, "The queue as it is now.", "Idempotent-Replayed")
+ALL_QUEUES = json_answer(QueueList, "The queues as they are now.", "Idempotent-Replayed")
+WORKER = json_answer(WorkerSwitch, "The worker.", "Idempotent-Replayed")
 
 
 class DeadLetters(Strict):
     """Jobs that used up their attempts."""
 
-    jobs: tuple[JobRecord, ...] = Field(description="The last that ended first; a key's own jobs only.")
+    jobs: tuple[JobRecord, ...] = Field(description="Most recently ended first; a key's own jobs only.")
+
+
+def _for_operators(
+    operation_id: str, summary: str, effect: str, answer: Piece, refusals: dict[int | str, Piece]
+) -> Piece:
+    return {
+        "tags": TAGS,
+        "operation_id": operation_id,
+        "summary": summary,
+        "description": f"For operators. {effect}",
+        "responses": {200: answer, **refusals},
+        "openapi_extra": {"parameters": [IDEMPOTENCY_KEY]},
+    }
 
 
 QUEUES: Piece = {
     "tags": TAGS,
     "operation_id": "list_queues",
     "summary": "List the queues",
-    "description": "How many jobs wait in each and for how long, who takes from it, and whether it is paused.",
+    "description": "How many jobs wait in each and for how long, which workers consume it, and whether it is paused.",
     "responses": {200: json_answer(QueueList, "The queues."), **problems(errors.InvalidRequest)},
 }
-PAUSE_QUEUE: Piece = {
-    "tags": TAGS,
-    "operation_id": "pause_queue",
-    "summary": "Pause a queue",
-    "description": "For operators. Its jobs are taken and wait; those that run go on to their end.",
-    "responses": {200: json_answer(QueueView, "The queue as it is now.", "Idempotent-Replayed"), **STEER},
-    "openapi_extra": REPEATED,
-}
-RESUME_QUEUE: Piece = {
-    "tags": TAGS,
-    "operation_id": "resume_queue",
-    "summary": "Resume a queue",
-    "description": "For operators. Its jobs are started again within some seconds.",
-    "responses": {200: json_answer(QueueView, "The queue as it is now.", "Idempotent-Replayed"), **STEER},
-    "openapi_extra": REPEATED,
-}
-PAUSE: Piece = {
-    "tags": TAGS,
-    "operation_id": "pause_service",
-    "summary": "Pause the whole service",
-    "description": "For operators. No job of any queue is started; those that run go on to their end.",
-    "responses": {200: json_answer(QueueList, "The queues as they are now.", "Idempotent-Replayed"), **problems(*KEYS)},
-    "openapi_extra": REPEATED,
-}
-RESUME: Piece = {
-    "tags": TAGS,
-    "operation_id": "resume_service",
-    "summary": "Resume the whole service",
-    "description": "For operators. A queue that was paused alone stays so.",
-    "responses": {200: json_answer(QueueList, "The queues as they are now.", "Idempotent-Replayed"), **problems(*KEYS)},
-    "openapi_extra": REPEATED,
-}
-DRAIN: Piece = {
-    "tags": TAGS,
-    "operation_id": "drain_worker",
-    "summary": "Drain a worker",
-    "description": "For operators. It ends its jobs and takes no more until it is resumed or started again. "
-    "It hears of it within a second or so, and its state is then `drained`.",
-    "responses": {200: json_answer(WorkerSwitch, "The worker.", "Idempotent-Replayed"), **STEER},
-    "openapi_extra": REPEATED,
-}
-RESUME_WORKER: Piece = {
-    "tags": TAGS,
-    "operation_id": "resume_worker",
-    "summary": "Let a drained worker take jobs again",
-    "description": "For operators.",
-    "responses": {200: json_answer(WorkerSwitch, "The worker.", "Idempotent-Replayed"), **STEER},
-    "openapi_extra": REPEATED,
-}
+PAUSE_QUEUE = _for_operators(
+    "pause_queue", "Pause a queue", "New jobs are accepted and wait; running jobs continue to their end.", QUEUE, STEER
+)
+RESUME_QUEUE = _for_operators(
+    "resume_queue", "Resume a queue", "Its jobs start again within some seconds.", QUEUE, STEER
+)
+PAUSE = _for_operators(
+    "pause_service",
+    "Pause the whole service",
+    "No job of any queue is started; running jobs continue to their end.",
+    ALL_QUEUES,
+    problems(*KEYS),
+)
+RESUME = _for_operators(
+    "resume_service",
+    "Resume the whole service",
+    "A queue that was paused alone stays paused.",
+    ALL_QUEUES,
+    problems(*KEYS),
+)
+DRAIN = _for_operators(
+    "drain_worker",
+    "Drain a worker",
+    "Within a second or so the worker takes no more jobs. It finishes those it has, and stays `drained` until it is "
+    "resumed or restarted.",
+    WORKER,
+    STEER,
+)
+RESUME_WORKER = _for_operators("resume_worker", "Resume a worker", "A drained worker takes jobs again.", WORKER, STEER)
 DEAD_LETTERS: Piece = {
     "tags": TAGS,
     "operation_id": "list_dead_letters",
     "summary": "List the dead letters",
-    "description": "Jobs that used up their attempts, as where each killed its worker: the last 200. Each can be "
-    "retried or deleted, as any job that failed.",
+    "description": "The last 200 jobs that used up their attempts, for example because each attempt killed its "
+    "worker. Each can be retried or deleted like any failed job.",
     "responses": {200: json_answer(DeadLetters, "The jobs."), **problems(errors.InvalidRequest)},
 }

@@ -101,14 +101,17 @@ def headers_out(*names: str) -> Piece:
 HEADERS_OUT: Mapping[str, tuple[str, str]] = {
     "Location": ("string", "Path of the job or matrix."),
     "Retry-After": ("integer", "Seconds after which to ask again."),
-    "ETag": ("string", "Changes exactly when the contents do; for If-None-Match."),
+    "ETag": ("string", "Version of the contents; send it in If-None-Match."),
     "Content-Disposition": ("string", "A name for the file."),
-    "Preference-Applied": ("string", "What of Prefer was followed."),
+    "Preference-Applied": ("string", "Which preferences were applied."),
     "Server-Timing": ("string", "`queue`, `h2d`, `kernel`, `d2h` and `total` in milliseconds."),
-    "Idempotent-Replayed": ("string", "`true` where the Idempotency-Key was used before, and this is that job."),
-    "X-Matmul-Dtype": ("string", "Element type, as of an octet-stream."),
-    "X-Matmul-Shape": ("string", "Sizes, separated by commas."),
-    "Content-Range": ("string", "Which bytes these are, and of how many."),
+    "Idempotent-Replayed": (
+        "string",
+        "`true` if the Idempotency-Key was used before; this is the job of that request.",
+    ),
+    "X-Matmul-Dtype": ("string", "Element type."),
+    "X-Matmul-Shape": ("string", "Shape: sizes, separated by commas."),
+    "Content-Range": ("string", "Which bytes these are, of how many in all."),
     "Accept-Ranges": ("string", "`bytes`."),
     "Link": ("string", "`rel=next`: the following page."),
 }
@@ -129,11 +132,11 @@ IDEMPOTENCY_KEY = header_in(
     maxLength=255,
     pattern="^[ -~]+$",
 )
-IF_MATCH = header_in("If-Match", "ETags, one of which there must be still: 412 where there is another.", '"3"')
-IF_NONE_MATCH = header_in("If-None-Match", "ETag of what the caller has: 304 while it is still that.", '"3"')
+IF_MATCH = header_in("If-Match", "ETags; if the current one is not among them, the answer is 412.", '"3"')
+IF_NONE_MATCH = header_in("If-None-Match", "ETag of the caller's copy; while it is current, the answer is 304.", '"3"')
 CONDITIONS = (IF_MATCH, IF_NONE_MATCH)
-RANGE = header_in("Range", "One range of bytes; several are answered with the whole.", "bytes=0-1023")
-IF_RANGE = header_in("If-Range", "ETag: the Range counts only while it is still that.", '"c_01.x-npy"')
+RANGE = header_in("Range", "One range of bytes. Several ranges are answered with the whole.", "bytes=0-1023")
+IF_RANGE = header_in("If-Range", "ETag; if it is no longer current, Range is ignored.", '"c_01.x-npy"')
 
 
 def accept(offers: Iterable[str]) -> Piece:

@@ -16,14 +16,14 @@ from service.published import PublishedList
 
 TAGS = ["published"]
 PublishedName = Annotated[str, Path(description="Name of the results.", examples=["t4_register_tile_2025"])]
-NOT_MODIFIED = no_answer("It is still the one that If-None-Match names.", "ETag")
+NOT_MODIFIED = no_answer("The caller's copy is current.", "ETag")
 
 LIST: Piece = {
     "tags": TAGS,
     "operation_id": "list_published",
     "summary": "List the published results",
-    "description": "Results that ship with this service, to compare with: those of the reports that the kernels come "
-    "from, and recorded runs of its own.",
+    "description": "Results that ship with this service for comparison: those of the reports that the kernels come "
+    "from, and this project's own recorded runs.",
     "responses": {
         200: json_answer(PublishedList, "The list.", "ETag"),
         304: NOT_MODIFIED,

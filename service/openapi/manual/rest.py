@@ -47,7 +47,7 @@ KERNEL: Piece = {
     "tags": ["kernels"],
     "operation_id": "get_kernel",
     "summary": "Read a kernel's entry",
-    "description": "What it is, what it takes, which live workers run it, and what each config takes of a device.\n\n"
+    "description": "What it is, what it accepts, which live workers run it, and what each config needs of a device.\n\n"
     "Defaults are declared by the product's shape: "
     + "; ".join(f"`{name}`: {meaning}" for name, meaning in MEANINGS.items())
     + ".",
@@ -57,13 +57,13 @@ SOURCE: Piece = {
     "tags": ["kernels"],
     "operation_id": "get_kernel_source",
     "summary": "Read a kernel's CUDA source",
-    "description": "As it is compiled, but for its tile parameters, which are macros.",
+    "description": "As it is compiled, except that tile parameters are macros.",
     "responses": {200: _text("CUDA C++."), **problems(errors.NotFound, errors.InvalidRequest, reads_store=False)},
 }
 ASSEMBLY: Piece = {
     "tags": ["kernels"],
     "operation_id": "get_kernel_assembly",
-    "summary": "Read what the compiler made of a kernel",
+    "summary": "Read a kernel's compiled code",
     "description": "As recorded for sm_90, at the config that large products get.",
     "responses": {200: _text("SASS or PTX."), **problems(errors.NotFound, errors.InvalidRequest, reads_store=False)},
 }
@@ -71,28 +71,28 @@ DEVICES: Piece = {
     "tags": ["devices"],
     "operation_id": "list_devices",
     "summary": "List the live workers and their devices",
-    "description": "Each with its device's ceilings, its state and what it serves. Also those out of service, and "
-    "why they are.",
+    "description": "Each worker with its device's ceilings, its state and the kernels that it serves. Workers that "
+    "are out of service are listed with the reason.",
     "responses": {200: json_answer(DeviceList, "The workers."), **problems(errors.InvalidRequest)},
 }
 LIVEZ: Piece = {
     "tags": ["probes"],
     "operation_id": "livez",
     "summary": "Is this process alive?",
-    "description": "It answers without asking anyone.",
+    "description": "Answers without asking Redis or a worker.",
     "responses": {200: json_answer(Alive, "Yes."), **problems(needs_key=False, reads_store=False)},
 }
 READYZ: Piece = {
     "tags": ["probes"],
     "operation_id": "readyz",
     "summary": "Can this service multiply?",
-    "description": "Yes when the job store answers and a worker is live, whose readiness product was right.",
+    "description": "Yes if the job store answers and a live worker has computed a correct readiness product.",
     "responses": {200: json_answer(Ready, "Yes."), **problems(errors.NoWorkers, needs_key=False)},
 }
 METRICS: Piece = {
     "tags": ["probes"],
     "operation_id": "metrics",
-    "summary": "Figures for Prometheus",
+    "summary": "Metrics for Prometheus",
     "description": "Requests and their latency, jobs by state, queues, workers, bytes kept.",
     "responses": {200: _text("Prometheus' text format."), **problems()},
 }

@@ -21,10 +21,10 @@ OPEN: Piece = {
     "tags": TAGS,
     "operation_id": "open_upload",
     "summary": "Open an upload of a large matrix",
-    "description": "PUT its elements to the URL that this gives, and complete the upload. A path of this API takes "
-    "them in ranges, over several connections and in any order; what came before a connection was cut need not be sent "
-    "again. Where matrices are in an object store, the URL leads there and not through this API. Room is reserved at "
-    "once.",
+    "description": "PUT the elements to the URL in the reply, then complete the upload. A URL of this API takes them "
+    "in ranges, over several connections and in any order; ranges that arrived before a connection broke need not be "
+    "sent again. If matrices are in an object store, the URL leads there, past this API. Space for the whole matrix "
+    "is reserved at once.",
     "status_code": 201,
     "responses": {
         201: json_answer(UploadView, "Send the elements now.", "Location", "Idempotent-Replayed"),
@@ -37,7 +37,7 @@ OPEN: Piece = {
     "openapi_extra": {
         "requestBody": {
             "required": True,
-            "description": "Which matrix will be sent.",
+            "description": "The matrix that will be sent.",
             "content": {JSON: {"schema": ref(UploadRequest)}},
         },
         "parameters": [IDEMPOTENCY_KEY],
@@ -46,10 +46,10 @@ OPEN: Piece = {
 STATUS: Piece = {
     "tags": TAGS,
     "operation_id": "get_upload",
-    "summary": "See what has come of an upload",
-    "description": "After a connection was cut: what lies outside of `received` is to be sent.",
+    "summary": "See which bytes of an upload have arrived",
+    "description": "After a connection broke, send the ranges that are missing from `received`.",
     "responses": {
-        200: json_answer(UploadStatus, "What has come."),
+        200: json_answer(UploadStatus, "What has arrived."),
         **problems(errors.MatrixNotFound, NoObjectStore, errors.InvalidRequest),
     },
 }
@@ -57,12 +57,12 @@ SEND: Piece = {
     "tags": TAGS,
     "operation_id": "send_range",
     "summary": "Send elements of an upload",
-    "description": "The bytes that `Content-Range` names (RFC 9110, section 14.5), or all of them without one. Ranges "
-    "begin and end at multiples of 1 MiB (1,048,576 bytes), or at the end. They may come in any order, several at the "
-    "same time, and again. An upload that gets none for ten minutes has ended.",
+    "description": "The bytes that `Content-Range` names (RFC 9110, section 14.5), or without it all of them. Ranges "
+    "begin and end at multiples of 1 MiB (1,048,576 bytes), or at the matrix's end. They may be sent in any order, at "
+    "the same time, and more than once. An upload that receives nothing for ten minutes ends.",
     "status_code": 204,
     "responses": {
-        204: no_answer("They are here."),
+        204: no_answer("They have arrived."),
         **problems(
             *(
                 errors.MatrixNotFound,
@@ -84,7 +84,7 @@ SEND: Piece = {
             {
                 "name": "Content-Range",
                 "in": "header",
-                "description": "Which bytes these are, of how many.",
+                "description": "Which bytes these are, of how many in all.",
                 "schema": {"type": "string", "examples": ["bytes 0-1048575/67108864"]},
             }
         ],
@@ -93,9 +93,9 @@ SEND: Piece = {
 COMPLETE: Piece = {
     "tags": TAGS,
     "operation_id": "complete_upload",
-    "summary": "Say that the elements were sent",
-    "description": "Reads what was sent: all of it must be there, and its sha256 must be the id that the upload was "
-    "opened with, if there was one. Only then can the matrix be used. Other contents end the upload.",
+    "summary": "Complete an upload",
+    "description": "Checks what was sent: it must be complete and, if the upload was opened with an id, its sha256 "
+    "must be that id. Only then can the matrix be used. Other contents end the upload.",
     "status_code": 201,
     "responses": {
         201: json_answer(MatrixView, "Stored.", "Location", "Idempotent-Replayed"),
@@ -109,11 +109,11 @@ COMPLETE: Piece = {
 GIVE_UP: Piece = {
     "tags": TAGS,
     "operation_id": "give_up_upload",
-    "summary": "Give an upload up",
-    "description": "Its room is free again. What its URL still takes is removed later.",
+    "summary": "Abandon an upload",
+    "description": "Its space is freed. Elements that its URL still accepts are removed later.",
     "status_code": 204,
     "responses": {
-        204: no_answer("It is gone."),
+        204: no_answer("Deleted."),
         **problems(errors.MatrixNotFound, NoObjectStore, errors.InvalidRequest),
     },
 }
@@ -121,9 +121,9 @@ URL: Piece = {
     "tags": TAGS,
     "operation_id": "get_matrix_url",
     "summary": "Get a URL to fetch a large matrix from",
-    "description": "Where matrices are in an object store: the elements come from there and not through this API. "
-    "Whoever has the URL can read the matrix while it lasts. Nothing is held against digests on this way; compare the "
-    "sha256 where it matters.",
+    "description": "For services that keep matrices in an object store: the elements come directly from there. "
+    "Whoever has the URL can read the matrix until it expires. Nothing is compared with digests on this path; compare "
+    "the sha256 if it matters.",
     "responses": {
         200: json_answer(UrlView, "Fetch the elements there."),
         **problems(errors.MatrixNotFound, errors.WrongState, NoObjectStore, errors.InvalidRequest),

@@ -247,7 +247,7 @@ def test_too_much_is_refused_with_the_numbers(quiet: httpx.Client) -> None:
     most = Settings().max_benchmark_cases
     many = {"shapes": [{"start": 1, "stop": most // 2 + 1, "step": 1}], "timing": {"rounds": 2}}
     detail = problem(post(quiet, many), 422, "benchmark_too_large")["detail"]
-    assert detail.startswith(f"The benchmark comes to {most + 2} measurements (cases times rounds), about ")
+    assert detail.startswith(f"The benchmark has {most + 2} measurements (cases times rounds), about ")
     assert f"at most {most}" in detail
     large = {"shapes": [1 << 17], "timing": {"min_samples": 1000, "max_samples": 1000}, "baseline": "none"}
     fits = post(quiet, large | {"device": "cpu"})

@@ -56,7 +56,7 @@ def test_it_is_told(
     assert capsys.readouterr().out == "paused; 0 jobs run\n"
     assert quiet.get("/readyz").json() == {"status": "ok", "workers": 1, "warnings": [PAUSED]}
     assert "matmul_paused 1.0" in quiet.get("/metrics").text.splitlines()
-    assert "Paused: jobs are taken" in quiet.get("/ui/devices").text
+    assert "Paused: jobs are accepted" in quiet.get("/ui/devices").text
     assert quiet.post("/v1/matmul", json=SEEDED, headers=ASYNC).status_code == 202
     command.main(["off"])
     command.main(["show"])

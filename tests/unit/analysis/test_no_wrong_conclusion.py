@@ -206,7 +206,7 @@ def test_where_all_are_disturbed_none_wins() -> None:
 @pytest.mark.parametrize("kind", DISTURBANCES)
 def test_a_disturbed_point_is_drawn_as_such(kind: str) -> None:
     disturbed = measurements(planted("pipelined", 1024, **DISTURBANCES[kind]))
-    panels = by_size(disturbed, (), GFLOPS)
+    panels = by_size(disturbed, GFLOPS)
     (panel,) = panels
     assert isinstance(panel, Chart)
     assert {line.name: [x for x, _ in line.disturbed] for line in panel.series if line.disturbed} == {

@@ -31,9 +31,9 @@ from tests.unit.analysis.findings import job, kept, two_rounds
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def drawn(found: tuple[Measurement, ...] | list[Measurement], name: str, **options: object) -> str:
+def drawn(found: tuple[Measurement, ...] | list[Measurement], name: str) -> str:
     """All that the plot says in letters."""
-    svg = draw_of(found, name, **options)  # type: ignore[arg-type]
+    svg = draw_of(found, name)
     return "\n".join(element.text or "" for element in ElementTree.fromstring(svg).iter() if element.text)
 
 
@@ -75,16 +75,15 @@ def test_sizes_of_oblong_products_are_called_what_they_are() -> None:
 def test_a_line_joins_square_products_alone() -> None:
     oblong = [made(512, gflops=1.0, m=8), made(1024, gflops=2.0)]
     for found, style in ((oblong, "None"), ([made(512, gflops=1.0), made(1024, gflops=2.0)], "--")):
-        (axes,) = figure(by_size(found, (), GFLOPS)).axes
+        (axes,) = figure(by_size(found, GFLOPS)).axes
         assert [line.get_linestyle() for line in axes.lines] == [style]
 
 
 def test_a_description_has_all_that_is_drawn() -> None:
-    (chart,) = by_size(h200(), report("000"), GFLOPS)
+    (chart,) = by_size(h200(), GFLOPS)
     assert isinstance(chart, Chart)
     assert (chart.x.label, chart.x.scale, chart.y.label) == ("N (m = n = k)", "log2", "GFLOPS")
     lines = {series.name: series for series in chart.series}
-    assert not lines["naive"].is_overlay and lines["final optimized version (NVIDIA T4)"].is_overlay
     fastest = max(one.gflops or 0 for one in h200() if one.kernel == "naive" and one.n == 8192)
     assert lines["naive"].points[-1] == (8192.0, fastest)
     (axes,) = figure([chart]).axes
@@ -113,13 +112,6 @@ def test_the_roofline_shows_the_largest_size_and_what_is_not_square() -> None:
     (axes,) = figure([described]).axes
     marks = [float(np.asarray(line.get_xdata())[0]) for line in axes.lines if line.get_label() == "naive"]
     assert len(marks) == 3 and min(marks) < 1 < 100 < max(marks)  # on both sides of the ridge
-
-
-def test_overlays_are_named_with_their_device() -> None:
-    for name in ("gflops", "time", "roofline", "speedup"):
-        text = drawn(h200(), name, overlays=report("000"))
-        assert "final optimized version" in text, name
-    assert "final optimized version (NVIDIA T4)" in drawn(h200(), "gflops", overlays=report("000"))
 
 
 def test_the_same_results_give_the_same_bytes_in_any_thread() -> None:
@@ -221,7 +213,7 @@ def test_a_group_stays_where_it_says_more_than_a_name() -> None:
 
 
 def test_every_class_and_reference_of_a_plot_is_defined_in_it() -> None:
-    svg = draw_of(h200(), "gflops", overlays=report("000")).decode()
+    svg = draw_of(report("000"), "gflops").decode()
     rules, ids = (re.findall(pattern, svg) for pattern in (r"(?m)^\.(\w+)\{", r'\bid="(\w+)"'))
     assert len(rules) == len(set(rules)) > 26 and len(ids) == len(set(ids))
     assert set(re.findall(r'class="(\w+)"', svg)) == set(rules)

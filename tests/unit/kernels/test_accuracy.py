@@ -85,10 +85,12 @@ def campaign(caught: int, worst: float | str, **more: Any) -> dict[str, Any]:
 def test_campaigns_stand_side_by_side(tmp_path: Path) -> None:
     (tmp_path / "prove_before_cpu.json").write_text(json.dumps(campaign(40, "inf")))
     alone = "\n".join(prove(tmp_path))
-    assert "| 40.0% of 100 | inf | not recorded |  |" in alone and "The check now: not recorded." in alone
+    assert "| 40.0% of 100 | inf |" in alone and "The check: recorded 2026-01-02" in alone
+    assert "before" not in alone and "not recorded" not in alone
     (tmp_path / "prove_cpu.json").write_text(json.dumps(campaign(100, 0.0)))
     both = "\n".join(prove(tmp_path))
     assert both.count("### On") == 1 and "| 40.0% of 100 | inf | all of 100 |  |" in both
+    assert "The check before: recorded" in both and "| caught, now | worst missed, now |" in both
     assert "| refused | 3 of 2,000 | 3 of 2,000 |" in both
 
 

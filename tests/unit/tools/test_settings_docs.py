@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from jobs.setting_groups.cells import CellSettings
+from jobs.setting_groups.object_store import ObjectStoreSettings
 from jobs.settings import Settings
-from jobs.starting.settings_text import GROUPS, by_group
+from jobs.starting.settings_text import GROUPS, by_group, grouped
 
 OPERATIONS = (Path(__file__).resolve().parents[3] / "docs" / "operations.md").read_text()
 
@@ -25,5 +27,7 @@ def test_the_same_are_listed_by_group_on_the_command_line() -> None:
     assert GROUPS.keys() <= Settings.model_fields.keys()
     listed = by_group().splitlines()
     assert [line[:-1] for line in listed if line.endswith(":") and line[0] != " "] == list(GROUPS.values())
+    assert grouped()["the object store"].keys() == ObjectStoreSettings.model_fields.keys()
+    assert grouped()["cells"].keys() == CellSettings.model_fields.keys()
     for name in Settings.model_fields:
         assert any(line.startswith(f"  MATMUL_{name.upper()}=") for line in listed), name

@@ -61,3 +61,11 @@ def test_only_who_uses_them_has_them_stored() -> None:
     for name, value in new.items():
         stored = json.loads(request("float32", **{name: value}).model_dump_json(exclude_defaults=True))
         assert stored.keys() - plain == {name}
+
+
+def test_a_complex_factor_is_stored_as_a_pair() -> None:
+    """Without a warning of pydantic's, which a test would fail by."""
+    asked = request("complex64", alpha=(0.0, 1.0))
+    text = asked.model_dump_json(exclude_defaults=True)
+    assert json.loads(text)["alpha"] == [0.0, 1.0]
+    assert MatmulRequest.model_validate_json(text) == asked
