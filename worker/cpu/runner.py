@@ -52,6 +52,7 @@ class CpuRunner(TilingRunner):
     """The CPU's kernels in this process."""
 
     jobs_under_way = 1  # a product uses all cores
+    max_launch_bytes = 4 << 20
     light_extent = 256  # some milliseconds
 
     def __init__(self, settings: Settings) -> None:

@@ -142,6 +142,7 @@ class Runner(ABC):
     device: DeviceInfo
     max_bytes_under_way: int  # of the matrices of products that are under way at once
     jobs_under_way: int  # the useful number of such products
+    max_launch_bytes: int  # of stored matrices of several jobs: with more, the first would wait for the last
     light_extent: int  # most rows or columns of a light product, which is done before another thread has been woken
 
     @property
