@@ -107,4 +107,4 @@ def _max_launch(one: Problem, count: int, runner: Runner) -> int:
     """The most jobs of a launch with stored matrices: so many that the first does not wait long for the last, and that
     each product gets the same check as it would alone."""
     each_bytes = max(1, one.operand_bytes + one.product_bytes)
-    return max(1, min(runner.max_launch_bytes // each_bytes, max_direct_batch(one) or count))
+    return max(1, min(runner.max_launch_bytes // each_bytes, max_direct_batch(one.as_real) or count))
