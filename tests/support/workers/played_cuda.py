@@ -32,8 +32,8 @@ from tests.support.kernels.played_complex import (
     rows_of,
 )
 from tests.support.played.driver import Compiler, calls, faults, install
+from tests.support.played.stacks import play_stacked
 from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
-from tests.support.workers.played_stacks import play_stacked
 from worker.check.views.as_real import real_view
 from worker.cpu.blas import multiply
 from worker.device.operands import HostOperand, StoredOperand

@@ -17,8 +17,8 @@ from jobs.matrices.file_store import FileMatrixStore
 from jobs.models import JobRecord, product_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
+from tests.support.played.stacking import StackingCpu
 from tests.support.workers.copying import FaultyRunner, flip
-from tests.support.workers.stacking import StackingCpu
 from tests.support.workers.workers import WorkerBench, running_worker
 from worker.check.verify import max_direct_batch
 from worker.cpu.runner import CpuRunner
