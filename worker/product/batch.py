@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from typing import TypedDict
@@ -14,11 +14,12 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.ledger.interface import Claimed
 from jobs.matrices.digest import digest_of
 from jobs.matrices.interface import MatrixStore, Place
-from jobs.matrices.packed import pack
+from jobs.matrices.packed import PackedMatrix, pack
 from jobs.models import MatmulRequest, Measured, Outcome, Verification
+from jobs.requests.operands import OperandRef
 from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice
-from worker.device.operands import StackedOperand
+from worker.device.operands import HostOperand, StackedOperand
 from worker.device.runner import Product, Runner, gathered
 from worker.device.stacked import StackedProduct, StackingRunner
 from worker.product.auto import AutoChoices
@@ -48,6 +49,10 @@ class _Batch:
     choice: Choice
     store: MatrixStore
     ttl_s: float  # of a stored product
+
+    @property
+    def each(self) -> Iterator[tuple[MatmulRequest, Claimed]]:
+        return zip(self.requests, self.jobs, strict=True)
 
 
 class _How(TypedDict):
@@ -113,15 +118,28 @@ def _computing(
     places for what the device brings back to each. Raises NoRoomForProduct, OperandMissing, DoesNotFit."""
     problem, choice = batch.problem, batch.choice
     how: _How = {"check_cancelled": check_ownership, "zero_output": batch.requests[0].verify == "off"}
-    each = [*zip(batch.requests, batch.jobs, strict=True)]
-    a = StackedOperand([operand(own.a, job.a, batch.store, opened) for own, job in each])
-    b = StackedOperand([operand(own.b, job.b, batch.store, opened) for own, job in each])
+    a = StackedOperand(_operands([(own.a, job.a) for own, job in batch.each], batch.store, opened))
+    b = StackedOperand(_operands([(own.b, job.b) for own, job in batch.each], batch.store, opened))
     in_record = any(job.job.product_in_record for job in batch.jobs)
     is_even = len({own.problem for own in batch.requests}) == 1
     if isinstance(runner, StackingRunner) and is_even and not in_record and runner.stacks(problem):
-        places = [product_place(job, own.delivered, batch.store, opened) for own, job in each]
+        places = [product_place(job, own.delivered, batch.store, opened) for own, job in batch.each]
         return runner.compute_stacked(problem, choice, (a, b), places, **how), places
     return runner.compute(problem, choice, a, b, **how), ()
+
+
+def _operands(
+    refs: Sequence[tuple[OperandRef, PackedMatrix | None]], store: MatrixStore, opened: ExitStack
+) -> list[HostOperand]:
+    """Raises as `operand`. A stored matrix that several jobs name is opened once."""
+    found: dict[str, HostOperand] = {}
+    operands = []
+    for ref, packed in refs:
+        known = None if ref.matrix is None or packed is not None else found.get(ref.matrix)
+        operands.append(known or operand(ref, packed, store, opened))
+        if ref.matrix is not None and packed is None:
+            found[ref.matrix] = operands[-1]
+    return operands
 
 
 def _deliver_apart(batch: _Batch, product: StackedProduct, places: Sequence[Place | None]) -> list[bytes | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple
 
 from jobs.ledger.interface import Claimed
@@ -16,8 +17,8 @@ from kernels.selection.demands import demand_of
 from worker.check.verify import max_direct_batch
 from worker.device.runner import Runner
 
-# All that two requests must agree in besides their operands' types and shapes.
-OPTIONS = tuple(name for name in MatmulRequest.model_fields if name not in ("a", "b"))
+# What two requests must agree in besides their operands' types and shapes.
+_options = attrgetter(*(name for name in MatmulRequest.model_fields if name not in ("a", "b")))
 
 
 class Part(NamedTuple):
@@ -31,9 +32,12 @@ def parts_of(claimed: Sequence[Claimed], runner: Runner, light_extent: int) -> S
     """The parts, in the order in which they begin: heavy products, launches of light ones that are alike, and last the
     other light ones, which are computed one after the other. Jobs with a batch key are alike."""
     if len(claimed) < 2 or claimed[0].job.batch in ("", BESIDE):
-        heavy = [each for each in claimed if not is_light(each, light_extent)]
-        launches, light = _together([each for each in claimed if is_light(each, light_extent)], runner)
-        last = [Part(light, is_launch=len(light) == 1)] if light else []
+        heavy: list[Claimed] = []
+        light: list[Claimed] = []
+        for each in claimed:
+            (light if is_light(each, light_extent) else heavy).append(each)
+        launches, alone = _together(light, runner)
+        last = [Part(alone, is_launch=len(alone) == 1)] if alone else []
         return [*(Part([each], is_launch=True) for each in heavy), *launches, *last]
     if all(is_in_record(each) for each in claimed):
         return [Part(claimed, is_launch=True)]
@@ -88,19 +92,12 @@ def _kind(claimed: Claimed) -> tuple[object, ...] | None:
     problem = request.problem
     if request.has_epilogue or request.scale_b is not None or request.group_sizes or demand_of(request):
         return None
-    if (
-        problem.symmetric
-        or problem.dtype != request.a.dtype
-        or isinstance(BY_NAME.get(request.kernel), HostLibraryKernel)
-    ):
+    if problem.symmetric or problem.dtype != request.a.dtype:
+        return None
+    if isinstance(BY_NAME.get(request.kernel), HostLibraryKernel):
         return None
     shapes = request.a.dtype, request.a.shape, request.b.dtype, request.b.shape
-    return (
-        *shapes,
-        claimed.job.timeout_s,
-        claimed.job.product_in_record,
-        *(getattr(request, name) for name in OPTIONS),
-    )
+    return *shapes, claimed.job.timeout_s, claimed.job.product_in_record, _options(request)
 
 
 def _max_launch(one: Problem, count: int, runner: Runner) -> int:

@@ -37,11 +37,10 @@ def stacked_on_device(
 ) -> tuple[list[DeviceMatrix], Copies[DeviceMatrix]]:
     """The same for operands of several jobs: each is a batch, whose items are copied there from where they are stored,
     or from the copies that are kept. Those are apart, so that none keeps the memory of a whole batch."""
-    named, of_named = list[HostOperand](), list[DTypeName]()
-    for operand, dtype in zip(operands, types, strict=False):
-        ours = [item for item in operand.items if item.id is not None]
-        named, of_named = named + ours, of_named + [dtype] * len(ours)
-    copies = _copies(cache, page_locks, of_named, named, copying, staging) if named else []
+    each = zip(operands, types, strict=False)
+    type_of = {item: dtype for operand, dtype in each for item in operand.items if item.id is not None}
+    named = [*type_of]
+    copies = _copies(cache, page_locks, [*type_of.values()], named, copying, staging) if named else []
     copy_of = {item.id: copy for item, copy in zip(named, copies, strict=True)}
     batches = []
     for operand, dtype in zip(operands, types, strict=False):

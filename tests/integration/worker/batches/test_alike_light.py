@@ -91,7 +91,17 @@ def test_they_are_computed_in_one_launch_and_stored_apart(bench: WorkerBench, ma
     assert len(times) == 1, "those of the launch"
 
 
-def test_operands_that_are_references_to_stored_matrices(bench: WorkerBench, make: Any) -> None:
+def test_operands_that_are_references_to_stored_matrices(
+    bench: WorkerBench, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that several jobs name is opened once."""
+    opened, open_matrix = list[str](), bench.store.open
+
+    def noted(matrix_id: str, *about: Any) -> Any:
+        opened.append(matrix_id)
+        return open_matrix(matrix_id, *about)
+
+    monkeypatch.setattr(bench.store, "open", noted)
     a, b = pair(*SMALL)
     refs = bench.operand(a, "float32", inline=False), bench.operand(b, "float32", inline=False)
     other = pair(*SMALL)[0]
@@ -101,7 +111,7 @@ def test_operands_that_are_references_to_stored_matrices(bench: WorkerBench, mak
         bench.submit(*refs),
     ]
     run(bench, ids[0], make(bench.settings))
-    assert launched(bench, ids) == [3] * 3
+    assert launched(bench, ids) == [3] * 3 and len(opened) == len(set(opened)) == 3
     assert_right(bench, ids, [(a, b), (other, b), (a, b)])
 
 
