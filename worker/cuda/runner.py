@@ -11,7 +11,6 @@ import cupy
 
 from jobs.fleet.workers import Telemetry
 from jobs.matrices.interface import Place
-from jobs.matrices.slot_format import MIN_SLOT_BYTES
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
 from kernels.model.kernel import DeviceTraits, LibraryKernel
@@ -43,7 +42,7 @@ from worker.cuda.products.base import ProductInputs
 from worker.cuda.products.on_device import CheckRequest, ProductOnDevice
 from worker.cuda.products.operands import operands_on_device, stacked_on_device
 from worker.cuda.products.small import SmallProduct
-from worker.cuda.products.stacked import StackedOnDevice
+from worker.cuda.products.stacked import StackedOnDevice, elements_of, max_alike
 from worker.cuda.programs import programs_of_choice
 from worker.cuda.scaled.on_device import scales_on_device
 from worker.cuda.sources import Program
@@ -134,9 +133,10 @@ class CudaRunner(BenchRunner, StackingRunner):
                 self._of_thread.staging.synchronize()
 
     def stacks(self, problem: Problem) -> bool:
-        elements = problem.batch * (problem.m * problem.n + (problem.m + problem.n) * problem.k)
-        has_slots = problem.product_bytes >= problem.batch * MIN_SLOT_BYTES
-        return has_slots and problem.flops > 0 and elements > HOST_CHECK_ELEMENTS
+        return problem.flops > 0 and elements_of(problem) > HOST_CHECK_ELEMENTS
+
+    def max_alike(self, one: Problem) -> int:
+        return max_alike(one, HOST_CHECK_ELEMENTS, self.max_launch_bytes)
 
     @contextmanager
     def compute_stacked(

@@ -173,6 +173,10 @@ class Runner(ABC):
         self.compile_ahead([(choice, problem)])
 
     @abstractmethod
+    def max_alike(self, one: Problem) -> int:
+        """The most light jobs with this product that are to share a launch; 1 where they gain nothing by it."""
+
+    @abstractmethod
     def is_compiled(self, choice: Choice, problem: Problem) -> bool:
         """Whether the product could be launched without compiling or trying anything. Callable from any thread."""
 

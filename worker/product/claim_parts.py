@@ -41,7 +41,9 @@ def parts_of(claimed: Sequence[Claimed], runner: Runner, light_extent: int) -> S
         return [*(Part([each], is_launch=True) for each in heavy), *launches, *last]
     if all(is_in_record(each) for each in claimed):
         return [Part(claimed, is_launch=True)]
-    count = _max_launch(padded([request_of(each).problem for each in claimed]), len(claimed), runner)
+    one = padded([request_of(each).problem for each in claimed])
+    most = runner.max_launch_bytes // max(1, one.operand_bytes + one.product_bytes)
+    count = max(1, min(most, _max_checked(one, len(claimed))))
     return [Part(claimed[first : first + count], is_launch=True) for first in range(0, len(claimed), count)]
 
 
@@ -78,7 +80,8 @@ def _together(light: Sequence[Claimed], runner: Runner) -> tuple[list[Part], lis
         if kind is None or kind in kinds[:first]:
             continue
         alike = [index for index in range(first, len(kinds)) if kinds[index] == kind]
-        count = _max_launch(request_of(light[first]).problem, len(alike), runner)
+        one = request_of(light[first]).problem
+        count = max(1, min(runner.max_alike(one), _max_checked(one, len(alike))))
         for some in (alike[start : start + count] for start in range(0, len(alike), count)):
             if len(some) > 1:
                 launches.append(Part([light[index] for index in some], is_launch=True))
@@ -100,8 +103,6 @@ def _kind(claimed: Claimed) -> tuple[object, ...] | None:
     return *shapes, claimed.job.timeout_s, claimed.job.product_in_record, _options(request)
 
 
-def _max_launch(one: Problem, count: int, runner: Runner) -> int:
-    """The most jobs of a launch with stored matrices: so many that the first does not wait long for the last, and that
-    each product gets the same check as it would alone."""
-    each_bytes = max(1, one.operand_bytes + one.product_bytes)
-    return max(1, min(runner.max_launch_bytes // each_bytes, max_direct_batch(one.as_real) or count))
+def _max_checked(one: Problem, count: int) -> int:
+    """Of so many jobs, the most that a launch may have for each product to get the same check as it would alone."""
+    return max_direct_batch(one.as_real) or count

@@ -36,6 +36,9 @@ class StackingCpu(CpuRunner, StackingRunner):
         self._after_product, self._after_check = after_product, after_check
         self.launches: list[int] = []
 
+    def max_alike(self, one: Problem) -> int:
+        return self.max_launch_bytes // max(1, one.operand_bytes + one.product_bytes)
+
     def stacks(self, problem: Problem) -> bool:
         return True
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jobs.matrices.interface import MatrixWriter
+from kernels.model.numerics import Problem
+from worker.check.verify import max_direct_batch
 from worker.cuda.products.on_device import ProductOnDevice
 from worker.device.operands import HostOperand, StackedOperand
 from worker.device.stacked import StackedProduct
@@ -36,3 +38,16 @@ class StackedOnDevice(ProductOnDevice, StackedProduct):
         if not self._copies_back:
             self._copies_back = [copy.begin() for copy in self._copy_backs()]
         writer.fill(self._copies_back[index].parts())
+
+
+def elements_of(problem: Problem) -> int:
+    """Of both operands and the product, each with a batch axis."""
+    return problem.batch * (problem.m * problem.n + (problem.m + problem.n) * problem.k)
+
+
+def max_alike(one: Problem, small_elements: int, max_bytes: int) -> int:
+    """`Runner.max_alike` of a GPU. `small_elements`: up to which a product is checked by the host. Such products stay
+    small together. Above, the host recomputes every element of some, which takes it longer for a batch."""
+    if elements_of(one) <= small_elements:
+        return small_elements // max(1, elements_of(one))
+    return 1 if max_direct_batch(one.as_real) else max_bytes // (one.operand_bytes + one.product_bytes)

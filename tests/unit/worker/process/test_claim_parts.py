@@ -14,7 +14,7 @@ from jobs.ledger.interface import Claimed
 from jobs.ledger.submission import BESIDE
 from jobs.models import MatmulRequest
 from jobs.requests.operands import OperandRef
-from kernels.model.numerics import DTYPES
+from kernels.model.numerics import DTYPES, Problem
 from worker.check.verify import max_direct_batch
 from worker.device.runner import Runner
 from worker.product.claim_parts import Part, is_light, parts_of
@@ -40,7 +40,10 @@ def claimed(
 
 
 def runner(max_launch_bytes: int) -> Runner:
-    return cast(Runner, SimpleNamespace(max_launch_bytes=max_launch_bytes))
+    def max_alike(one: Problem) -> int:
+        return max_launch_bytes // (one.operand_bytes + one.product_bytes)
+
+    return cast(Runner, SimpleNamespace(max_alike=max_alike))
 
 
 def place_of(job: Claimed, jobs: Sequence[Claimed]) -> int:
