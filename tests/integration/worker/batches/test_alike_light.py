@@ -78,10 +78,12 @@ def make(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-@pytest.mark.parametrize("shape", [SMALL, SLOT], ids=["files", "slots"])
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [(StackingCpu, SMALL), (StackingCpu, SLOT), (FaultyRunner, SMALL)],
+    ids=["on the device, in files", "on the device, in slots", "here"],
+)
 def test_they_are_computed_in_one_launch_and_stored_apart(bench: WorkerBench, make: Any, shape: Any) -> None:
-    if shape == SLOT and make is FaultyRunner:
-        pytest.skip("a CPU computes larger ones one by one")
     ids, pairs = submitted(bench, *[shape] * 4)
     runner = make(bench.settings)
     run(bench, ids[0], runner)
