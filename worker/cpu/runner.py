@@ -46,12 +46,16 @@ from worker.device.tiles import TiledProduct, TiledTask, Tiling, TilingRunner, d
 # Products of fewer operations (about 360×360×360) use one thread: waking others costs more than it saves, and takes
 # cores from the API and Redis on this host.
 ONE_THREAD_FLOPS = 100e6
+# Of the matrices of a light product that shares a launch. With larger ones a launch leaves the processor's caches, and
+# takes longer than its products one by one.
+MAX_ALIKE_BYTES = 64 << 10
 
 
 class CpuRunner(TilingRunner):
     """The CPU's kernels in this process."""
 
     jobs_under_way = 1  # a product uses all cores
+    max_launch_bytes = 4 << 20
     light_extent = 256  # some milliseconds
 
     def __init__(self, settings: Settings) -> None:
@@ -72,6 +76,10 @@ class CpuRunner(TilingRunner):
 
     def compile_ahead(self, products: Iterable[tuple[Choice, Problem]]) -> None:
         """BLAS is compiled."""
+
+    def max_alike(self, one: Problem) -> int:
+        each_bytes = max(1, one.operand_bytes + one.product_bytes)
+        return self.max_launch_bytes // each_bytes if each_bytes <= MAX_ALIKE_BYTES else 1
 
     def is_compiled(self, choice: Choice, problem: Problem) -> bool:
         return True

@@ -40,6 +40,11 @@ class DeviceMatrix:
     def address(self) -> int:
         return int(self.memory.ptr)
 
+    def item(self, index: int) -> DeviceMatrix:
+        """One matrix of the batch; it keeps the memory of the whole."""
+        layout = self.layout
+        return DeviceMatrix(layout.item, self.memory + index * layout.kept_rows * layout.pitch_bytes)
+
 
 Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]  # A, B and C of a product
 
@@ -117,6 +122,14 @@ def upload(elements: Array, matrix: DeviceMatrix) -> None:
     for piece in matrix.layout.pieces(WHOLE):
         if piece.bytes:
             _copy(matrix.address + piece.device_offset, elements.ctypes.data + piece.host_offset, matrix, piece, kind)
+
+
+def copy_into(matrix: DeviceMatrix, source: DeviceMatrix) -> None:
+    """Copies a single matrix to memory whose layout has the same pitch, padding beside its rows and all, on the current
+    stream."""
+    runtime, stream = cupy.cuda.runtime, cupy.cuda.get_current_stream().ptr
+    size = source.layout.rows * source.layout.pitch_bytes
+    runtime.memcpyAsync(matrix.address, source.address, size, runtime.memcpyDeviceToDevice, stream)
 
 
 def download(matrix: DeviceMatrix, address: int, watch: StopWatch, arrives: Callable[[int], None] | None) -> None:

@@ -6,7 +6,7 @@ device.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from jobs.formats.elements import STORAGE_DTYPES
@@ -59,6 +59,11 @@ class Layout:
     pitch: int  # from one row to the next
     kept_rows: int  # from one matrix to the next, in rows; of a single matrix, what there is room for
     in_groups: bool  # rows and pitch are multiples of GROUP, and what pads them is zero
+
+    @cached_property
+    def item(self) -> Layout:
+        """Of one matrix of the batch, as it lies there."""
+        return replace(self, batch=1)
 
     @cached_property
     def stride(self) -> int:

@@ -36,30 +36,33 @@ from worker.cuda.launch import PreparedKernels, kernel_bytes, load_kernel
 from worker.cuda.library.cublas import Cublas
 from worker.cuda.memory import DeviceMatrix, Matrices, allocate
 from worker.cuda.multiplier import Multiplier
-from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
+from worker.cuda.operand_cache import OfferedProducts, OperandCache
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.products.base import ProductInputs
 from worker.cuda.products.on_device import CheckRequest, ProductOnDevice
-from worker.cuda.products.operands import operands_on_device
+from worker.cuda.products.operands import operands_on_device, stacked_on_device
 from worker.cuda.products.small import SmallProduct
+from worker.cuda.products.stacked import StackedOnDevice, elements_of, max_alike
 from worker.cuda.programs import programs_of_choice
 from worker.cuda.scaled.on_device import scales_on_device
 from worker.cuda.sources import Program
 from worker.cuda.tiles.gpus import Gpu, gang, gpu_indices
 from worker.cuda.tiles.tiler import Tiler
 from worker.device.cancellable_lock import never_cancelled
-from worker.device.operands import HostOperand
+from worker.device.operands import HostOperand, StackedOperand
 from worker.device.runner import Epilogue, Product
+from worker.device.stacked import StackedProduct, StackingRunner
 from worker.device.tiles import TiledProduct, TiledTask, Tiling
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
 HOST_CHECK_ELEMENTS = 3 << 14
 
 
-class CudaRunner(BenchRunner):
+class CudaRunner(BenchRunner, StackingRunner):
     """The GPU that CUDA_VISIBLE_DEVICES leaves to this process."""
 
     jobs_under_way = 4  # one being copied to the device, one computed, two copied back
+    max_launch_bytes = 256 << 20  # 16 products of 1024×1024
     light_extent = 1024  # above, the copy back takes as long as all else, and others can be computed meanwhile
 
     def __init__(self, settings: Settings) -> None:
@@ -134,7 +137,34 @@ class CudaRunner(BenchRunner):
                 yield self.tiler.libraries.computed(problem, choice, (a, b), epilogue, place, cores, check_cancelled)
                 return
             try:
-                yield self._compute(problem, choice, (a, b), epilogue, place, cores, zero_output=zero_output)
+                yield self._compute(problem, choice, (a, b), epilogue, [place], cores, zero_output=zero_output)
+            finally:
+                self._of_thread.staging.synchronize()
+
+    def stacks(self, problem: Problem) -> bool:
+        return problem.flops > 0 and elements_of(problem) > HOST_CHECK_ELEMENTS
+
+    def max_alike(self, one: Problem) -> int:
+        return max_alike(one, HOST_CHECK_ELEMENTS, self.max_launch_bytes)
+
+    @contextmanager
+    def compute_stacked(
+        self,
+        problem: Problem,
+        choice: Choice,
+        operands: tuple[StackedOperand, StackedOperand],
+        places: Sequence[Place | None],
+        *,
+        check_cancelled: Callable[[], None] = never_cancelled,
+        zero_output: bool = False,
+    ) -> Iterator[StackedProduct]:
+        with device_faults(), self._of_thread.stream, self._device_lock.request(check_cancelled) as cores:
+            try:
+                product = self._compute(
+                    problem, choice, operands, None, places, cores, zero_output=zero_output, items=problem.batch
+                )
+                assert isinstance(product, StackedOnDevice), "it is not small"
+                yield product
             finally:
                 self._of_thread.staging.synchronize()
 
@@ -165,29 +195,31 @@ class CudaRunner(BenchRunner):
         choice: Choice,
         operands: tuple[HostOperand, ...],
         epilogue: Epilogue | None,
-        place: Place | None,
+        places: Sequence[Place | None],
         cores: CoresRequest,
         *,
         zero_output: bool = False,
+        items: int = 1,
     ) -> Product:
+        """`items`: the number of jobs, whose operands are stacked on the device."""
         check = None if zero_output else CheckRequest(problem, choice.kernel.accuracy[problem.dtype])
         if epilogue is not None:
             operands = (*operands, *epilogue.operands)
-        self._offered.next_product(operands)
+        self._offered.next_product([item for each in operands for item in each.items])
         self._admit(problem, choice, operands, epilogue)
         fusable = self._fusing.find(problem, choice, operands, epilogue)
         if fusable is not None:
-            fused = self._compute_fused(fusable, operands[2:], place, cores, check)
+            fused = self._compute_fused(fusable, operands[2:], places, cores, check)
             fused.made_by = fusable.as_chosen(choice)
             return fused
-        inputs = self._upload(problem, operand_types(problem), operands, cores)
+        inputs = self._upload(problem, operand_types(problem), operands, cores, items)
         p = allocate(product_layout(problem))
         if zero_output:
             p.memory.memset_async(0, p.layout.bytes)
         after = epilogue_on_device(self.compiler, problem, epilogue, p, inputs.on_device[2:])
         scales = scales_on_device(problem, operands, choice.kernel) if problem.scale_columns else None
         matrices = inputs.on_device[0], inputs.on_device[1], p
-        product, before, meanwhile = self._delivery(inputs, matrices, after, place, check)
+        product, before, meanwhile = self._delivery(inputs, matrices, after, places, check)
         before()
         kernel_ms = self._multiplier.kernel_ms(
             problem, choice, matrices, epilogue=after, scales=scales, before=before, meanwhile=meanwhile
@@ -200,7 +232,7 @@ class CudaRunner(BenchRunner):
         inputs: ProductInputs,
         matrices: Matrices,
         after: EpilogueOnDevice | None,
-        place: Place | None,
+        places: Sequence[Place | None],
         check: CheckRequest | None,
     ) -> tuple[ProductOnDevice | SmallProduct, Callable[[], None], Callable[[], Any]]:
         """How the product comes back, and what is called before each launch of its kernel and while it runs."""
@@ -208,7 +240,8 @@ class CudaRunner(BenchRunner):
         if inputs.elements <= HOST_CHECK_ELEMENTS:
             small = SmallProduct(inputs, matrices[2], after)
             return small, cores.acquire, small.follow
-        product = ProductOnDevice(inputs, matrices, after, self._registered(place))
+        of_form = StackedOnDevice if inputs.items > 1 else ProductOnDevice
+        product = of_form(inputs, matrices, after, self._registered(places))
         inputs.copying.wait()  # others may have the cores until the operands are there
         return product, cores.acquire_in_order, partial(product.follow, check)
 
@@ -216,7 +249,7 @@ class CudaRunner(BenchRunner):
         self,
         fusable: Fusable,
         addends: tuple[HostOperand, ...],
-        place: Place | None,
+        places: Sequence[Place | None],
         cores: CoresRequest,
         check: CheckRequest | None,
     ) -> ProductOnDevice:
@@ -229,7 +262,7 @@ class CudaRunner(BenchRunner):
         if check is None:
             for written in (d, fused.sums):
                 written.memory.memset_async(0, written.layout.bytes)
-        product = ProductOnDevice(inputs, (fused.a, fused.b, fused.sums), fused, self._registered(place))
+        product = ProductOnDevice(inputs, (fused.a, fused.b, fused.sums), fused, self._registered(places))
         inputs.copying.wait()
         product.computed(
             self._multiplier.timed_ms(
@@ -239,20 +272,26 @@ class CudaRunner(BenchRunner):
         return product
 
     def _upload(
-        self, problem: Problem, types: Sequence[DTypeName], operands: Sequence[HostOperand], cores: CoresRequest
+        self,
+        problem: Problem,
+        types: Sequence[DTypeName],
+        operands: Sequence[HostOperand],
+        cores: CoresRequest,
+        items: int = 1,
     ) -> ProductInputs:
         """Starts the copies of operands to the device. `types`: their element types there."""
         staging = self._of_thread.staging
         copying = staging.watch()
-        on_device = operands_on_device(self.cache, self._page_locks, types, operands, copying, staging)
-        copies = Copies(self.cache, operands, on_device)
+        upload = stacked_on_device if items > 1 else operands_on_device
+        on_device, copies = upload(self.cache, self._page_locks, types, operands, copying, staging)
         return ProductInputs(
-            problem, operands, on_device, copying, copies, self._offered, staging, self.compiler, cores
+            problem, operands, on_device, copying, copies, self._offered, staging, self.compiler, cores, items
         )
 
-    def _registered(self, place: Place | None) -> Place | None:
-        """The place, if CUDA can write to its memory."""
-        return place if place is not None and self._page_locks.lock(place.memory) else None
+    def _registered(self, places: Sequence[Place | None]) -> Sequence[Place]:
+        """The places, if CUDA can write to the memory of each."""
+        found = [place for place in places if place is not None and self._page_locks.lock(place.memory)]
+        return found if len(found) == len(places) else ()
 
     def _admit(
         self, problem: Problem, choice: Choice, operands: Sequence[HostOperand], epilogue: Epilogue | None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
+
+import numpy as np
 
 from jobs.errors import OperandDamaged
 from jobs.formats.elements import Array
@@ -51,6 +53,11 @@ class HostOperand:
         """The matrices that were sent for this operand."""
         return (self,)
 
+    @property
+    def items(self) -> tuple[HostOperand, ...]:
+        """The operands of the jobs that this one serves."""
+        return (self,)
+
 
 class StoredOperand(HostOperand):
     """A stored operand that is opened when its elements or digest are first needed; with a cached copy, a device needs
@@ -81,6 +88,44 @@ class StoredOperand(HostOperand):
 
     def known_digest(self, digest: int) -> None:
         self._digest = digest
+
+
+class StackedOperand(HostOperand):
+    """Operands of several jobs as one with a batch axis. Smaller ones are padded with zeros below and to the right.
+    Stacked in this process's memory when that is first needed; a device may stack copies of the `items` instead."""
+
+    def __init__(self, items: Sequence[HostOperand]) -> None:
+        self.id = None
+        self._items = tuple(items)
+        self.shape = (len(items), *(max(sizes) for sizes in zip(*(each.shape for each in items), strict=True)))
+        self._digest = None
+
+    @cached_property
+    def _stacked(self) -> Array:
+        matrices = [each.elements for each in self._items]
+        if len({each.shape for each in matrices}) == 1:
+            return np.stack(matrices)
+        elements = np.zeros(self.shape, matrices[0].dtype)
+        for place, each in zip(elements, matrices, strict=True):
+            place[: each.shape[0], : each.shape[1]] = each
+        return elements
+
+    @property
+    def elements(self) -> Array:
+        return self._stacked
+
+    @property
+    def items(self) -> tuple[HostOperand, ...]:
+        return self._items
+
+    @property
+    def parts(self) -> tuple[HostOperand, ...]:
+        """Itself, and what was stacked with the digests of what was sent."""
+        stacked = (
+            HostOperand(np.ascontiguousarray(elements[: own.shape[0], : own.shape[1]]), digest=own.digest)
+            for elements, own in zip(self.elements, self._items, strict=True)
+        )
+        return self, *stacked
 
 
 class WidenedOperand(HostOperand):

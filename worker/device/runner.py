@@ -142,6 +142,7 @@ class Runner(ABC):
     device: DeviceInfo
     max_bytes_under_way: int  # of the matrices of products that are under way at once
     jobs_under_way: int  # the useful number of such products
+    max_launch_bytes: int  # of stored matrices of several jobs: with more, the first would wait for the last
     light_extent: int  # most rows or columns of a light product, which is done before another thread has been woken
 
     @property
@@ -177,6 +178,10 @@ class Runner(ABC):
         Raises KernelUnavailable, DeviceFault.
         """
         self.compile_ahead([(choice, problem)])
+
+    @abstractmethod
+    def max_alike(self, one: Problem) -> int:
+        """The most light jobs with this product that are to share a launch; 1 where they gain nothing by it."""
 
     @abstractmethod
     def is_compiled(self, choice: Choice, problem: Problem) -> bool:

@@ -39,7 +39,7 @@ from worker.process.job_threads import JobThreads
 from worker.process.lease import EXIT_NOT_READY, LeaseKeeper
 from worker.process.readiness import NotReady, prove
 from worker.process.spare_time import SpareTime
-from worker.product.batch import is_light, is_one_launch, launches
+from worker.product.claim_parts import Part, is_light, parts_of
 from worker.product.fresh_random import fresh_rng
 from worker.product.spent_operands import SpentOperands
 from worker.queues.next_messages import NextMessages
@@ -131,10 +131,10 @@ class Child:
             claim = asked_ns, now()
             if not claimed:
                 log.debug("a message came for a job that is not waiting", job=job_id, attempt=attempt)
-            parts = launches(claimed, self._light_extent)
-            for number, launch in enumerate(parts, 1):
-                with self._waiting([each for part in parts[number:] for each in part]):
-                    self._begin(launch, claim, alone=alone)
+            parts = parts_of(claimed, self._runner, self._light_extent)
+            for number, part in enumerate(parts, 1):
+                with self._waiting([each for later in parts[number:] for each in later.jobs]):
+                    self._begin(part, claim, alone=alone)
         if not claimed and attempt > 1:  # it may be for another worker, who is to have its message first
             pause(ELSEWHERE_PAUSE_S)
         with suppress(SoftTimeLimitExceeded):  # of a job in a thread: its lease ends it
@@ -144,42 +144,48 @@ class Child:
         """Keeps the leases of jobs that have not begun."""
         return self._lease.hold(claimed, waits=True) if claimed else nullcontext()
 
-    def _begin(self, launch: Sequence[Claimed], claim: tuple[int, int], *, alone: bool) -> None:
+    def _begin(self, part: Part, claim: tuple[int, int], *, alone: bool) -> None:
         """`claim`: when it was asked for and had, in nanoseconds."""
-        self._under_way |= {(each.job.id, each.attempt) for each in launch}
-        with named(launch):
-            if alone or self._jobs_under_way == 1 or self._is_soon_done(launch[0]):
-                self._run_launch(launch, claim)
+        self._under_way |= {(each.job.id, each.attempt) for each in part.jobs}
+        with named(part.jobs):
+            if alone or self._jobs_under_way == 1 or self._is_soon_done(part):
+                self._run_part(part, claim)
             else:
-                self._threads.start(lambda: self._run_launch_in_thread(launch, claim))
+                self._threads.start(lambda: self._run_part_in_thread(part, claim))
 
-    def _is_soon_done(self, claimed: Claimed) -> bool:
-        """Whether the product would be done before a thread could be woken for it."""
-        request = claimed.job.record.request
+    def _is_soon_done(self, part: Part) -> bool:
+        """Whether the products would be done before a thread could be woken for them. A launch of several stored ones
+        waits for device and Redis long enough for others to be claimed and computed meanwhile."""
+        first = part.jobs[0]
+        request = first.job.record.request
         small = isinstance(request, MatmulRequest) and request.problem.operand_bytes <= SMALL_BYTES
-        return (small and claimed.job.product_in_record) or is_light(claimed, self._runner.light_extent)
+        if small and first.job.product_in_record:
+            return True
+        is_alone = len(part.jobs) == 1 or not part.is_launch or not self._threads.free
+        return is_alone and is_light(first, self._runner.light_extent)
 
     def wait_until_idle(self) -> None:
         """Waits until no job is running and nothing is left to be done for those that ended."""
         self._threads.wait_for_all()
         self.spent.clear_up()
 
-    def _run_launch_in_thread(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
+    def _run_part_in_thread(self, part: Part, claim: tuple[int, int]) -> None:
         with self._loans.job(), HostLock():
-            self._run_launch(claimed, claim)
+            self._run_part(part, claim)
             self.spent.clear_up()  # its task may have ended before
 
-    def _run_launch(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
+    def _run_part(self, part: Part, claim: tuple[int, int]) -> None:
         try:
-            with self.launches.under_way(claimed, claim):
-                self._compute_and_record(claimed)
+            with self.launches.under_way(part.jobs, claim):
+                self._compute_and_record(part)
         finally:
-            self._under_way -= {(each.job.id, each.attempt) for each in claimed}
+            self._under_way -= {(each.job.id, each.attempt) for each in part.jobs}
 
-    def _compute_and_record(self, claimed: Sequence[Claimed]) -> None:
+    def _compute_and_record(self, part: Part) -> None:
+        claimed = part.jobs
         self.heartbeat.begin(claimed[0].job.id)
         try:
-            if not is_one_launch(claimed):
+            if not part.is_launch:
                 self._computer.light_jobs(claimed, self._lease, self._ends.in_steps)
                 return
             with self._lease.hold(claimed) as hold:

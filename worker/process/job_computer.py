@@ -33,6 +33,7 @@ from worker.process.job_threads import Room
 from worker.process.lease import Hold, LeaseKeeper
 from worker.product.auto import AutoChoices
 from worker.product.batch import multiply_batch
+from worker.product.claim_parts import request_of
 from worker.product.fresh_random import fresh_rng
 from worker.product.multiply import Multiplied, multiply
 from worker.tracing.phases import one_job
@@ -67,8 +68,9 @@ class JobComputer:
         """
         if len(claimed) == 1:
             return self._one_by_one(claimed, hold)
+        bytes_in_all = sum([request_of(each).matrix_bytes for each in claimed])
         try:
-            with _ErrorsNamed(claimed):
+            with _ErrorsNamed(claimed), self._room.taken(bytes_in_all, hold.check):
                 done = multiply_batch(
                     claimed,
                     self._store,

@@ -2,72 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from typing import TypedDict
 
 import numpy as np
 
-from jobs.errors import OperandDamaged, OutOfDeviceMemory, VerificationFailed
+from jobs.errors import OutOfDeviceMemory, VerificationFailed
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.ledger.interface import Claimed
-from jobs.ledger.submission import BESIDE
 from jobs.matrices.digest import digest_of
-from jobs.matrices.interface import MatrixStore
-from jobs.matrices.packed import pack
-from jobs.models import MatmulRequest, Outcome
+from jobs.matrices.interface import MatrixStore, Place
+from jobs.matrices.packed import PackedMatrix, pack
+from jobs.models import MatmulRequest, Measured, Outcome, Verification
+from jobs.requests.operands import OperandRef
 from kernels.model.numerics import Problem
-from worker.check.verify import max_direct_batch
-from worker.device.operands import HostOperand
-from worker.device.runner import Runner, gathered
+from kernels.selection.candidates import Choice
+from worker.device.operands import HostOperand, StackedOperand
+from worker.device.runner import Product, Runner, gathered
+from worker.device.stacked import StackedProduct, StackingRunner
 from worker.product.auto import AutoChoices
-from worker.product.multiply import CHANGED, Multiplied, choose_kernel, store_bytes, verify
+from worker.product.claim_parts import padded, request_of
+from worker.product.contexts import CopiesDroppedOnDamage, no_room
+from worker.product.multiply import (
+    CHANGED,
+    Multiplied,
+    choose_kernel,
+    product_place,
+    product_writer,
+    store_bytes,
+    verify,
+)
 from worker.product.operands import operand
 from worker.product.outcome import outcome_of
 from worker.tracing.phases import now, tell_product
 
-LAUNCH_BYTES = 4 << 20  # of stored matrices: more would not be faster, and the first product would wait for the last
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Jobs of one launch, what is computed for them, and where their products go."""
+
+    jobs: Sequence[Claimed]
+    requests: Sequence[MatmulRequest]
+    problem: Problem
+    choice: Choice
+    store: MatrixStore
+    ttl_s: float  # of a stored product
+
+    @property
+    def each(self) -> Iterator[tuple[MatmulRequest, Claimed]]:
+        return zip(self.requests, self.jobs, strict=True)
 
 
-def launches(claimed: Sequence[Claimed], light_extent: int) -> Sequence[Sequence[Claimed]]:
-    """Divides the jobs of one claim into launches, followed by light products, which are computed one after the other.
-    The number of stored matrices in a launch is limited so that each product gets the same check as it would alone.
-    """
-    if len(claimed) < 2 or claimed[0].job.batch in ("", BESIDE):
-        light: list[Claimed] = []
-        heavy: list[Claimed] = []
-        for each in claimed:
-            (light if is_light(each, light_extent) else heavy).append(each)
-        return [*([each] for each in heavy), *([light] if light else [])]
-    if all(_is_in_record(each) for each in claimed):
-        return [claimed]
-    one = _padded([_request(each).problem for each in claimed])
-    each_bytes = max(1, one.operand_bytes + one.product_bytes)
-    count = max(1, min(LAUNCH_BYTES // each_bytes, max_direct_batch(one) or len(claimed)))
-    return [claimed[first : first + count] for first in range(0, len(claimed), count)]
+class _How(TypedDict):
+    """As of `Runner.compute`."""
 
-
-def is_light(claimed: Claimed, light_extent: int) -> bool:
-    """Whether none of its matrices has more than `light_extent` rows or columns, as lua/claim.lua asks."""
-    request = claimed.job.record.request
-    if not isinstance(request, MatmulRequest):
-        return False
-    shapes = [each.shape for each in request.operands.values()]
-    return all(len(shape) == 2 and max(shape) <= light_extent for shape in shapes)
-
-
-def is_one_launch(claimed: Sequence[Claimed]) -> bool:
-    """Whether these jobs are computed in one launch."""
-    return len(claimed) == 1 or claimed[0].job.batch != BESIDE
-
-
-def _padded(singles: Sequence[Problem]) -> Problem:
-    """The smallest problem that has room for each of these."""
-    return replace(singles[0], m=max(each.m for each in singles), n=max(each.n for each in singles))
-
-
-def _is_in_record(claimed: Claimed) -> bool:
-    return claimed.a is not None and claimed.b is not None and claimed.job.product_in_record
+    check_cancelled: Callable[[], None]
+    zero_output: bool
 
 
 def multiply_batch(
@@ -80,40 +72,97 @@ def multiply_batch(
     product_ttl_s: float,
     check_ownership: Callable[[], None],
 ) -> Sequence[Multiplied]:
-    """The products of jobs that agree in all but the elements, m and n (`NewJob.batch`). Each is computed at the
-    largest m and n of all, with zeros beyond its own, which no element of it depends on. The batch size is arbitrary,
-    so this shape is not measured for `auto`. Raises JobFailed or a subclass if any of them is wrong, without saying
-    which; StaleAttempt, StoreUnavailable.
+    """The products of jobs that agree in all but the elements, m and n (`Part`). Each is computed at the largest m and
+    n of all, with zeros beyond its own, which no element of it depends on. The batch size is arbitrary, so this shape
+    is not measured for `auto`. Raises JobFailed or a subclass if any of them is wrong, without saying which;
+    StaleAttempt, StoreUnavailable.
     """
-    requests = [_request(job) for job in jobs]
-    request, singles = requests[0], [each.problem for each in requests]
-    problem = replace(_padded(singles), batch=len(jobs), a_batched=True, b_batched=True, symmetric=False)
+    requests = [request_of(job) for job in jobs]
+    singles = [each.problem for each in requests]
+    problem = replace(padded(singles), batch=len(jobs), a_batched=True, b_batched=True, symmetric=False)
     choice = choose_kernel(jobs[0], problem, runner, auto)
-    unchecked, began = request.verify == "off", now()
-    with ExitStack() as opened:
-        of_a = [operand(each.a, job.a, store, opened) for each, job in zip(requests, jobs, strict=True)]
-        of_b = [operand(each.b, job.b, store, opened) for each, job in zip(requests, jobs, strict=True)]
-        a, b = HostOperand(_stacked(of_a)), HostOperand(_stacked(of_b))
-        try:
-            with runner.compute(
-                problem, choice, a, b, check_cancelled=check_ownership, zero_output=unchecked
-            ) as product:
-                computed = now()
-                check_ownership()
-                verification = verify(request, problem, choice, product, rng)
-                checked = now()
-                _check_digests(a.elements, of_a)
-                _check_digests(b.elements, of_b)
-                data, digest = gathered(product.chunks()), product.digest
-                measured = product.measured
-        except MemoryError:
-            raise OutOfDeviceMemory("The products do not fit in the worker's memory.") from None
-    products = _split(data, problem, singles)
-    packed = [_deliver(job, own, store, product_ttl_s) for job, own in zip(jobs, products, strict=True)]
-    if digest_of(data) != digest:  # the stored copy becomes a leftover
-        raise VerificationFailed(CHANGED)
-    tell_product(began, computed, checked, now(), measured)
+    batch = _Batch(jobs, requests, problem, choice, store, product_ttl_s)
+    try:
+        packed, measured, verification = _computed(batch, runner, rng, check_ownership)
+    except MemoryError:
+        raise OutOfDeviceMemory("The products do not fit in the worker's memory.") from None
     return _multiplied(requests, packed, lambda own: outcome_of(own, choice, runner, measured, verification, singles))
+
+
+def _computed(
+    batch: _Batch, runner: Runner, rng: np.random.Generator, check_ownership: Callable[[], None]
+) -> tuple[Sequence[bytes | None], Measured, Verification]:
+    """What goes into the records of the jobs, as of `Multiplied`. The products that are stored are leftovers until
+    their jobs' ends are recorded."""
+    request, began = batch.requests[0], now()
+    with ExitStack() as opened:
+        computing, places = _computing(batch, runner, check_ownership, opened)
+        with computing as product, CopiesDroppedOnDamage(product):
+            computed = now()
+            check_ownership()
+            verification = verify(request, batch.problem, batch.choice, product, rng)
+            checked = now()
+            if isinstance(product, StackedProduct):
+                packed = _deliver_apart(batch, product, places)
+            else:
+                packed = _deliver(batch, product)
+            measured = product.measured
+    tell_product(began, computed, checked, now(), measured)
+    return packed, measured, verification
+
+
+def _computing(
+    batch: _Batch, runner: Runner, check_ownership: Callable[[], None], opened: ExitStack
+) -> tuple[AbstractContextManager[Product], Sequence[Place | None]]:
+    """The product, for which the operands are stacked on the device or, if they are small or in records, here; and the
+    places for what the device brings back to each. Raises NoRoomForProduct, OperandMissing, DoesNotFit."""
+    problem, choice = batch.problem, batch.choice
+    how: _How = {"check_cancelled": check_ownership, "zero_output": batch.requests[0].verify == "off"}
+    a = StackedOperand(_operands([(own.a, job.a) for own, job in batch.each], batch.store, opened))
+    b = StackedOperand(_operands([(own.b, job.b) for own, job in batch.each], batch.store, opened))
+    in_record = any(job.job.product_in_record for job in batch.jobs)
+    is_even = len({own.problem for own in batch.requests}) == 1
+    if isinstance(runner, StackingRunner) and is_even and not in_record and runner.stacks(problem):
+        places = [product_place(job, own.delivered, batch.store, opened) for own, job in batch.each]
+        return runner.compute_stacked(problem, choice, (a, b), places, **how), places
+    return runner.compute(problem, choice, a, b, **how), ()
+
+
+def _operands(
+    refs: Sequence[tuple[OperandRef, PackedMatrix | None]], store: MatrixStore, opened: ExitStack
+) -> list[HostOperand]:
+    """Raises as `operand`. A stored matrix that several jobs name is opened once."""
+    found: dict[str, HostOperand] = {}
+    operands = []
+    for ref, packed in refs:
+        known = None if ref.matrix is None or packed is not None else found.get(ref.matrix)
+        operands.append(known or operand(ref, packed, store, opened))
+        if ref.matrix is not None and packed is None:
+            found[ref.matrix] = operands[-1]
+    return operands
+
+
+def _deliver_apart(batch: _Batch, product: StackedProduct, places: Sequence[Place | None]) -> list[bytes | None]:
+    """Stores each job's product from the device, in its place. Raises NoRoomForProduct, VerificationFailed if one
+    changed on the way: then what was stored is left over."""
+    for index, (job, place) in enumerate(zip(batch.jobs, places, strict=True)):
+        delivered = batch.requests[index].delivered
+        with no_room, product_writer(job, delivered, batch.store, batch.ttl_s, place) as writer:
+            product.store_item(index, writer)
+            if writer.digest != product.item_digests[index]:
+                raise VerificationFailed(CHANGED)
+            writer.commit()
+    return [None] * len(batch.jobs)
+
+
+def _deliver(batch: _Batch, product: Product) -> list[bytes | None]:
+    """Packs each job's product for its record, or stores it. Raises as `_deliver_apart`."""
+    data, digest = gathered(product.chunks()), product.digest
+    products = _split(data, batch.problem, [own.problem for own in batch.requests])
+    packed = [_packed(job, own, batch.store, batch.ttl_s) for job, own in zip(batch.jobs, products, strict=True)]
+    if digest_of(data) != digest:
+        raise VerificationFailed(CHANGED)
+    return packed
 
 
 def _multiplied(
@@ -128,32 +177,6 @@ def _multiplied(
     ]
 
 
-def _request(claimed: Claimed) -> MatmulRequest:
-    request = claimed.job.record.request
-    assert isinstance(request, MatmulRequest), "benchmarks go another way"
-    return request
-
-
-def _stacked(operands: Sequence[HostOperand]) -> Array:
-    """Stacks the operands; smaller ones are padded with zeros below and to the right."""
-    matrices = [each.elements for each in operands]
-    if len({each.shape for each in matrices}) == 1:
-        return np.stack(matrices)
-    sizes = np.max([each.shape for each in matrices], axis=0)
-    elements = np.zeros((len(matrices), *sizes), matrices[0].dtype)
-    for place, each in zip(elements, matrices, strict=True):
-        place[: each.shape[0], : each.shape[1]] = each
-    return elements
-
-
-def _check_digests(multiplied: Array, sent: Sequence[HostOperand]) -> None:
-    """Checks for each job that what was multiplied is what was sent. Raises OperandDamaged."""
-    for elements, own in zip(multiplied, sent, strict=True):
-        rows, columns = own.shape
-        if digest_of(np.ascontiguousarray(elements[:rows, :columns])) != own.digest:
-            raise OperandDamaged
-
-
 def _split(data: bytearray, problem: Problem, singles: Sequence[Problem]) -> list[Array]:
     """Each job's product."""
     dtype = STORAGE_DTYPES[problem.product_dtype]
@@ -161,7 +184,7 @@ def _split(data: bytearray, problem: Problem, singles: Sequence[Problem]) -> lis
     return [np.ascontiguousarray(part[: own.m, : own.n]) for part, own in zip(whole, singles, strict=True)]
 
 
-def _deliver(claimed: Claimed, product: Array, store: MatrixStore, ttl_s: float) -> bytes | None:
+def _packed(claimed: Claimed, product: Array, store: MatrixStore, ttl_s: float) -> bytes | None:
     """The product packed for the job's record; None if it was stored instead. Raises NoRoomForProduct."""
     data = product.data.cast("B")
     if claimed.job.product_in_record:

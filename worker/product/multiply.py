@@ -136,7 +136,7 @@ def _multiply_whole(task: _Task, choice: Choice) -> Multiplied:
     try:
         with ExitStack() as opened:
             a, b, epilogue = open_operands(claimed, request, task.store, opened)
-            place = _place(claimed, request.delivered, task.store, opened)
+            place = product_place(claimed, request.delivered, task.store, opened)
             with task.runner.compute(
                 request.problem,
                 choice,
@@ -168,7 +168,7 @@ def _deliver(task: _Task, product: Product, place: Place | None, *, is_right: bo
     claimed, request = task.claimed, task.request
     if claimed.job.product_in_record:
         return _packed(product)
-    with no_room, _writer(claimed, request.delivered, task.store, task.product_ttl_s, place) as writer:
+    with no_room, product_writer(claimed, request.delivered, task.store, task.product_ttl_s, place) as writer:
         product.store(writer)
         if writer.digest != product.digest:
             raise VerificationFailed(CHANGED)
@@ -240,7 +240,7 @@ def verify(
     return verification
 
 
-def _place(claimed: Claimed, delivered: Delivered, store: MatrixStore, opened: ExitStack) -> Place | None:
+def product_place(claimed: Claimed, delivered: Delivered, store: MatrixStore, opened: ExitStack) -> Place | None:
     """The place in the store for the product, held as long as `opened` is; None if it goes into the job's record.
     Raises NoRoomForProduct."""
     if claimed.job.product_in_record:
@@ -269,12 +269,12 @@ def store_bytes(claimed: Claimed, data: memoryview, store: MatrixStore, ttl_s: f
     """Stores a product's bytes. The caller compares them with those that were checked. Raises NoRoomForProduct."""
     request = claimed.job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
-    with no_room, _writer(claimed, request.delivered, store, ttl_s) as writer:
+    with no_room, product_writer(claimed, request.delivered, store, ttl_s) as writer:
         writer.write(data)
         writer.commit()
 
 
-def _writer(
+def product_writer(
     claimed: Claimed, delivered: Delivered, store: MatrixStore, ttl_s: float, place: Place | None = None
 ) -> MatrixWriter:
     """A writer for the product, to be used within `no_room`."""

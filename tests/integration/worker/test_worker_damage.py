@@ -237,8 +237,8 @@ def test_a_bit_that_flips_on_the_way_to_the_device_is_found_and_the_copy_not_kep
 def test_a_bit_that_flips_in_a_kept_copy_is_found_and_both_copies_dropped(
     bench: WorkerBench, runner: CopyingRunner
 ) -> None:
-    _, ids = submit(bench)
-    assert attempts(bench, runner, submit(bench)[0])[-1].state is JobState.SUCCEEDED
+    first, ids = submit(bench)
+    assert attempts(bench, runner, first)[-1].state is JobState.SUCCEEDED
     kept = runner.cache.get(ids[0])
     assert kept is not None
     flip(kept.copy.elements)
@@ -252,8 +252,8 @@ def test_a_bit_that_flips_in_a_kept_copy_is_found_and_both_copies_dropped(
 def test_copies_that_gave_a_wrong_product_are_dropped(
     bench: WorkerBench, runner: CopyingRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, ids = submit(bench)
-    assert attempts(bench, runner, submit(bench)[0])[-1].state is JobState.SUCCEEDED
+    first, ids = submit(bench)
+    assert attempts(bench, runner, first)[-1].state is JobState.SUCCEEDED
 
     def wrong(problem: Problem, a: Array, b: Array) -> Array:
         c = multiply(problem, a, b)

@@ -39,7 +39,7 @@ class Memory:
 
 
 class Runtime:
-    memcpyHostToDevice, memcpyDeviceToHost = 1, 2
+    memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3
     CUDARuntimeError = ValueError
 
     def __init__(self) -> None:
@@ -69,6 +69,9 @@ class Runtime:
     ) -> None:
         for row in range(height):
             ctypes.memmove(to + row * to_pitch, source + row * pitch, width)
+        if kind == self.memcpyDeviceToDevice:
+            calls.append("across")
+            return
         host = source if kind == self.memcpyHostToDevice else to
         way = "up" if kind == self.memcpyHostToDevice else "down"
         self.bytes_up += width * height if way == "up" else 0

@@ -32,6 +32,7 @@ from tests.support.kernels.played_complex import (
     rows_of,
 )
 from tests.support.played.driver import Compiler, calls, faults, install
+from tests.support.played.stacks import play_stacked
 from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
 from worker.check.views.as_real import real_view
 from worker.cpu.blas import multiply
@@ -53,6 +54,8 @@ class Way:
         if self.is_by_library:
             return self.by_library(problem, infinite=case["library"] == "infinite")
         self.launches = case.get("launches", 1)
+        if case.get("jobs"):
+            return play_stacked(self._bench, self._runner, problem, case)
         if case.get("inline"):
             return self.inline(problem, has_c=case.get("c", False))
         if case.get("bias"):
@@ -130,7 +133,7 @@ class Way:
             Choice(kernel, {}, "It was asked for."),
             (a, b),
             Epilogue(2.0, -3.0, c) if has_c else None,
-            None,
+            [None],
             DeviceCores().request(),
         )
         if product.wrong_elements():
@@ -168,7 +171,7 @@ class Way:
             device_lock = DeviceCores().request()
             kernel = next(each for each in CATALOG if problem.dtype in each.accuracy)
             product = self._runner._compute(
-                problem, Choice(kernel, {}, "It was asked for."), (a, b), epilogue, place, device_lock
+                problem, Choice(kernel, {}, "It was asked for."), (a, b), epilogue, [place], device_lock
             )
             if product.wrong_elements():
                 raise VerificationFailed

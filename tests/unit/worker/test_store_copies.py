@@ -16,9 +16,11 @@ PADDED = {"m": 301, "n": 353, "k": 299, "dtype": "float32"}
 SQUARE = {"m": 450, "n": 450, "k": 450, "dtype": "float32"}
 BYTES = {"m": 301, "n": 1001, "k": 999, "dtype": "int8"}
 SMALL_PRODUCT = {"m": 70, "n": 80, "k": 2000, "dtype": "float64"}
+UNSEEN = {"m": 700, "n": 800, "k": 900, "dtype": "float32"}  # as LARGER
 LARGER = {"m": 3000, "n": 2500, "k": 1100, "dtype": "float16"}  # no slot that was used before has their lengths
 SMALL = {"m": 30, "n": 45, "k": 21, "dtype": "float32"}
 SMALL_BATCH = {"m": 16, "n": 18, "k": 20, "dtype": "float32", "batch": 5, "a_batched": True, "b_batched": True}
+WHOLE_PARTS = {"m": 256, "n": 256, "k": 256, "dtype": "float32"}  # each matrix is a multiple of 16 KiB
 COMPLEX = {"m": 520, "n": 520, "k": 530, "dtype": "complex64"}
 CASES: dict[str, dict[str, Any]] = {
     "first": {"problem": DENSE},
@@ -49,6 +51,18 @@ CASES: dict[str, dict[str, Any]] = {
     "inline batch": {"problem": SMALL_BATCH, "inline": True},
     "inline with c": {"problem": SMALL, "inline": True, "c": True},
     "inline, launched again": {"problem": SMALL, "inline": True, "launches": 2},
+    "stacked": {"problem": DENSE, "jobs": 3},
+    "stacked, padded": {"problem": PADDED, "jobs": 3},
+    "stacked in groups": {"problem": BYTES, "jobs": 2},
+    "stacked of doubles": {"problem": {"m": 200, "n": 200, "k": 200, "dtype": "float64"}, "jobs": 4},
+    "stacked, named": {"problem": SQUARE, "jobs": 3, "named": True},
+    "stacked, named again": {"problem": SQUARE, "jobs": 3, "named": True},
+    "stacked, digested here": {"problem": DENSE, "jobs": 3, "here": True},
+    "stacked, an operand damaged": {"problem": PADDED, "jobs": 3, "flipped": 1},
+    "stacked, an operand of whole parts damaged": {"problem": WHOLE_PARTS, "jobs": 3, "flipped": 1},
+    "stacked, damaged on its way up": {"problem": DENSE, "jobs": 3, "faults": ["upload"]},
+    "stacked, damaged on its way down": {"problem": DENSE, "jobs": 3, "faults": ["download"]},
+    "stacked, not registered": {"problem": UNSEEN, "jobs": 2, "faults": ["register"]},
     "not registered": {"problem": LARGER, "faults": ["register"]},
 }
 STORED = ["results", "down by DMA", "up by DMA", "results"]
@@ -146,6 +160,50 @@ def test_small_operands_go_together_and_the_product_comes_in_one_copy(played: di
 def test_a_product_that_is_launched_again_is_copied_again(played: dict[str, Played]) -> None:
     assert played["inline, launched again"].outcome == "right"
     assert sum(call.startswith("down") for call in played["inline, launched again"].calls) == 2
+
+
+@pytest.mark.parametrize("name", ["stacked", "stacked, padded", "stacked in groups", "stacked of doubles"])
+def test_operands_of_several_jobs_are_copied_from_their_slots_and_each_product_to_its_own(
+    played: dict[str, Played], name: str
+) -> None:
+    jobs = CASES[name]["jobs"]
+    assert played[name].outcome == "right"
+    copies = [call for call in played[name].calls if call.startswith(("up", "down"))]
+    assert copies[: 2 * jobs] == ["up by DMA"] * 2 * jobs and copies.count("down by DMA") == jobs
+
+
+def test_copies_that_stay_on_the_device_are_stacked_there(played: dict[str, Played]) -> None:
+    """B is the same of all three jobs, and nothing is opened for the second launch."""
+    first, again = played["stacked, named"], played["stacked, named again"]
+    assert first.outcome == again.outcome == "right"
+    assert (first.calls.count("open"), again.calls.count("open")) == (4, 0)
+    assert first.calls.count("across") == again.calls.count("across") == 6
+
+
+def test_products_of_several_jobs_that_are_small_are_not_read_back(played: dict[str, Played]) -> None:
+    assert played["stacked, digested here"].outcome == "right"
+    assert played["stacked, digested here"].calls.count("up by DMA") == 6, "the operands"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "stacked, an operand damaged",
+        "stacked, an operand of whole parts damaged",
+        "stacked, damaged on its way up",
+    ],
+)
+def test_an_operand_of_one_job_that_is_damaged_is_noticed(played: dict[str, Played], name: str) -> None:
+    assert played[name].outcome == "OperandDamaged"
+
+
+def test_a_product_of_one_job_that_is_damaged_on_its_way_is_noticed(played: dict[str, Played]) -> None:
+    assert played["stacked, damaged on its way down"].outcome == "VerificationFailed"
+
+
+def test_where_nothing_can_be_registered_each_product_comes_through_buffers(played: dict[str, Played]) -> None:
+    assert played["stacked, not registered"].outcome == "right"
+    assert not [call for call in played["stacked, not registered"].calls if "DMA" in call]
 
 
 def test_operand_c_goes_the_way_of_the_others(played: dict[str, Played]) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobs.matrices.digest import Digest, digest_of_parts
+import numpy as np
+
+from jobs.formats.elements import Array
+from jobs.matrices.digest import PART, Digest, digest_of_parts
 from worker.cuda.compile import Compiler
 from worker.cuda.digests.launch import PendingDigests, launch_digests
 from worker.cuda.digests.plan import MIN_DIGESTED_BYTES, stored_bytes
@@ -18,14 +21,22 @@ class ProductDigests:
     bytes that came after those which the check saw."""
 
     def __init__(
-        self, compiler: Compiler, matrices: Sequence[DeviceMatrix], staging: Staging, left: tuple[bool, bool, bool]
+        self,
+        compiler: Compiler,
+        matrices: Sequence[DeviceMatrix],
+        staging: Staging,
+        left: tuple[bool, bool, bool],
+        *,
+        items: int = 1,
     ) -> None:
-        self._compiler, self._matrices, self._staging = compiler, matrices, staging
-        self._left = left
+        """`items`: into how many equal matrices each is divided, which have digests of their own. A sketch digests only
+        what `divides_parts`."""
+        self._compiler, self._staging, self._left, self._items = compiler, staging, left, items
+        self._matrices = [_pieces(each, items) for each in matrices]
         self._others = [i for i in range(len(matrices)) if i >= len(left) or not left[i]]
         self._begun: set[int] = set()
         self._pending: list[tuple[list[int], PendingDigests]] = []
-        self._known: dict[int, int] = {}
+        self._known: dict[int, list[int]] = {}
 
     def restart(self) -> None:
         """The product is computed once more."""
@@ -34,7 +45,7 @@ class ProductDigests:
     @property
     def may_wait(self) -> bool:
         """Whether `begin_others` copies small matrices, and so waits for the device."""
-        return any(stored_bytes(self._matrices[i].layout) < MIN_DIGESTED_BYTES for i in self._others)
+        return not all(self._is_large(i) for i in self._others)
 
     def begin_others(self) -> None:
         """Starts the digests that no sketch can compute. Small matrices are copied to the host."""
@@ -46,13 +57,17 @@ class ProductDigests:
 
     def _begin(self, indices: list[int]) -> None:
         indices = [i for i in indices if i not in self._begun]
-        large = [i for i in indices if stored_bytes(self._matrices[i].layout) >= MIN_DIGESTED_BYTES]
+        large = [i for i in indices if self._is_large(i)]
         if large:
-            self._pending.append((large, launch_digests(self._compiler, [self._matrices[i] for i in large])))
+            pieces = [piece for i in large for piece in self._matrices[i]]
+            self._pending.append((large, launch_digests(self._compiler, pieces)))
         for i in indices:
             if i not in large:
-                self._known[i] = _digest_of_copy(self._matrices[i], self._staging)
+                self._known[i] = [_digest_of_copy(each, self._staging) for each in self._matrices[i]]
         self._begun |= set(indices)
+
+    def _is_large(self, index: int) -> bool:
+        return stored_bytes(self._matrices[index][0].layout) >= MIN_DIGESTED_BYTES
 
     @property
     def waiting(self) -> tuple[bool, bool, bool]:
@@ -66,15 +81,34 @@ class ProductDigests:
         self._pending.append((indices, pending))
         self._begun |= set(indices)
 
-    def of(self, index: int) -> int:
-        """Waits for the device the first time."""
+    def of(self, index: int) -> list[int]:
+        """Of each of the items. Waits for the device the first time."""
         if not self._pending and len(self._begun) == len(self._matrices):
             return self._known[index]
         self.begin()
         for indices, pending in self._pending:
-            self._known |= {i: digest_of_parts(each) for i, each in zip(indices, pending.result(), strict=True)}
+            parts = iter(pending.result())
+            for i in indices:
+                self._known[i] = self._digests([next(parts) for _ in self._matrices[i]])
         self._pending = []
         return self._known[index]
+
+    def _digests(self, parts: Sequence[Array]) -> list[int]:
+        """Of items whose parts these are, or of whose whole batch."""
+        items = parts if len(parts) == self._items else np.split(parts[0], self._items)
+        return [digest_of_parts(each) for each in items]
+
+
+def divides_parts(matrix: DeviceMatrix) -> bool:
+    """Whether the parts of one item after the other are those of the whole batch."""
+    return stored_bytes(matrix.layout.item) % PART == 0
+
+
+def _pieces(matrix: DeviceMatrix, items: int) -> list[DeviceMatrix]:
+    """What is digested: the whole matrix, if its items are whole parts of it."""
+    if items == 1 or divides_parts(matrix):
+        return [matrix]
+    return [matrix.item(index) for index in range(items)]
 
 
 def _digest_of_copy(matrix: DeviceMatrix, staging: Staging) -> int:

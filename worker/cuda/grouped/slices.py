@@ -12,16 +12,10 @@ def matrices_of(group: Group, matrices: Matrices) -> Matrices:
     """A, B and C of a group; they keep the memory of the whole."""
     a, b, c = matrices
     rows = group.first_row, group.problem.m
-    return _rows_of(a, *rows), _item_of(b, group.index), _rows_of(c, *rows)
+    return _rows_of(a, *rows), b.item(group.index), _rows_of(c, *rows)
 
 
 def _rows_of(matrix: DeviceMatrix, first: int, count: int) -> DeviceMatrix:
     """Rows of the matrix. Nothing may be written beside or below them: other groups' rows are there."""
     layout = replace(matrix.layout, rows=count, kept_rows=count)
     return DeviceMatrix(layout, matrix.memory + first * matrix.layout.pitch_bytes)
-
-
-def _item_of(matrix: DeviceMatrix, index: int) -> DeviceMatrix:
-    layout = matrix.layout
-    offset = index * layout.kept_rows * layout.pitch_bytes
-    return DeviceMatrix(replace(layout, batch=1), matrix.memory + offset)

@@ -41,6 +41,7 @@ class ProductInputs:
     staging: Staging
     compiler: Compiler
     cores: CoresRequest
+    items: int = 1  # products of jobs of their own, of which this is a batch
 
     @property
     def elements(self) -> int:

@@ -87,7 +87,7 @@ def test_those_of_the_store_and_of_records_go_together(bench: WorkerBench) -> No
 def test_a_launch_is_bounded(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """And all launches of a claim are done, each recorded when it is."""
     problem_bytes = 4 * (70 * 30 + 30 * 90 + 70 * 90)
-    monkeypatch.setattr(batch, "LAUNCH_BYTES", 2 * problem_bytes + 1)
+    monkeypatch.setattr(CpuRunner, "max_launch_bytes", 2 * problem_bytes + 1)
     ids, pairs = submitted(bench, *[SMALL] * 5)
     run(bench, ids[0])
     assert launched(bench, ids) == [2, 2, 2, 2, 1]
@@ -152,7 +152,7 @@ def test_a_product_that_changes_on_its_way_into_the_store_reaches_no_one(
     bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The memory of the launch is damaged when one product is written already."""
-    kept, faults = batch._deliver, [1]
+    kept, faults = batch._packed, [1]
 
     def damaging(claimed: Any, product: Array, *rest: Any) -> bytes | None:
         if faults:
@@ -161,7 +161,7 @@ def test_a_product_that_changes_on_its_way_into_the_store_reaches_no_one(
             flip(product)
         return kept(claimed, product, *rest)
 
-    monkeypatch.setattr(batch, "_deliver", damaging)
+    monkeypatch.setattr(batch, "_packed", damaging)
     ids, pairs = submitted(bench, *[SMALL] * 3)
     run(bench, ids[0])
     assert not faults and launched(bench, ids) == [1] * 3
