@@ -1,5 +1,5 @@
 """Words that others chose, such as titles, tags, and what a file of results says of its device, are text on every page:
-no markup, and no wider page."""
+no markup, no wider page, and no direction for what stands after them."""
 
 from __future__ import annotations
 
@@ -30,6 +30,22 @@ PAGES = (
     "/ui/leaderboard?dtype=float32&accuracy=fp32",
     "/v1/benchmarks/{evil}/report?format=html&title={words}&author={unbroken}&text={words}",
 )
+# Blocks in which text follows such words and would be turned round with them.
+TURNED = """() => {
+  const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+  while (words.nextNode()) {
+    const own = words.currentNode;
+    let block = own.parentElement;
+    if (!own.data.includes('\\u202e') || !block.checkVisibility()) continue;
+    const runsOn = style => style.display === 'inline' && style.unicodeBidi === 'normal';
+    while (runsOn(getComputedStyle(block))) block = block.parentElement;
+    const after = document.createRange();
+    after.selectNodeContents(block);
+    after.setStartAfter(own);
+    if (after.toString().trim()) found.push(block.outerHTML.slice(0, 200));
+  }
+  return found;
+}"""
 
 
 def hostile(file: dict[str, Any]) -> dict[str, Any]:
@@ -57,6 +73,7 @@ def test_words_of_others_are_text(tab: Tab, http: httpx.Client, width: int) -> N
         assert tab.page.evaluate("typeof owned") == "undefined", address
         assert tab.page.locator("img[src=x], svg[onload]").count() == 0, address
         assert tab.overflow() == 0, address
+        assert tab.page.evaluate(TURNED) == [], address
         assert "49" not in tab.page.title(), address
     tab.open(f"/ui/jobs/{known['evil']}")
     expect(tab.page.locator("body")).to_contain_text("onerror")
