@@ -73,7 +73,7 @@ def test_what_pads_a_product_with_infinities_spoils_no_later_one(
     assert check.passed and np.isposinf(first[:, 7]).all() and np.isfinite(np.delete(first, 7, axis=1)).all()
     hosts = HostOperand(a, None), HostOperand(b, None)
     with runner.compute(problem, choice(runner, "cublas_tuned", problem), *hosts) as product:
-        matrix: Any = vars(product)["_c"]
+        matrix: Any = vars(product)["_delivered"]
     rows, columns = matrix.layout.padded(64)
     assert rows > size and columns > size
     whole = elements_with_padding(matrix)
