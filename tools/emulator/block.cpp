@@ -8,7 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
+#include <memory>
+#include <vector>
 
 #include "copies.hpp"
 #include "emulated.hpp"
@@ -40,12 +41,13 @@ struct Thread {
     State state = State::RETURNED;
     Place at{};             // the barrier,
     unsigned int mask = 0;  // and the lanes of the warp that it is for
-    unsigned char put_down[LARGEST_EXCHANGE]{};
+    unsigned char put_down[2][LARGEST_EXCHANGE]{};  // since the lanes last went on, and before: others still read that
+    int turn = 0;                                   // which of both is written
     unsigned long long together = 0;  // a sum over where it came to what its warp does as one
     Copies copies;
 };
 
-std::deque<Thread> threads;  // as many as any block had yet
+std::vector<std::unique_ptr<Thread>> threads;  // as many as any block had yet
 int count;                   // of this cluster,
 int of_block;                // and of each of its blocks
 int current = -1;
@@ -60,7 +62,8 @@ int lanes_of_warp(int warp) { return std::min(warpSize, count - warp * warpSize)
 
 template <typename Holds>
 bool all_threads(int first, int number, Holds holds) {
-    return std::all_of(threads.begin() + first, threads.begin() + first + number, holds);
+    const auto begin = threads.begin() + first;
+    return std::all_of(begin, begin + number, [&](const auto& thread) { return holds(*thread); });
 }
 bool all_are(State state, int first, int number) {
     return all_threads(first, number, [=](const Thread& thread) { return thread.state == state; });
@@ -77,9 +80,9 @@ void describe(const Thread& thread) {
 
 [[noreturn]] void fail_as_stuck() {
     for (int first = 0, next; first < count; first = next) {
-        const Thread& one = threads[first];
+        const Thread& one = *threads[first];
         for (next = first + 1; next < count; ++next)
-            if (threads[next].state != one.state || threads[next].at.line != one.at.line) break;
+            if (threads[next]->state != one.state || threads[next]->at.line != one.at.line) break;
         fprintf(stderr, "threads %d to %d: ", first, next - 1);
         describe(one);
     }
@@ -91,20 +94,22 @@ bool release_lanes(int warp, Place at, unsigned int mask) {
     Thread* waiting[warpSize];
     int found = 0;
     for (int lane = 0; lane < lanes_of_warp(warp); ++lane) {
-        Thread& thread = threads[warp * warpSize + lane];
+        Thread& thread = *threads[warp * warpSize + lane];
         if (!(mask >> lane & 1)) continue;
         if (!thread.waits_at(State::AT_WARP_BARRIER, at) || thread.mask != mask) return false;
         waiting[found++] = &thread;
     }
-    for (int index = 0; index < found; ++index)
+    for (int index = 0; index < found; ++index) {
         waiting[index]->state = State::READY;
+        waiting[index]->turn ^= 1;
+    }
     return found > 0;
 }
 
 bool release_warp(int warp) {
     bool any = false;
     for (int lane = 0; lane < lanes_of_warp(warp); ++lane) {
-        const Thread& thread = threads[warp * warpSize + lane];
+        const Thread& thread = *threads[warp * warpSize + lane];
         if (thread.state == State::AT_WARP_BARRIER) any = release_lanes(warp, thread.at, thread.mask) || any;
     }
     return any;
@@ -112,17 +117,17 @@ bool release_warp(int warp) {
 
 void check_together() {
     for (int index = 0; index < count; ++index)
-        if (threads[index].together != threads[index / warpSize * warpSize].together)
+        if (threads[index]->together != threads[index / warpSize * warpSize]->together)
             fail("Threads %d and %d did not come to the same instructions of their whole warp.",
                  index / warpSize * warpSize, index);
 }
 
 // Lets `number` threads go on if all of them wait at one place for such a barrier.
 bool release(State barrier, int first, int number) {
-    const Place at = threads[first].at;
+    const Place at = threads[first]->at;
     if (!all_threads(first, number, [=](const Thread& thread) { return thread.waits_at(barrier, at); })) return false;
     for (int index = first; index < first + number; ++index)
-        threads[index].state = State::READY;
+        threads[index]->state = State::READY;
     return true;
 }
 
@@ -134,7 +139,7 @@ void release_next(Order& blocks) {
 }
 
 void run_lane(int index) {
-    Thread& thread = threads[index];
+    Thread& thread = *threads[index];
     if (thread.state != State::READY) return;
     current = index;
     threadIdx = thread.index;
@@ -157,13 +162,13 @@ void run_warp(int warp, Order& lanes) {
 bool look_around() {
     bool any = false;
     for (int index = 0; index < count; ++index)
-        if (threads[index].state == State::LOOKING) {
-            threads[index].state = State::READY;
+        if (threads[index]->state == State::LOOKING) {
+            threads[index]->state = State::READY;
             any = true;
         }
     if (any && !changed) {
         for (int index = 0; index < count; ++index)
-            if (threads[index].state == State::READY) threads[index].state = State::LOOKING;
+            if (threads[index]->state == State::READY) threads[index]->state = State::LOOKING;
         fail_as_stuck();
     }
     changed = false;
@@ -174,8 +179,8 @@ bool look_around() {
 // then shows in one order or the other. Of a block that has returned nobody may read shared memory any more.
 void run_cluster(Order& blocks, Order& warps, Order& lanes) {
     for (int index = 0; index < count; ++index) {
-        threads[index].state = State::READY;
-        threads[index].together = 0;
+        threads[index]->state = State::READY;
+        threads[index]->together = 0;
     }
     for (;;) {
         for (const int warp : warps.next()) {
@@ -188,11 +193,11 @@ void run_cluster(Order& blocks, Order& warps, Order& lanes) {
         if (!look_around()) release_next(blocks);
     }
     for (int index = 0; index < count; ++index)
-        threads[index].copies.forget();
+        threads[index]->copies.forget();
 }
 
 void pause(State state, unsigned int mask, Place at) {
-    Thread& self = threads[current];
+    Thread& self = *threads[current];
     self.state = state;
     self.mask = mask;
     self.at = at;
@@ -207,11 +212,11 @@ void set_up_threads(const Grid& grid) {
     if (grid.cluster > 1 && (of_block % warpSize != 0 || gridDim.x % grid.cluster != 0))
         fail("Clusters are whole blocks of whole warps.");
     while (threads.size() < static_cast<size_t>(count))
-        threads.emplace_back(run_thread);
+        threads.push_back(std::make_unique<Thread>(run_thread));
     for (int index = 0; index < count; ++index) {
         const unsigned int within = index % of_block;
-        threads[index].index = {within % blockDim.x, within / blockDim.x, 0};
-        threads[index].rank = index / of_block;
+        threads[index]->index = {within % blockDim.x, within / blockDim.x, 0};
+        threads[index]->rank = index / of_block;
     }
 }
 
@@ -223,17 +228,17 @@ void wait_for_warp(unsigned int mask, Place at) { pause(State::AT_WARP_BARRIER, 
 void look_again(Place at) { pause(State::LOOKING, 0, at); }
 void note_change() { changed = true; }
 int lane() { return current % warpSize; }
-void come_together(Place at) { threads[current].together = threads[current].together * 31 + at.line; }
+void come_together(Place at) { threads[current]->together = threads[current]->together * 31 + at.line; }
 
 void exchange(unsigned int mask, int lane, void* value, int bytes, Place at) {
     const int warp = current / warpSize;
     if (bytes > LARGEST_EXCHANGE) fail("A shuffle here moves at most %d bytes, not %d.", LARGEST_EXCHANGE, bytes);
     if (lane >= lanes_of_warp(warp) || !(mask >> lane & 1))
         fail("A shuffle reads from lane %d, not of its mask.", lane);
-    memcpy(threads[current].put_down, value, bytes);
+    memcpy(threads[current]->put_down[threads[current]->turn], value, bytes);
     wait_for_warp(mask, at);
-    memcpy(value, threads[warp * warpSize + lane].put_down, bytes);
-    wait_for_warp(mask, at);  // until all have read, so that nobody puts down the next
+    const Thread& from = *threads[warp * warpSize + lane];
+    memcpy(value, from.put_down[from.turn ^ 1], bytes);  // all that went on together have their turn before any again
 }
 
 void require_multiple(const char* what, unsigned long long number, unsigned long long of) {
@@ -241,10 +246,10 @@ void require_multiple(const char* what, unsigned long long number, unsigned long
 }
 
 void issue_copy(void* shared, const void* global, int bytes, int taken) {
-    threads[current].copies.issue({shared, global, bytes, taken});
+    threads[current]->copies.issue({shared, global, bytes, taken});
 }
-void end_group() { threads[current].copies.end_group(); }
-void complete_groups(int pending) { threads[current].copies.complete(pending); }
+void end_group() { threads[current]->copies.end_group(); }
+void complete_groups(int pending) { threads[current]->copies.complete(pending); }
 
 void run_grid(const Kernel& called, const Grid& grid, const Arguments& given) {
     kernel = &called;

@@ -4,6 +4,8 @@
 // hold what they held when it began. Clusters have one block.
 #pragma once
 #include "hopper_emulated.hpp"
+//
+#include "lines.hpp"
 
 namespace emulated {
 
@@ -12,42 +14,18 @@ constexpr unsigned int WARPGROUP_THREADS = 128;
 
 #if defined(DTYPE_INT8) || defined(DTYPE_FLOAT64)
 typedef int Sum;
-inline Sum added(Sum sum, unsigned int a, unsigned int b) {  // four products, and a sum that wraps
-    for (int bits = 0; bits < 32; bits += 8)
-        sum = static_cast<int>(
-            static_cast<unsigned int>(sum) +
-            static_cast<unsigned int>(static_cast<signed char>(a >> bits) * static_cast<signed char>(b >> bits)));
-    return sum;
-}
-#elif defined(DTYPE_FLOAT16) || defined(DTYPE_BFLOAT16)
+constexpr Sum (*ADDED)(Sum, const Line&, const Line&) = added_int8;
+#else
 typedef float Sum;
-inline float from_16_bits(unsigned int bits) {
 #if defined(DTYPE_FLOAT16)
-    return float_of_half(static_cast<unsigned short>(bits));
-#else
-    return __uint_as_float(bits << 16);
-#endif
-}
-inline Sum added(Sum sum, unsigned int a, unsigned int b) {  // two products
-    sum = fmaf(from_16_bits(a & 0xFFFF), from_16_bits(b & 0xFFFF), sum);
-    return fmaf(from_16_bits(a >> 16), from_16_bits(b >> 16), sum);
-}
+constexpr Sum (*ADDED)(Sum, const Line&, const Line&) = added_float16;
+#elif defined(DTYPE_BFLOAT16)
+constexpr Sum (*ADDED)(Sum, const Line&, const Line&) = added_bfloat16;
 #elif defined(DTYPE_FLOAT8_E4M3)
-typedef float Sum;
-inline float number(unsigned int bits) {  // sign, 4 bits of exponent, 3 of fraction; all ones but for the sign is NaN
-    const int exponent = bits >> 3 & 15, fraction = bits & 7;
-    if ((bits & 0x7F) == 0x7F) return __builtin_nanf("");
-    const float size = static_cast<float>(exponent ? ldexp(8.0 + fraction, exponent - 10) : ldexp(fraction, -9));
-    return bits & 0x80 ? -size : size;
-}
-inline Sum added(Sum sum, unsigned int a, unsigned int b) {
-    for (int bits = 0; bits < 32; bits += 8)
-        sum = fmaf(number(a >> bits & 0xFF), number(b >> bits & 0xFF), sum);
-    return sum;
-}
+constexpr Sum (*ADDED)(Sum, const Line&, const Line&) = added_float8;
 #else
-typedef float Sum;
-inline Sum added(Sum sum, unsigned int a, unsigned int b) { return fmaf(__uint_as_float(a), __uint_as_float(b), sum); }
+constexpr Sum (*ADDED)(Sum, const Line&, const Line&) = added_float32;
+#endif
 #endif
 
 constexpr Sum GARBAGE = static_cast<Sum>(1e9);  // in sums that an instruction begins, until it is waited for
@@ -69,43 +47,49 @@ struct Issued {
 };
 
 inline Issued issued[MAX_THREADS];
-inline unsigned int put_down[MAX_THREADS][WORDS], rows_at[MAX_THREADS];
+inline unsigned int put_down[2][MAX_THREADS][WORDS];  // of one product and of the next: some still read the one
+inline unsigned int rows_at[MAX_THREADS];
+inline int turns[MAX_THREADS];
 inline int here[MAX_MEETINGS], meetings[MAX_MEETINGS];
 
-inline unsigned int word_at(unsigned int at) {
-    return *reinterpret_cast<const unsigned int*>(at_address(at ^ at / ROW_BYTES % 8 * 16));
+inline Line line_at(unsigned int at) {
+    Line line;
+    for (int chunk = 0; chunk < 2; ++chunk, at += 16)
+        *reinterpret_cast<uint4*>(line.words + chunk * 4) =
+            *reinterpret_cast<const uint4*>(at_address(at ^ at / ROW_BYTES % 8 * 16));
+    return line;
+}
+
+// Sums of rows lane / 4, `upper`, and 8 more, `lower`, of columns lane % 4 · 2 and the next of each eight.
+inline void add_lines_of(const Pending& product, const Line& upper, const Line& lower) {
+    for (int i = 0; i < product.columns / 2; i += i % 2 ? 3 : 1) {  // and i + 2, of the same column
+        const int column = i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2;
+        const Line other = line_at(product.b + column * ROW_BYTES);
+        product.sums[i] = ADDED(product.begins ? 0 : product.sums[i], upper, other);
+        product.sums[i + 2] = ADDED(product.begins ? 0 : product.sums[i + 2], lower, other);
+    }
 }
 
 // Of warps of a warpgroup 16 rows each, of a tile of A in shared memory.
 inline void complete_from_shared(const Pending& product) {
     const int lane = threadIdx.x % warpSize, first = threadIdx.x / warpSize % 4 * 16 + lane / 4;
-    for (int i = 0; i < product.columns / 2; ++i) {
-        if (product.begins) product.sums[i] = 0;
-        const int column = i / 4 * 8 + lane % 4 * 2 + i % 2, row = first + i / 2 % 2 * 8;
-        for (int at = 0; at < 8 * WORDS; at += 4)
-            product.sums[i] = added(product.sums[i], word_at(product.a + row * ROW_BYTES + at),
-                                    word_at(product.b + column * ROW_BYTES + at));
-    }
+    add_lines_of(product, line_at(product.a + first * ROW_BYTES), line_at(product.a + (first + 8) * ROW_BYTES));
 }
 
-// Sums of rows lane / 4 and 8 more, of columns lane % 4 · 2 and the next of each eight. A's words: lane % 4 of both
-// rows, then those four steps on ("Register Fragments for wgmma.mma_async.m64nNk8", PTX ISA).
+// A's words: lane % 4 of both rows, then those four steps on ("Register Fragments for wgmma.mma_async.m64nNk8", PTX ISA).
 inline void complete(const Pending& product) {
     if (!product.words) return complete_from_shared(product);
-    const int lane = threadIdx.x % warpSize, first = threadIdx.x - lane % 4;
+    auto& now = put_down[turns[threadIdx.x] ^= 1];
     for (int i = 0; i < WORDS; ++i) {
         if (product.words[i] != product.held[i]) fail("A register changed under a product that reads it.");
-        put_down[threadIdx.x][i] = product.words[i];
+        now[threadIdx.x][i] = product.words[i];
     }
     wait_for_warp(0xFFFFFFFFu, Place::here());
-    for (int i = 0; i < product.columns / 2; ++i) {
-        const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-        for (int word = 0; word < 8; ++word) {
-            const unsigned int a = put_down[first + word % 4][word / 4 * 2 + i / 2 % 2];
-            product.sums[i] = added(product.sums[i], a, word_at(product.b + column * ROW_BYTES + word * 4));
-        }
-    }
-    wait_for_warp(0xFFFFFFFFu, Place::here());  // until all have read, so that nobody puts down the next
+    Line rows[2];
+    for (int word = 0; word < 8; ++word)
+        for (int row = 0; row < 2; ++row)
+            rows[row].words[word] = now[threadIdx.x / 4 * 4 + word % 4][word / 4 * 2 + row];
+    add_lines_of(product, rows[0], rows[1]);
 }
 
 inline void begin_product(Sum* sums, const unsigned int* words, unsigned long long b, int columns) {

@@ -3,12 +3,19 @@
 
 // The tensor cores' m8n8k4 for float64, by PTX's numbers of fragments: lane 4g + t has of the first factor row g at step
 // t, of the second step t of column g, and of the sums row g and columns 2t and 2t + 1.
+constexpr int MAX_THREADS = 1024;
+inline double put_down[2][MAX_THREADS][2];  // of A and B, for one product and for the next: some still read the one
+inline int turns[MAX_THREADS];
 inline void multiply_fragments(double (&sums)[2], double a, double b) {
-    const int lane = emulated::lane();
+    auto& now = put_down[turns[threadIdx.x] ^= 1];
+    now[threadIdx.x][0] = a;
+    now[threadIdx.x][1] = b;
+    __syncwarp();
+    const int lane = emulated::lane(), first = static_cast<int>(threadIdx.x) - lane;
     for (int step = 0; step < 4; ++step) {
-        const double of_a = __shfl_sync(0xFFFFFFFFu, a, lane / 4 * 4 + step);
+        const double of_a = now[first + lane / 4 * 4 + step][0];
         for (int i = 0; i < 2; ++i)
-            sums[i] = fma(of_a, __shfl_sync(0xFFFFFFFFu, b, (lane % 4 * 2 + i) * 4 + step), sums[i]);
+            sums[i] = fma(of_a, now[first + (lane % 4 * 2 + i) * 4 + step][1], sums[i]);
     }
 }
 

@@ -18,6 +18,7 @@ from worker.cuda.sources import SKETCH_SOURCE, Program, sketch_program
 CHUNK, BYTES_CHUNK = 64, 128  # of elements of a byte: so small that small products have several, of several steps
 SETS = 2  # of rows, of a unit: so few that small products have several ranges
 BLOCKS = 3
+PHILOX = "philox_words"  # beside the sketch in each library
 GROUP = 16  # elements that have a multiple of 16 bytes in every type
 
 
@@ -26,7 +27,7 @@ def compiled(
 ) -> Compiled:
     options = sketch_program(dtype, transposed, chunk or chunk_of(dtype)).options
     source = Path(__file__).with_name("sketch_stages.cu")
-    own = (f"-DTENSOR={int(tensor)}", f'-DSKETCH="{SKETCH_SOURCE}"')
+    own = (f"-DTENSOR={int(tensor)}", f'-DSKETCH="{SKETCH_SOURCE}"', f"-DOTHER_KERNELS=OTHER_KERNEL({PHILOX})")
     return emulator.compile(Program(source, (*options, *own)), "sketch_given")
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,14 +13,13 @@ import pytest
 from jobs.formats.elements import Array
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTypeName, Problem
-from tests.emulation.check.sketching import compiled, sketched
+from tests.emulation.check.sketching import PHILOX, compiled, sketched
 from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
 from tests.support.kernels.philox import philox
 from tests.support.kernels.products import operands, stored
 from tests.support.kernels.sketches import Seed, assert_sketch, expected_sketch, wrong_rows
 from worker.cpu import blas as cpu_blas
-from worker.cuda.sources import SKETCH_SOURCE, Program, sketch_program
 
 Kind = tuple[DTypeName, tuple[bool, bool], bool]  # whether A and B are stored transposed; with tensor cores
 FLOATS: list[Kind] = [
@@ -71,12 +69,11 @@ def test_random_numbers_are_philox(
     counter: tuple[int, ...], key: tuple[int, int], words: tuple[int, ...], emulator: Emulator
 ) -> None:
     assert philox(np.array(counter), key).tolist() == list(words)
-    own = (*sketch_program("float32", (False, False)).options, "-DTENSOR=0", f'-DSKETCH="{SKETCH_SOURCE}"')
-    source = Path(__file__).with_name("sketch_stages.cu")
+    kernel = replace(compiled(emulator, "float32", (False, False), tensor=True), name=PHILOX)
     memories = [Memory.flat(np.array(each, np.uint32)) for each in (counter, key)]
     memories.append(Memory.flat(np.zeros(4, np.uint32), is_result=True))
     run = Run(Launch((1, 1, 1), (4, 1, 1)), tuple(memories), ())
-    ((found,),) = execute(emulator.compile(Program(source, own), "philox_words"), [run])
+    ((found,),) = execute(kernel, [run])
     assert found.reshape(-1).tolist() == list(words)
 
 
