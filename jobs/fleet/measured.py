@@ -34,12 +34,16 @@ class MeasuredShapes:
     def all(self) -> Mapping[str, str]:
         """Measurements by shape name; the text is empty if measuring gave nothing. Of a store that holds more than
         MAX_MEASURED, some of them."""
-        found: dict[bytes, bytes] = {}
-        for name, text in self._client.hscan_iter(self._key("measured"), count=READ_AT_ONCE):
-            found[name] = text
-            if len(found) >= MAX_MEASURED:
-                break
-        return {_decoded(name): _decoded(text) for name, text in found.items() if len(text) <= MAX_TEXT}
+        key = self._key("measured")
+        found: dict[bytes, bytes | None] = {}
+        keys: Any = self._client.hkeys(key)
+        names = keys[:MAX_MEASURED]
+        for first in range(0, len(names), READ_AT_ONCE):
+            some = names[first : first + READ_AT_ONCE]
+            texts: Any = self._client.hmget(key, some)
+            found |= dict(zip(some, texts, strict=True))
+        short = {name: text for name, text in found.items() if text is not None and len(text) <= MAX_TEXT}
+        return {_decoded(name): _decoded(text) for name, text in short.items()}
 
     @translated()
     def of(self, names: Sequence[str]) -> Mapping[str, str]:

@@ -92,9 +92,8 @@ class SpareTime:
 
     def step(self) -> bool:
         """Does one piece of work; False if there was none."""
-        if not self._has_read:
-            self.choices.learn(self._shared.all())
-            self._has_read = True
+        if not self._has_read and time.monotonic() >= self._look_at:
+            self._read()
         if (new := self.choices.next_new_shape()) is not None:
             try:
                 self._attend(*new)
@@ -112,6 +111,16 @@ class SpareTime:
         if next(self._relatives, None) is not None:
             return True
         return self._mode != "off" and time.monotonic() >= self._look_at and self._look()
+
+    def _read(self) -> None:
+        """Learns what others have measured. Where the store does not tell, all else goes on, and it is asked again."""
+        self._look_at = time.monotonic() + LOOK_EVERY_S
+        try:
+            self.choices.learn(self._shared.all())
+        except (StoreUnavailable, StoreFull) as error:
+            log.warning("what others measured for auto cannot be read", reason=error.detail)
+            return
+        self._has_read, self._look_at = True, 0.0
 
     # ---- one shape ----
     def _attend(self, asked: AskedShape, is_measured: bool) -> None:

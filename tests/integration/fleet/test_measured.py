@@ -5,22 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from pydantic import SecretStr
 
 from jobs.fleet import measured
 from jobs.fleet.measured import MeasuredShapes
+from jobs.redis.acl import user_rules
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from tests.support.ledger.ledgers import CLOCK_LUA, Clock, settings_for
 
+PASSWORD = "of-a-worker"
+
 
 class Shared:
-    """Of two models, with a clock that stands still."""
+    """Of two models, with a clock that stands still, as Redis' user for workers."""
 
     def __init__(self, valkey: EmbeddedServer, prefix: str) -> None:
-        self.client = connect(settings_for(valkey, prefix))
+        settings = settings_for(valkey, prefix)
+        self.client = connect(settings)
+        rules = user_rules("worker", prefix, PASSWORD).split()
+        self.user = f"worker-of-{prefix.strip(':')}"
+        self.client.execute_command("ACL", "SETUSER", self.user, *rules[1:])  # type: ignore[no-untyped-call]
+        url = f"redis://{self.user}:{PASSWORD}@127.0.0.1:{valkey.port}/0"
+        self.worker = connect(settings.model_copy(update={"redis_url": SecretStr(url)}))
         self.clock = Clock(client=self.client, prefix=prefix)
         self.one, self.other = (
-            MeasuredShapes(self.client, prefix=prefix, model=model, clock=CLOCK_LUA) for model in ("h200:1", "h200:2")
+            MeasuredShapes(self.worker, prefix=prefix, model=model, clock=CLOCK_LUA) for model in ("h200:1", "h200:2")
         )
 
     def want(self, *names: str) -> None:
@@ -33,8 +43,16 @@ class Shared:
 @pytest.fixture
 def shared(valkey: EmbeddedServer, key_prefix: str) -> Iterator[Shared]:
     found = Shared(valkey, key_prefix)
-    with found.client:
+    with found.client, found.worker:
         yield found
+        found.client.acl_deluser(found.user)
+
+
+def test_a_worker_may_ask_for_all_of_it(shared: Shared) -> None:
+    shared.one.ask()
+    shared.one.keep("a", "figures")
+    assert shared.one.all() == {"a": "figures"} and shared.one.is_asked()
+    assert not any(shared.user in str(line) for line in shared.client.acl_log())
 
 
 def test_what_one_worker_measured_all_of_its_model_know(shared: Shared) -> None:

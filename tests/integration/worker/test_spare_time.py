@@ -12,7 +12,7 @@ import redis
 
 from jobs.benchmarks.cases import Case
 from jobs.benchmarks.spec import DataSpec
-from jobs.errors import DeviceFault
+from jobs.errors import DeviceFault, StoreUnavailable
 from jobs.fleet.measured import MeasuredShapes
 from jobs.fleet.registry import WorkerRegistry
 from jobs.fleet.workers import WorkerInfo
@@ -218,6 +218,26 @@ def test_shapes_are_listed_and_measured_when_someone_asks(worker: Callable[..., 
     one.spare_time._look_at = 0.0
     one.work()
     assert (one.taken(), one.shared.to_measure(9)) == ("fp32_emulated", [])
+
+
+def test_where_the_store_does_not_tell_what_others_measured_all_else_goes_on(
+    worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked again, but not at each step."""
+    one = worker()
+    asked: list[str] = []
+
+    def refused() -> dict[str, str]:
+        asked.append("all")
+        raise StoreUnavailable("The job store does not serve.")
+
+    monkeypatch.setattr(one.shared, "all", refused)
+    assert one.taken() == BY_TABLES
+    one.work()
+    assert one.taken() == "fp32_emulated" and asked == ["all"]
+    one.spare_time._look_at = 0.0
+    one.work()
+    assert asked == ["all", "all"]
 
 
 def test_what_is_listed_and_takes_too_long_to_measure_is_taken_off(worker: Callable[..., Worker]) -> None:
