@@ -9,7 +9,7 @@ from dataclasses import replace
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.buckets import EXAMPLES
 from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
-from kernels.model.kernel import CudaKernel, DeviceTraits, LibraryKernel
+from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice, NoKernelError
 from kernels.selection.choose import choose_from
@@ -20,7 +20,6 @@ from kernels.selection.tuned import TABLES, Entry, RankedRow, TunedTable
 AHEAD = "It is compiled before it is asked for."
 MIN_SPEED = 0.8  # share of the fastest speed at a shape; slower configs are not chosen nearby
 NEAR_EACH_CLASS = 16  # shapes
-BY_LIBRARIES, MAX_LIBRARY_FLOPS = 64, 1 << 36  # shapes of each class; no product takes more than some milliseconds
 
 
 def likely_products(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> Iterator[tuple[Choice, Problem]]:
@@ -77,41 +76,11 @@ def warm_up(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> int:
     arrives; returns the number of choices.
     """
     table = table_for(device, tables)
-    near = [] if table is None else _of_each_class(table, NEAR_EACH_CLASS)
-    for entry in near:
-        _choose_near(entry, TABLES, device)
-    return len(near)
-
-
-def warm_up_relatives(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> Iterator[Entry]:
-    """The same by each table of a relative, which serves where the device's own says nothing. Yields behind each
-    choice: there is time for these between jobs."""
-    for table in tables_for(device, tables)[1:]:
-        for entry in _of_each_class(table, NEAR_EACH_CLASS):
-            _choose_near(entry, [table], device)
-            yield entry
-
-
-def library_products(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> Iterator[tuple[Choice, Problem]]:
-    """Products all over the device's table by each library kernel that is launched without a trial. A library has many
-    functions, and loads each at its first launch."""
-    table = table_for(device, tables)
-    for entry in [] if table is None else _of_each_class(table, BY_LIBRARIES):
-        for kernel in (BY_NAME[row.kernel] for row in entry.ranking):
-            is_launched = isinstance(kernel, LibraryKernel) and not kernel.is_tuned
-            is_short = entry.problem.flops <= MAX_LIBRARY_FLOPS
-            if is_launched and is_short and not kernel.unsupported_because(device, entry.dtype):
-                yield Choice(kernel, kernel.resolve_config(NO_CONFIG, entry.problem, device), AHEAD), entry.problem
-
-
-def _of_each_class(table: TunedTable, count: int) -> list[Entry]:
-    """So many entries of each type and class, at most."""
     by_class: dict[tuple[str, str], list[Entry]] = {}
-    for entry in table.entries:
+    for entry in table.entries if table is not None else ():
         by_class.setdefault((entry.dtype, entry.accuracy), []).append(entry)
-    return [entry for entries in by_class.values() for entry in entries[:: -(-len(entries) // count)]]
-
-
-def _choose_near(entry: Entry, tables: Iterable[TunedTable], device: DeviceTraits) -> None:
-    with suppress(NoKernelError):  # all that multiply such operands may be left out there
-        choose_from(tables, replace(entry.problem, k=entry.k + 1), entry.accuracy, device)
+    near = [entry for entries in by_class.values() for entry in entries[:: -(-len(entries) // NEAR_EACH_CLASS)]]
+    for entry in near:
+        with suppress(NoKernelError):  # all that multiply such operands may be left out there
+            choose_from(TABLES, replace(entry.problem, k=entry.k + 1), entry.accuracy, device)
+    return len(near)

@@ -183,15 +183,6 @@ def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem:
     return substitute if always else _prepared(compiler, kernel, config, problem, substitute=substitute)
 
 
-def load_kernel(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem) -> None:
-    """Loads what the product's launches need. Raises KernelUnavailable: no product waits for it, so one that the driver
-    does not load is no fault of the device."""
-    try:
-        prepare(compiler, kernel, config, problem)
-    except cupy.cuda.driver.CUDADriverError as error:
-        raise KernelUnavailable(f"The driver did not load {kernel.name} ({error}).") from error
-
-
 def _prepared(
     compiler: Compiler,
     kernel: CudaKernel,

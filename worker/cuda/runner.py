@@ -13,12 +13,12 @@ from jobs.fleet.workers import Telemetry
 from jobs.matrices.interface import Place
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
-from kernels.model.kernel import CudaKernel, DeviceTraits, LibraryKernel
+from kernels.model.kernel import DeviceTraits, LibraryKernel
 from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.candidates import Choice
 from worker.cuda.bench.bench_runner import BenchRunner
-from worker.cuda.bench.trial import launch_ahead, try_ahead
+from worker.cuda.bench.trial import try_ahead
 from worker.cuda.compile import Compiler
 from worker.cuda.complex_products import ComplexProducts
 from worker.cuda.epilogue.fusable import Fusable
@@ -32,7 +32,7 @@ from worker.cuda.gpu.kernel_clock import ThreadClock
 from worker.cuda.gpu.page_locks import PageLocks
 from worker.cuda.gpu.streams import OfThread, stream_of_its_own
 from worker.cuda.gpu.telemetry import GpuTelemetry
-from worker.cuda.launch import PreparedKernels, kernel_bytes, load_kernel
+from worker.cuda.launch import PreparedKernels, kernel_bytes
 from worker.cuda.library.cublas import Cublas
 from worker.cuda.memory import DeviceMatrix, Matrices, allocate
 from worker.cuda.multiplier import Multiplier
@@ -97,15 +97,6 @@ class CudaRunner(BenchRunner, StackingRunner):
         if not self._cublas.is_ready(choice.kernel.name, choice.config, problem):
             return False
         return all(map(self.compiler.has, self._programs(choice, problem)))
-
-    def load_ahead(self, choice: Choice, problem: Problem) -> None:
-        super().load_ahead(choice, problem)
-        with device_faults(), stream_of_its_own(), self._device_lock.request(never_cancelled) as device_lock:
-            device_lock.acquire()
-            if isinstance(choice.kernel, LibraryKernel):
-                launch_ahead(self._cublas, choice.kernel.name, problem)
-            elif isinstance(choice.kernel, CudaKernel):
-                load_kernel(self.compiler, choice.kernel, choice.config, problem)
 
     def make_ready(self, choice: Choice, problem: Problem) -> None:
         super().make_ready(choice, problem)

@@ -164,13 +164,6 @@ class Runner(ABC):
         Raises KernelUnavailable, once all that can be compiled is.
         """
 
-    def load_ahead(self, choice: Choice, problem: Problem) -> None:
-        """Compiles what the product needs, and loads it, between jobs. Callable from any thread.
-
-        Raises KernelUnavailable, DeviceFault.
-        """
-        self.compile_ahead([(choice, problem)])
-
     def make_ready(self, choice: Choice, problem: Problem) -> None:
         """Does everything that can be done ahead, between jobs, for a product that is likely to be requested again.
         Callable from any thread.

@@ -1,4 +1,4 @@
-"""Work of a child between jobs: compiles and loads kernels that are likely to be needed, and measures for `auto`.
+"""Work of a child between jobs: compiles kernels that are likely to be needed, and measures shapes for `auto`.
 
 Runs in a separate thread. It has the device only while no job is claimed, and returns it as soon as one arrives.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import chain
 from threading import Event, Thread
 
 import structlog
@@ -18,9 +17,8 @@ from jobs.fleet.measured import MeasuredShapes
 from jobs.settings import AutoMeasures
 from kernels.model.entry.config import ConfigError
 from kernels.model.numerics import Problem
-from kernels.selection.ahead import library_products, likely_products, warm_up_relatives
+from kernels.selection.ahead import likely_products
 from kernels.selection.candidates import Choice, NoKernelError
-from kernels.selection.tuned import Entry
 from worker.device.runner import Runner
 from worker.process.device_loans import DeviceLoans, DeviceWanted
 from worker.process.lease import EXIT_FAULT, end_process
@@ -50,7 +48,6 @@ class SpareTime:
         self.choices = AutoChoices(runner, on_new_shape=self._wake)
         self._runner, self._shared, self._loans, self._mode, self._end = runner, shared, loans, mode, end
         self._ahead: Iterator[tuple[Choice, Problem]] | None = None
-        self._relatives: Iterator[Entry] = iter(())
         self._open: dict[str, AskedShape] = {}
         self._has_read = mode == "off"
         self._look_at = 0.0  # time.monotonic()
@@ -102,13 +99,9 @@ class SpareTime:
                 raise
             return True
         if self._ahead is None:  # what was left out at the start is known by now
-            traits = self._runner.device.traits
-            self._ahead = chain(likely_products(traits), library_products(traits))
-            self._relatives = warm_up_relatives(traits)
+            self._ahead = likely_products(self._runner.device.traits)
         if (likely := next(self._ahead, None)) is not None:
-            self._runner.load_ahead(*likely)
-            return True
-        if next(self._relatives, None) is not None:
+            self._runner.compile_ahead([likely])
             return True
         return self._mode != "off" and time.monotonic() >= self._look_at and self._look()
 

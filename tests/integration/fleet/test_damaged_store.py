@@ -13,7 +13,8 @@ from jobs.fleet import measured
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
-from tests.integration.worker.test_spare_time import NAME, Worker, beat
+from tests.integration.fleet.test_tune import beat
+from tests.integration.worker.test_spare_time import BY_TABLES, NAME, Worker
 from tests.support.ledger.ledgers import settings_for
 from tests.support.workers.simulated import unhurried
 from worker.process import tune as tuning
@@ -69,7 +70,7 @@ def test_damaged_fields_do_not_keep_others_from_being_read(settings: Settings, c
     assert one.shared.of([NAME])[NAME] != ""
     one.taken()
     one.work()
-    assert one.taken() == "cublas"
+    assert one.taken() == BY_TABLES
 
 
 def test_no_more_is_read_than_a_worker_keeps(
@@ -160,3 +161,23 @@ def test_two_may_ask_at_once_and_the_first_to_end_does_not_end_the_other(
         one.spare_time._look_at = 0.0
         one.work()
     assert statuses == [0] and one.taken() == "fp32_emulated"
+
+
+def test_where_the_store_does_not_tell_what_others_measured_all_else_goes_on(
+    settings: Settings, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked again, but not at each step."""
+    one = Worker(client, settings.key_prefix)
+    asked: list[str] = []
+
+    def refused() -> dict[str, str]:
+        asked.append("all")
+        raise StoreUnavailable("The job store does not serve.")
+
+    monkeypatch.setattr(one.shared, "all", refused)
+    assert one.taken() == BY_TABLES
+    one.work()
+    assert one.taken() == "fp32_emulated" and asked == ["all"]
+    one.spare_time._look_at = 0.0
+    one.work()
+    assert asked == ["all", "all"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from threading import Event, Thread
 
 import pytest
@@ -12,10 +11,8 @@ import redis
 
 from jobs.benchmarks.cases import Case
 from jobs.benchmarks.spec import DataSpec
-from jobs.errors import DeviceFault, StoreUnavailable
+from jobs.errors import DeviceFault
 from jobs.fleet.measured import MeasuredShapes
-from jobs.fleet.registry import WorkerRegistry
-from jobs.fleet.workers import WorkerInfo
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import AutoMeasures
@@ -29,7 +26,6 @@ from worker.process import spare_time
 from worker.process.device_loans import DeviceLoans, DeviceWanted
 from worker.process.lease import EXIT_FAULT
 from worker.process.spare_time import SpareTime
-from worker.process.tune import tune
 
 NEW = Problem(701, 903, 1203, "float32")
 NAME = "float32 fp32 701x903x1203x1"
@@ -220,26 +216,6 @@ def test_shapes_are_listed_and_measured_when_someone_asks(worker: Callable[..., 
     assert (one.taken(), one.shared.to_measure(9)) == ("fp32_emulated", [])
 
 
-def test_where_the_store_does_not_tell_what_others_measured_all_else_goes_on(
-    worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is asked again, but not at each step."""
-    one = worker()
-    asked: list[str] = []
-
-    def refused() -> dict[str, str]:
-        asked.append("all")
-        raise StoreUnavailable("The job store does not serve.")
-
-    monkeypatch.setattr(one.shared, "all", refused)
-    assert one.taken() == BY_TABLES
-    one.work()
-    assert one.taken() == "fp32_emulated" and asked == ["all"]
-    one.spare_time._look_at = 0.0
-    one.work()
-    assert asked == ["all", "all"]
-
-
 def test_what_is_listed_and_takes_too_long_to_measure_is_taken_off(worker: Callable[..., Worker]) -> None:
     one = worker()
     one.shared.want(["float32 fp32 30001x30001x30001x1", "what an older version wrote"])
@@ -269,54 +245,12 @@ def test_the_thread_does_all_that(worker: Callable[..., Worker], monkeypatch: py
     assert not one.loans.wait_until_quiet(0.0)
 
 
-def test_what_is_likely_is_loaded_first_once(worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_likely_is_compiled_first_once(worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch) -> None:
     one = worker("off")
-    loaded: list[str] = []
-    monkeypatch.setattr(one.gpu, "load_ahead", lambda choice, _: loaded.append(choice.kernel.name))
+    compiled: list[str] = []
+    monkeypatch.setattr(one.gpu, "compile_ahead", lambda products: compiled.extend(c.kernel.name for c, _ in products))
     again = SpareTime(one.gpu, one.shared, one.loans, "off")
     while again.step():
         pass
-    assert {"hopper_fp32", "fp32_emulated", "pipelined"} <= set(loaded[: loaded.index("cublas")])
+    assert {"hopper_fp32", "fp32_emulated", "pipelined"} <= set(compiled)
     assert not again.step()
-
-
-def beat(worker: Worker, client: redis.Redis, prefix: str) -> None:
-    now = datetime.now(UTC)
-    info = WorkerInfo(
-        id="gpu",
-        state="ready",
-        device=worker.gpu.device,
-        queue="gpu",
-        kernels=(),
-        started_at=now,
-        seen_at=now,
-        lease_s=60.0,
-    )
-    WorkerRegistry(client, prefix=prefix).beat(info, 60.0)
-
-
-def test_whoever_asks_waits_until_all_is_measured(
-    valkey: EmbeddedServer, key_prefix: str, worker: Callable[..., Worker], capsys: pytest.CaptureFixture[str]
-) -> None:
-    one, settings = worker("asked"), settings_for(valkey, key_prefix)
-    one.taken()
-    one.work()
-    with connect(settings) as client:
-        beat(one, client, key_prefix)
-        assert tune(settings, stuck_s=0.05) == 1, "nobody measures"
-        asking = Thread(target=tune, args=(settings,))
-        asking.start()
-        while asking.is_alive():
-            one.spare_time._look_at = 0.0
-            one.work()
-        assert one.taken() == "fp32_emulated" and not one.shared.is_asked()
-    told = capsys.readouterr()
-    assert {"1 shapes to measure", "0 shapes to measure"} <= set(told.out.splitlines())
-    assert "No shape was measured" in told.err
-
-
-def test_asking_without_a_worker_is_told(
-    valkey: EmbeddedServer, key_prefix: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert tune(settings_for(valkey, key_prefix)) == 1
-    assert "No live worker has a GPU" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import Problem
 from kernels.selection import ahead
-from kernels.selection.ahead import library_products, likely_products
+from kernels.selection.ahead import likely_products
 from kernels.selection.choose import choose
 from kernels.selection.tuned import TABLES
 from tests.support.kernels.tuned import GPU, entry, row, table
@@ -61,27 +61,3 @@ def test_a_process_chooses_once_before_it_is_asked(monkeypatch: pytest.MonkeyPat
     assert {(problem.dtype, accuracy) for problem, accuracy in asked} == {(one.dtype, one.accuracy) for one in held}
     assert not {problem for problem, _ in asked} & {one.problem for one in held}
     assert ahead.warm_up(DeviceTraits("cpu")) == 0
-
-
-def test_libraries_are_launched_all_over_the_table_where_no_trial_goes_before() -> None:
-    device = DeviceTraits("gpu", (9, 0), H200.traits.shared_bytes_per_block, 132, "NVIDIA H200")
-    found = list(library_products(device))
-    names = {choice.kernel.name for choice, _ in found}
-    assert names == {"cublas", "cublas_tf32", "cublas_bf16", "cublas_fp16"}
-    held = next(one for one in TABLES if one.device == device.name).entries
-    assert {problem.dtype for _, problem in found} == {one.dtype for one in held} - {"int32"}, "no library has that"
-    assert (
-        max(problem.flops for _, problem in found) <= ahead.MAX_LIBRARY_FLOPS < max(one.problem.flops for one in held)
-    )
-    assert not list(library_products(DeviceTraits("cpu")))
-
-
-def test_tables_of_relatives_are_made_ready_one_choice_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those alone: the device's own is ready before the first product."""
-    by: list[str] = []
-    monkeypatch.setattr(ahead, "choose_from", lambda tables, *_: by.extend(each.device for each in tables))
-    own, relative = (table(name, entries=[entry(512), entry(1024)]) for name in (GPU.name, "Another GPU"))
-    steps = ahead.warm_up_relatives(GPU, [own, relative])
-    next(steps)
-    assert by == [relative.device]
-    assert len(list(steps)) == 1 and by == [relative.device] * 2

@@ -100,16 +100,6 @@ def test_padding_is_what_makes_odd_sizes_fast(runner: CudaRunner, rng: np.random
     assert 2 * (ms[64] or 0.0) < (ms[1] or 0.0)
 
 
-def test_what_is_likely_is_loaded_ahead(runner: CudaRunner) -> None:
-    """A library's by a launch; a kernel of ours needs none, so nothing is left of it but its functions."""
-    problem = Problem(433, 439, 443, "float32")
-    for name in ("cublas", "fp32_emulated"):
-        runner.load_ahead(choice(runner, name, problem), problem)
-    assert runner._cublas.has_multiplied("cublas", problem)
-    programs = runner._programs(choice(runner, "fp32_emulated", problem), problem)
-    assert programs and all(program in runner.compiler._modules for program in programs)
-
-
 def test_a_shape_is_tried_once_and_ahead_of_its_first_job(runner: CudaRunner) -> None:
     problem = Problem(777, 779, 781, "float16")
     wanted = choice(runner, "cublas_tuned", problem)
