@@ -6,7 +6,6 @@ CUDA is played (`tests/support/workers/faulty_gpu.py`), all else is real. Real o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,13 @@ from tests.support.workers import gpu_faults as gpu
 from tests.support.workers.workers import START_TIMEOUT_S, WorkerBench, is_dead, running_worker, until
 
 WORKER = {"module": "tests.support.workers.faulty_gpu_worker", "device": "gpu:0"}
+OWN = {"max_attempts": "3", "lease_s": "600"}
 
 
 @pytest.fixture(scope="module")
 def bench(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerBench]:
     """One worker for the tests after which it goes on."""
-    directory, own = tmp_path_factory.mktemp("gpu"), {"max_attempts": "3", "lease_s": "600"}
-    with running_worker(valkey, directory, overrides=own, **WORKER) as running:
+    with running_worker(valkey, tmp_path_factory.mktemp("gpu"), overrides=OWN, **WORKER) as running:
         yield running
 
 
@@ -84,15 +83,13 @@ def test_what_a_kernel_leaves_unwritten_never_comes_out(bench: WorkerBench) -> N
     assert [worker.state for worker in bench.registry.known()] == ["ready"], "it was the kernel's doing, each time"
 
 
-@pytest.fixture
-def two(valkey: EmbeddedServer, tmp_path: Path) -> Iterator[WorkerBench]:
-    """A bench with two workers on one ledger, of which one will fail."""
-    own = {"max_attempts": "3", "lease_s": "600"}
-    with running_worker(valkey, tmp_path, overrides=own, **WORKER) as first:
-        shared = {"key_prefix": first.settings.key_prefix, "store_dir": str(first.settings.store_dir)}
-        with running_worker(valkey, tmp_path, overrides=own | shared, **WORKER) as other:
-            until(lambda: len(other.live()) == 2, timeout_s=START_TIMEOUT_S, what="both heartbeats")
-            yield first
+@pytest.fixture(scope="module")
+def two(bench: WorkerBench, valkey: EmbeddedServer) -> Iterator[WorkerBench]:
+    """That bench with a second worker on its ledger, of which one will fail. The last test leaves one quarantined."""
+    shared = {"key_prefix": bench.settings.key_prefix, "store_dir": str(bench.settings.store_dir)}
+    with running_worker(valkey, bench.directory, overrides=OWN | shared, **WORKER) as other:
+        until(lambda: len(other.live()) == 2, timeout_s=START_TIMEOUT_S, what="both heartbeats")
+        yield bench
 
 
 def out_of_service(bench: WorkerBench) -> list[WorkerInfo]:

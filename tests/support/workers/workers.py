@@ -38,6 +38,7 @@ from service.submit.product import batch_of
 
 START_TIMEOUT_S = 240.0
 END_TIMEOUT_S = 180.0
+LOOK_EVERY_S = 0.02  # each look takes a millisecond from what is waited for, where all share two cores
 
 
 def until(condition: Callable[[], object], *, timeout_s: float, what: str) -> None:
@@ -46,7 +47,7 @@ def until(condition: Callable[[], object], *, timeout_s: float, what: str) -> No
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what} did not happen in {timeout_s:g} s")
-        time.sleep(0.005)
+        time.sleep(LOOK_EVERY_S)
 
 
 def is_dead(process: psutil.Process) -> bool:
