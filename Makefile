@@ -61,7 +61,7 @@ fuzz-api: env-dev ## requests made up from the OpenAPI document of a real servic
 fuzz: $(if $(PYTHON),,env-fuzz) ## parsers of requests and records, fuzzed by coverage with atheris: ARGS="--target npy --runs 1000000", or ARGS="--for-s 480 --keep --out benchmarks/results/fuzz.json"
 	$(or $(PYTHON),$(BIN)/python) -m tests.fuzz $(ARGS)
 
-chaos: env-dev ## 5,000 jobs under 25 faults, every one accounted for; `make test` runs half as many jobs; also on an object store, or on two GPUs (--device gpus:0,1): ARGS="--seed 7 --only BUSY", or ARGS="--store s3 --jobs 1500"
+chaos: env-dev ## 5,000 jobs under 25 faults, every one accounted for, as `make test` runs it; also on an object store, or on two GPUs (--device gpus:0,1): ARGS="--seed 7 --only BUSY", or ARGS="--store s3 --jobs 1500"
 	$(BIN)/python -m tests.chaos $(ARGS)
 
 chaos-long: env-dev ## 100,000 jobs under 1,000 faults over six seeds, recorded seed by seed, so that it may be cut off and goes on: ARGS="--for-s 600"
