@@ -14,7 +14,7 @@ from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice, NoKernelError
 from kernels.selection.choose import choose_from
 from kernels.selection.defaults import example
-from kernels.selection.nearby import table_for, tables_for
+from kernels.selection.nearby import family_of, table_for
 from kernels.selection.tuned import TABLES, Entry, RankedRow, TunedTable
 
 AHEAD = "It is compiled before it is asked for."
@@ -26,7 +26,7 @@ def likely_products(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES)
     """Every config of our kernels that was nearly the fastest at a shape of the tables that serve the device, and then
     the entries' defaults."""
     seen: set[tuple[object, ...]] = set()
-    for entry in (entry for table in sorted(tables_for(device, tables), key=_name) for entry in table.entries):
+    for entry in (entry for table in sorted(family_of(device, tables), key=_name) for entry in table.entries):
         for row in (*entry.ranking, *entry.trials):
             if row.gflops < MIN_SPEED * entry.ranking[0].gflops:
                 continue

@@ -78,12 +78,12 @@ def tables_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> S
 
     A device that nobody named has none: nothing says that it is one of them.
     """
-    return _shipped_for(device) if tables is TABLES else _sorted_for(device, tables)
+    return _shipped_for(device) if tables is TABLES else family_of(device, tables)
 
 
 @lru_cache(maxsize=64)
 def _shipped_for(device: DeviceTraits) -> Sequence[TunedTable]:
-    found = _sorted_for(device, TABLES) if device.device_class == DEVICE_CLASS else []
+    found = family_of(device, TABLES)
     if not found or found[0].device != device.name:
         return found
     own = shared(found[0])
@@ -91,7 +91,10 @@ def _shipped_for(device: DeviceTraits) -> Sequence[TunedTable]:
     return [own, *(table for table in found[1:] if table not in others)]
 
 
-def _sorted_for(device: DeviceTraits, tables: Iterable[TunedTable]) -> Sequence[TunedTable]:
+def family_of(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> Sequence[TunedTable]:
+    """These tables in the same order, each with its own measurements alone."""
+    if tables is TABLES and device.device_class != DEVICE_CLASS:
+        return []
     alike = [table for table in tables if table.device_class == device.device_class and device.name]
     own = [table for table in alike if table.device == device.name]
     family = [table for table in alike if table.compute_capability == device.compute_capability and table not in own]

@@ -42,7 +42,7 @@ def test_a_caller_does_not_wait_for_the_compiler() -> None:
     choices = AutoChoices(runner)
     best = choose("auto", NO_CONFIG, LARGE, "fp32", runner.device.traits)
     assert not isinstance(best.kernel, LibraryKernel)
-    assert choices.choose(LARGE, "fp32").kernel.name == "cublas"
+    assert isinstance(choices.choose(LARGE, "fp32").kernel, LibraryKernel)
     assert runner.compiled == []
     assert choices.next_new_shape() == (AskedShape(LARGE, "fp32"), True) and choices.next_new_shape() is None
     choices.adopt_best(AskedShape(LARGE, "fp32"))
