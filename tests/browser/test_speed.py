@@ -11,7 +11,7 @@ from tools.harness.main_thread import updates_tasks
 from tools.harness.page_speed import first_paint_ms, growing, played_on, wait_for_chart
 from tools.stack import Stack
 
-TRIES, UPDATES = 3, 6
+TRIES, UPDATES = 3, 12
 # A page of text alone, beside which the overview may take so much longer on a machine that is busy with other things.
 PLAIN, BESIDE_PLAIN = "/docs", 3.0
 

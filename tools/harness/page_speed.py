@@ -72,8 +72,10 @@ def played_on(stack: Stack) -> Iterator[Api]:
         played = worker_info()
         registry.beat(played, FAKE_TTL_S)
         ledger, store = make_ledger(settings, client), make_matrix_store(settings, client)
-        yield Api(url=stack.url, settings=settings, ledger=ledger, store=store, registry=registry)
-        registry.gone(played.id)
+        try:
+            yield Api(url=stack.url, settings=settings, ledger=ledger, store=store, registry=registry)
+        finally:  # or jobs of later tests would wait for it
+            registry.gone(played.id)
 
 
 @dataclass
