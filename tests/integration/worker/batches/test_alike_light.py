@@ -13,29 +13,29 @@ import pytest
 
 from jobs.errors import DeviceFault, StoreFull
 from jobs.formats.elements import Array
-from jobs.matrices.file_store import FileMatrixStore
-from jobs.models import JobRecord, product_id
+from jobs.models import product_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
+from tests.integration.worker.batches.test_stored_batches import (
+    SMALL,
+    assert_right,
+    launched,
+    pair,
+    path,
+    records,
+    run,
+)
 from tests.support.played.stacking import StackingCpu
 from tests.support.workers.copying import FaultyRunner, flip
 from tests.support.workers.workers import WorkerBench, running_worker
 from worker.check.verify import max_direct_batch
 from worker.cpu.runner import CpuRunner
-from worker.process.child import Child
 from worker.process.lease import EXIT_FAULT, LeaseKeeper
 
 RNG = np.random.default_rng(17)
-SMALL = (70, 30, 90)
 SLOT = (256, 30, 256)  # of a product that has a place
 Pairs = list[tuple[Array, Array]]
 TIMEOUT_S = 60.0
-
-
-def pair(m: int, k: int, n: int) -> tuple[Array, Array]:
-    """Small integers, whose products are exact."""
-    a, b = (RNG.integers(-99, 99, shape).astype(np.float32) for shape in ((m, k), (k, n)))
-    return a, b
 
 
 def submitted(bench: WorkerBench, *shapes: tuple[int, int, int], **options: Any) -> tuple[list[str], Pairs]:
@@ -43,33 +43,8 @@ def submitted(bench: WorkerBench, *shapes: tuple[int, int, int], **options: Any)
     return [bench.submit(*operands, **options) for operands in pairs], pairs
 
 
-def run(bench: WorkerBench, job_id: str, runner: CpuRunner) -> None:
-    child = Child(bench.settings, runner, bench.ledger, bench.store)
-    child.run(job_id, bench.ledger.get(job_id).record.attempt)
-    child.wait_until_idle()
-    child.heartbeat.stop()
-
-
-def records(bench: WorkerBench, ids: Sequence[str]) -> list[JobRecord]:
-    return [bench.ledger.get(job_id).record for job_id in ids]
-
-
-def launched(bench: WorkerBench, ids: Sequence[str]) -> list[int | None]:
-    return [record.batch for record in records(bench, ids)]
-
-
 def ends(bench: WorkerBench, ids: Sequence[str]) -> list[str]:
     return [record.state.value for record in records(bench, ids)]
-
-
-def assert_right(bench: WorkerBench, ids: Sequence[str], pairs: Pairs) -> None:
-    for job_id, (a, b) in zip(ids, pairs, strict=True):
-        np.testing.assert_array_equal(bench.product(bench.ledger.get(job_id)), a @ b)
-
-
-def path(bench: WorkerBench, matrix_id: str) -> Path:
-    assert isinstance(bench.store, FileMatrixStore)
-    return Path(bench.store.path(matrix_id))
 
 
 @pytest.fixture(params=[StackingCpu, FaultyRunner], ids=["on the device", "here"])

@@ -3,6 +3,7 @@ for its product, and with the check that each would have alone."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,15 +53,15 @@ def run(bench: WorkerBench, job_id: str, runner: Runner | None = None) -> None:
     child.heartbeat.stop()
 
 
-def records(bench: WorkerBench, ids: list[str]) -> list[JobRecord]:
+def records(bench: WorkerBench, ids: Sequence[str]) -> list[JobRecord]:
     return [bench.ledger.get(job_id).record for job_id in ids]
 
 
-def launched(bench: WorkerBench, ids: list[str]) -> list[int | None]:
+def launched(bench: WorkerBench, ids: Sequence[str]) -> list[int | None]:
     return [record.batch for record in records(bench, ids)]
 
 
-def assert_right(bench: WorkerBench, ids: list[str], pairs: list[tuple[Array, Array]]) -> None:
+def assert_right(bench: WorkerBench, ids: Sequence[str], pairs: Sequence[tuple[Array, Array]]) -> None:
     for job_id, (a, b) in zip(ids, pairs, strict=True):
         np.testing.assert_array_equal(bench.product(bench.ledger.get(job_id)), a @ b)
 
