@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -67,3 +70,14 @@ def test_zero_to_some_to_zero(tmp_path: Path) -> None:
         records = [client.get(f"/v1/jobs/{job}").json() for job in jobs]
         assert {record["state"] for record in records} == {"succeeded"}
         assert {record["attempt"] for record in records} == {1}, "no job was taken back"
+
+
+def test_a_worker_that_has_not_begun_ends_at_once_when_it_is_told_to() -> None:
+    """Its Redis does not answer yet, as where a whole cell starts, and the scaler takes it back."""
+    with socket.create_server(("127.0.0.1", 0)) as redis:
+        redis.settimeout(DEADLINE_S)
+        own = {"redis_url": f"redis://127.0.0.1:{redis.getsockname()[1]}/0", "redis_timeout_s": "60", "lease_s": "600"}
+        variables = os.environ | {f"MATMUL_{name.upper()}": value for name, value in own.items()}
+        with subprocess.Popen([sys.executable, "-m", "worker"], env=variables) as worker, redis.accept()[0]:
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(timeout=DEADLINE_S) == 0
