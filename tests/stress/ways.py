@@ -11,11 +11,13 @@ from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel
 from kernels.model.numerics import DTYPES, DTypeName
+from kernels.model.outputs import multiplied_as
 
 WAYS, LEAST = 12, 4  # of a kernel in a run, and of one of its types
 TRANSPOSES = ((False, False), (False, True), (True, False), (True, True))
 TRIES = 50  # configs that are tried for one that fits
-FUSED_WAYS = 15  # of a kernel with an epilogue of its own: each activation beside each type of what it stores
+FUSED_WAYS = 10  # of a kernel with an epilogue of its own
+EACH = len(ACTIVATION_NAMES) + 1  # of a type: one with each activation, and one without
 NO_ACTIVATION: tuple[ActivationName | None, ...] = (None,)
 
 
@@ -59,14 +61,16 @@ def fused_ways_of(kernel: Kernel, dtype: DTypeName, ways: Sequence[Way], seed: i
     is stored."""
     if not isinstance(kernel, CudaKernel):
         return
-    random, outputs = Random(f"{seed}:{kernel.name}:fused"), kernel.fused_outputs.get(dtype, ())
-    for number in range(FUSED_WAYS if outputs else 0):
+    random = Random(f"{seed}:{kernel.name}:fused")
+    # 16-bit operands are delivered in float32 by way of a product that is widened.
+    outputs = [each for each in kernel.fused_outputs.get(dtype, ()) if multiplied_as(dtype, each) == dtype]
+    for number in range(max(FUSED_WAYS, EACH * len(outputs)) if outputs else 0):
         yield FusedWay(ways[number % len(ways)], fused_epilogue(random, number, outputs, DTYPES[dtype].product))
 
 
 def fused_epilogue(random: Random, number: int, outputs: Sequence[DTypeName], product: DTypeName) -> FusedEpilogue:
     """Of consecutive numbers each output and each activation has its turn. `product`: the type of what is added."""
-    output = outputs[number // (len(ACTIVATION_NAMES) + 1) % len(outputs)]
+    output = outputs[number // EACH % len(outputs)]
     is_shorter = DTYPES[output].itemsize < DTYPES[product].itemsize
     activations = NO_ACTIVATION if is_shorter else (*NO_ACTIVATION, *ACTIVATION_NAMES)
     has_c, has_bias = (output == product and random.random() < 0.5 for _ in range(2))
