@@ -10,12 +10,13 @@ from typing import Literal
 
 from kernels.model.bounds import Magnitudes, proven_bound
 from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
-from kernels.model.kernel import DeviceTraits, Kernel
+from kernels.model.kernel import CudaKernel, DeviceTraits, Kernel
 from kernels.model.kinds.host_library import HostLibraryKernel
 from kernels.model.numerics import ACCURACY_RANGE, DTYPES, DTypeName, Problem
 from kernels.model.outputs import WIDENED
 from kernels.model.scales import SCALE_WIDTHS, SCALED_DTYPE
 from kernels.selection.demands import ToleranceKind
+from kernels.selection.triangles import computes_triangle
 from tests.stress.endings import Ending, ending, fused_ending
 from tests.stress.sizes import may_be_empty, most_of, sizes
 from tests.stress.ways import FusedWay, Way
@@ -84,12 +85,23 @@ def plain(draw: Draw) -> Drawn:
 
 
 def symmetric(draw: Draw) -> Drawn:
-    """A matrix times its own transpose."""
+    """A matrix times its own transpose. A kernel that can compute one triangle does so in most of them."""
     random = draw.random
     n, k = sizes(random, 2, draw.most, ((1, LARGEST_SYMMETRIC), (1, LARGEST_SYMMETRIC // 2)))
     n = min(n, int((draw.most // max(k, 1)) ** 0.5))
     first = draw.way.transposes[0]
-    return Drawn(Problem(n, n, k, draw.way.dtype, 1, first, not first, symmetric=True), draw.way.config)
+    problem = Problem(n, n, k, draw.way.dtype, 1, first, not first, symmetric=True)
+    configs = [draw.way.config, *(default.config for default in draw.kernel.defaults)]
+    halves = [each for each in configs if _halves(draw, each, problem)]
+    return Drawn(problem, random.choice(halves) if halves else draw.way.config)
+
+
+def _halves(draw: Draw, config: TileConfig, problem: Problem) -> bool:
+    try:
+        full = draw.kernel.resolve_config(config, problem, draw.device)
+    except ConfigError:
+        return False
+    return isinstance(draw.kernel, CudaKernel) and computes_triangle(draw.kernel, full, problem)
 
 
 def grouped(draw: Draw) -> Drawn:

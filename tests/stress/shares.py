@@ -53,7 +53,7 @@ def run_shares(asked: Sequence[Share], options: Sequence[str], ends_at: float) -
             )
             for share, path in zip(asked, paths, strict=True)
         ]
-        statuses = [_ended(one, ends_at + LAST_PRODUCT_S) for one in running]
+        statuses = [status_of(one, ends_at + LAST_PRODUCT_S) for one in running]
         records = [read(path) for path in paths if path.exists()]
     lost = [
         (share.first, f"the process of {share} {'did not end' if status is None else f'ended with status {status}'}.")
@@ -64,8 +64,8 @@ def run_shares(asked: Sequence[Share], options: Sequence[str], ends_at: float) -
     return numbers, [*(tuple(failure) for one in records for failure in one["failures"]), *lost]
 
 
-def _ended(process: subprocess.Popen[bytes], at: float) -> int | None:
-    """The exit status; None of one that had to be ended."""
+def status_of(process: subprocess.Popen[bytes], at: float) -> int | None:
+    """The exit status; None of a process that had to be ended then."""
     try:
         return process.wait(max(0.0, at - time.monotonic()))
     except subprocess.TimeoutExpired:

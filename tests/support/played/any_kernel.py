@@ -13,6 +13,7 @@ import numpy as np
 
 from jobs.fleet.workers import DeviceInfo
 from jobs.formats.elements import Array
+from jobs.matrices.digest import digest_of
 from jobs.matrices.interface import Place
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
@@ -48,7 +49,7 @@ class PlayedGpu(StackingCpu):
     """`spoil`: what goes wrong with each product, and `spoil_sums` with what an epilogue of the kernel's is of."""
 
     def __init__(self, spoil: Spoil | None = None, spoil_sums: Spoil | None = None) -> None:
-        super().__init__(Settings(device="cpu"), after_product=spoil or (lambda _: None))
+        super().__init__(Settings(device="cpu"))
         self.device, self.compiler = H200, MagicMock()
         self._spoil, self._spoil_sums = spoil, spoil_sums
 
@@ -74,8 +75,9 @@ class PlayedGpu(StackingCpu):
                 if self._spoil_sums is not None:
                     self._spoil_sums(product.sums)
                 product.made_by = own.as_chosen(choice)
-            if self._spoil is not None and problem.product_shape == product._c.shape:
+            if self._spoil is not None:
                 self._spoil(product._c.reshape(problem.batch, problem.m, problem.n))
+                product._digest = digest_of(product._c)
             yield product
 
 
