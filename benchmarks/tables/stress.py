@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ def _by_option(record: dict[str, Any]) -> Iterator[str]:
     yield table(columns, [_cells(row) for row in rows]).rstrip()
 
 
-def _cells(row: dict[str, Any]) -> Sequence[str]:
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     counts = (row[name] for name in HEADS)
     wrong = str(row["wrong"]) if row["wrong"] else ""
     return f"`{row['kernel']}`", row["dtype"], f"{row['products']}", wrong, *(f"{count or ''}" for count in counts)

@@ -22,6 +22,9 @@ from tests.stress.reference import fault
 from tests.support.played.any_kernel import H200, PlayedGpu
 from worker.cpu import blas as cpu_blas
 from worker.cpu import runner as runner_module
+from worker.cpu.device import cpu_info
+from worker.cpu.grouped import multiply_grouped
+from worker.cpu.scaled import multiply_scaled
 from worker.device.scaled import ScaledOperand
 
 SEED, LOOKED_AT = 5, 6000
@@ -110,12 +113,12 @@ def test_a_wrong_scale_is_found(monkeypatch: pytest.MonkeyPatch, exact: bool) ->
     (case,) = cases_of("scaled", exact=exact)
     asked = given(replace(case, drawn=replace(case.drawn, ending=None)), np.random.default_rng(1))
     assert isinstance(asked.a, ScaledOperand) and isinstance(asked.b, ScaledOperand)
-    right = runner_module.multiply_scaled(case.problem, asked.a, asked.b)
+    right = multiply_scaled(case.problem, asked.a, asked.b)
     assert fault(case, asked, core_of(case, right)) is None
     asked.a.scales.elements[...] = np.where(asked.a.scales.elements == 0, 1, asked.a.scales.elements)
     asked.b.scales.elements[...] = np.where(asked.b.scales.elements == 0, 1, asked.b.scales.elements)
     asked.a.scales.elements.flat[0] *= 2
-    other = runner_module.multiply_scaled(case.problem, asked.a, asked.b)
+    other = multiply_scaled(case.problem, asked.a, asked.b)
     asked.a.scales.elements.flat[0] /= 2
     assert fault(case, asked, core_of(case, other)) is not None
 
@@ -140,7 +143,7 @@ def test_an_element_just_outside_its_class_is_found(form: FormName) -> None:
 
 
 def _grouped(case: Case, arrays: tuple[Array, Array]) -> Array:
-    return runner_module.multiply_grouped(cpu_blas.multiply, case.problem, *arrays)
+    return multiply_grouped(cpu_blas.multiply, case.problem, *arrays)
 
 
 PRODUCTS: dict[str, Callable[[Case, tuple[Array, Array]], Array]] = {
@@ -194,7 +197,7 @@ def test_one_wrong_element_is_found_told_and_had_again(
     """By one in the last place of a float32: the service's own check lets so little pass."""
     case = next(
         case
-        for case in map(Deck(SEED, runner_module.cpu_info(1).traits).case, range(900))
+        for case in map(Deck(SEED, cpu_info(1).traits).case, range(900))
         if (case.kernel.name, case.form, case.data, case.problem.dtype) == ("cpu_blas", "plain", EXACT, "float32")
         and min(case.problem.k, case.problem.m) > 100
     )
