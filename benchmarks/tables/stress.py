@@ -64,6 +64,8 @@ def _by_option(record: dict[str, Any]) -> Iterator[str]:
         "16-bit operands, in float32. Tolerance: held to the bound that is proven for them too. Reproducible: computed "
         f"twice, with the same bits. Fused: with an epilogue of the kernel's own. In epilogues: {ended}."
     )
+    if record["refused"]:
+        yield f"{len(record['refused'])} more were refused by a library that has no such product, with a sentence."
     columns = ("kernel", "type", "products", "wrong", *HEADS.values())
     yield table(columns, [_cells(row) for row in rows]).rstrip()
 

@@ -23,12 +23,14 @@ from typing import Any
 from unittest import mock
 
 from benchmarks.recorded import write_rows
+from jobs.errors import KernelUnavailable
 from jobs.settings import Settings
 from kernels.model import triangle
+from kernels.model.kernel import LibraryKernel
 from tests.stress.ahead import compile_ahead
 from tests.stress.cases import Case, Deck
 from tests.stress.proof import wrong
-from tests.stress.shares import Failure, run_shares, shares
+from tests.stress.shares import Outcome, run_shares, shares
 from tests.stress.tally import COLUMNS, rows
 from worker.cpu.environment import dated_environment
 from worker.device.runner import Runner
@@ -62,25 +64,34 @@ def mirrored_at_any_size() -> Any:
     return mock.patch.object(triangle, "mirror_clocks", lambda _: -inf)
 
 
-def stressed(runner: Runner, cases: Sequence[Case], seed: int, ends_at: float) -> tuple[int, list[Failure]]:
-    """How many products there was time for, and what was wrong with which."""
-    failures: list[Failure] = []
+def stressed(runner: Runner, cases: Sequence[Case], seed: int, ends_at: float) -> Outcome:
+    """The products that there was time for, and what was wrong with which."""
+    outcome = Outcome([], [], [])
     for done, case in enumerate(cases):
-        if time.monotonic() > ends_at or len(failures) == MAX_FAILURES:
-            return done, failures
-        if (said := _wrong(runner, case, seed)) is not None:
-            failures.append((case.number, f"seed {seed}, {case}: {said}"))
-            print(failures[-1][1], flush=True)
+        if time.monotonic() > ends_at or len(outcome.failures) == MAX_FAILURES:
+            break
+        outcome.numbers.append(case.number)
+        try:
+            said = _wrong(runner, case, seed)
+        except KernelUnavailable as refusal:
+            outcome.refused.append((case.number, f"seed {seed}, {case}: {refusal}"))
+            continue
+        if said is not None:
+            outcome.failures.append((case.number, f"seed {seed}, {case}: {said}"))
+            print(outcome.failures[-1][1], flush=True)
         if (done + 1) % TOLD_EVERY == 0:
             print(f"{done + 1} products", flush=True)
-    return len(cases), failures
+    return outcome
 
 
 def _wrong(runner: Runner, case: Case, seed: int) -> str | None:
-    """A product that cannot be computed, or not be compared, is told as a wrong one is."""
+    """A product that cannot be computed, or not be compared, is told as a wrong one is. Raises KernelUnavailable of a
+    library that has no such product."""
     try:
         return wrong(runner, case, seed)
     except Exception as error:
+        if isinstance(error, KernelUnavailable) and isinstance(case.kernel, LibraryKernel):
+            raise
         traceback.print_exc()
         return f"it broke off: {type(error).__name__}: {error}"
 
@@ -115,28 +126,27 @@ def run(asked: argparse.Namespace) -> int:
     print(
         f"seed {asked.seed}: {asked.count} products by {len(deck.kernels)} kernels on {runner.device.name}", flush=True
     )
-    compile_ahead(runner, cases)
+    try:
+        compile_ahead(runner, cases)
+    except KernelUnavailable as error:  # whatever else there is was compiled; such products will say so
+        print(error, flush=True)
     print(f"compiled in {time.monotonic() - began:.0f} s", flush=True)
     if asked.processes > 1:
         options = ["--seed", str(asked.seed), "--device", asked.device, "--kernels", *asked.kernels]
-        numbers, failures = run_shares(shares(asked.first, asked.count, asked.processes), options, ends_at)
-        done = [deck.case(number) for number in numbers]
+        outcome = run_shares(shares(asked.first, asked.count, asked.processes), options, ends_at)
     else:
         with poisoned(runner):
-            count, failures = stressed(runner, cases, asked.seed, ends_at)
-        done = cases[:count]
-    print(
-        f"{len(done)} of {asked.count} products in {time.monotonic() - began:.0f} s, {len(failures)} wrong", flush=True
-    )
+            outcome = stressed(runner, cases, asked.seed, ends_at)
+    count, wrong_ones = len(outcome.numbers), len(outcome.failures)
+    print(f"{count} of {asked.count} products in {time.monotonic() - began:.0f} s, {wrong_ones} wrong", flush=True)
     if asked.out:
-        counted = rows(done, {number for number, _ in failures}, runner.device.traits)
-        write_rows(asked.out, about(runner, asked, done, failures), counted)
-    return 1 if failures else 0
+        done = [deck.case(number) for number in outcome.numbers]
+        counted = rows(done, outcome, runner.device.traits)
+        write_rows(asked.out, about(runner, asked, done, outcome), counted)
+    return 1 if outcome.failures else 0
 
 
-def about(
-    runner: Runner, asked: argparse.Namespace, cases: Sequence[Case], failures: Sequence[Failure]
-) -> dict[str, Any]:
+def about(runner: Runner, asked: argparse.Namespace, cases: Sequence[Case], outcome: Outcome) -> dict[str, Any]:
     """The record, without its rows."""
     return {
         "environment": dated_environment(*PACKAGES),
@@ -144,10 +154,11 @@ def about(
         "seed": asked.seed,
         "first": asked.first,
         "asked": asked.count,
-        "products": len(cases),
+        "products": len(cases) - len(outcome.refused),
         "elements": sum(case.problem.batch * case.problem.m * case.problem.n for case in cases),
         "by_data": dict(Counter(case.data for case in cases)),
-        "failures": failures,
+        "failures": outcome.failures,
+        "refused": outcome.refused,
         "columns": COLUMNS,
     }
 

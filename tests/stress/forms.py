@@ -28,6 +28,7 @@ FormName = Literal[
 BATCHED, LARGEST_BATCH = 0.25, 12
 STACKED, LARGEST_STACKED = 16, 1024  # jobs of a launch, and rows or columns of a light product
 RAGGED_ELEMENTS = 3 << 14  # of all matrices of jobs of unequal sizes, which share a launch where they are small
+LARGE = (64, 1500)  # sizes of which kernels with passes multiply themselves
 FEW_GROUPS, MANY_GROUPS = 8, 64
 LARGEST_SYMMETRIC = 2048
 # Sizes of products that are checked by a sketch: only such have an epilogue of their kernel's.
@@ -70,9 +71,14 @@ class Draw:
         """Any: transposed or not, conjugated or not, some in batches."""
         random, way = self.random, self.way
         batch, over_a, over_b = self.batch()
-        m, n, k = sizes(random, 3, self.most // batch)
+        m, n, k = sizes(random, 3, self.most // batch, self.extents())
         of_a, of_b = (DTYPES[way.dtype].is_complex and random.random() < 0.5 for _ in range(2))
         return Problem(m, n, may_be_empty(random, k), way.dtype, batch, *way.transposes, over_a, over_b, of_a, of_b)
+
+    def extents(self) -> Sequence[tuple[int, int]]:
+        """Usual ones; of a kernel that leaves small products to another way, in half of them larger ones."""
+        has_passes = isinstance(self.kernel, CudaKernel) and self.kernel.passes is not None
+        return (LARGE,) * 3 if has_passes and self.random.random() < 0.5 else ()
 
     def batch(self) -> tuple[int, bool, bool]:
         if self.random.random() >= BATCHED:
@@ -137,7 +143,7 @@ def stacked(draw: Draw) -> Drawn:
     """Light products of several jobs in one launch."""
     random = draw.random
     batch = random.randint(2, STACKED)
-    m, n, k = (min(size, LARGEST_STACKED) for size in sizes(random, 3, draw.most // batch))
+    m, n, k = (min(size, LARGEST_STACKED) for size in sizes(random, 3, draw.most // batch, draw.extents()))
     problem = Problem(m, n, k, draw.way.dtype, batch, *draw.way.transposes, a_batched=True, b_batched=True)
     elements = batch * (m * n + (m + n) * k)
     return Drawn(problem, draw.way.config, ragged=elements <= RAGGED_ELEMENTS and random.random() < 0.5)

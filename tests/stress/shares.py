@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from benchmarks.recorded import read
 
@@ -20,6 +21,14 @@ THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 Failure = tuple[int, str]  # number of a product, and what is wrong with it
+
+
+class Outcome(NamedTuple):
+    """Of a run. `refused`: by a library that has no such product, with its reason."""
+
+    numbers: list[int]  # of the products that there was time for
+    failures: list[Failure]
+    refused: list[Failure]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +47,8 @@ def shares(first: int, count: int, processes: int) -> list[Share]:
     return [Share(begin, end - begin) for begin, end in pairwise(ends) if end > begin]
 
 
-def run_shares(asked: Sequence[Share], options: Sequence[str], ends_at: float) -> tuple[list[int], list[Failure]]:
-    """Numbers of the products that there was time for, and what was wrong. Of a process that breaks off, or does not
-    end soon after its time, that alone is known."""
+def run_shares(asked: Sequence[Share], options: Sequence[str], ends_at: float) -> Outcome:
+    """Of all processes. Of one that breaks off, or does not end soon after its time, that alone is known."""
     threads = dict.fromkeys(THREADS, str(max(1, (os.cpu_count() or 1) // len(asked))))
     with TemporaryDirectory() as name:
         paths = [Path(name) / f"{share.first}.json" for share in asked]
@@ -60,8 +68,15 @@ def run_shares(asked: Sequence[Share], options: Sequence[str], ends_at: float) -
         for share, status in zip(asked, statuses, strict=True)
         if status not in ENDED_WELL
     ]
-    numbers = [number for one in records for number in range(one["first"], one["first"] + one["products"])]
-    return numbers, [*(tuple(failure) for one in records for failure in one["failures"]), *lost]
+    numbers = [
+        number
+        for one in records
+        for number in range(one["first"], one["first"] + one["products"] + len(one["refused"]))
+    ]
+    failures, refused = (
+        [(number, said) for one in records for number, said in one[name]] for name in ("failures", "refused")
+    )
+    return Outcome(numbers, [*failures, *lost], refused)
 
 
 def status_of(process: subprocess.Popen[bytes], at: float) -> int | None:

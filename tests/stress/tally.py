@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kernels.catalog import CATALOG
@@ -12,6 +12,7 @@ from kernels.model.kernel import DeviceTraits
 from kernels.selection.triangles import computes_triangle
 from tests.stress.asked import own_epilogue
 from tests.stress.cases import Case
+from tests.stress.shares import Outcome
 
 # "triangle": symmetric, of which one triangle was computed; "fused": with an epilogue of the kernel's own; "ragged": of
 # jobs of unequal sizes; "c", "bias", "output": as a request has them.
@@ -20,7 +21,7 @@ OPTIONS = (
     *("ragged", "widened", "tolerance", "reproducible"),
     *("epilogue", "fused", "c", "bias", *ACTIVATION_NAMES, "output"),
 )
-COLUMNS = ("kernel", "dtype", "products", "wrong", *OPTIONS)
+COLUMNS = ("kernel", "dtype", "products", "wrong", "refused", *OPTIONS)
 Row = list[Any]
 
 
@@ -50,11 +51,15 @@ def options_of(case: Case, traits: DeviceTraits) -> Iterator[str]:
         yield from (name for name, value in given.items() if name and value)
 
 
-def rows(cases: Sequence[Case], wrong: Collection[int], traits: DeviceTraits) -> list[Row]:
-    """By kernel and type, in the catalogue's order. `wrong`: numbers of products."""
+def rows(cases: Sequence[Case], outcome: Outcome, traits: DeviceTraits) -> list[Row]:
+    """By kernel and type, in the catalogue's order. What is refused is no product."""
+    wrong, refused = ({number for number, _ in told} for told in (outcome.failures, outcome.refused))
     counts: dict[tuple[str, str], Counter[str]] = {}
     for case in cases:
         mine = counts.setdefault((case.kernel.name, case.problem.dtype), Counter())
+        if case.number in refused:
+            mine["refused"] += 1
+            continue
         mine.update(("products", *options_of(case, traits)))
         mine["wrong"] += case.number in wrong
     order = [(kernel.name, dtype) for kernel in CATALOG for dtype in kernel.dtypes]

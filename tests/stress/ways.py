@@ -52,7 +52,10 @@ def ways_of(kernel: Kernel, dtype: DTypeName, seed: int, device: DeviceTraits) -
     for number in range(max(LEAST, WAYS // len(types_of(kernel, device)))):
         tries = random.sample(every, min(len(every), TRIES)) if number else []
         fit = (config for config in tries if kernel.misfit(config, dtype, device) is None)
-        found.append(Way(dtype, transposes[number % len(transposes)], next(fit, NO_CONFIG)))
+        config = next(fit, NO_CONFIG)
+        if number % 4 and config and "min_side" in config:  # most products are too small for another one
+            config = {**config, "min_side": min(each["min_side"] for each in every)}
+        found.append(Way(dtype, transposes[number % len(transposes)], config))
     return found
 
 

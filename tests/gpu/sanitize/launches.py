@@ -25,7 +25,7 @@ from tests.support.kernels.catalogue import pair_dtypes
 
 # m, n, k, batch: parts of tiles on every side. Rows of the second begin where bulk copies do not reach.
 LARGER, BATCHED = (133, 261, 67, 1), (40, 50, 33, 2)
-DEEP = (133, 261, 1031)  # which tiles are cut along k for
+DEEP, DEEPER = (133, 261, 1031), (300, 300, 2100)  # whose tiles are cut along k, of some kernels and of all others
 GROUP_SIZES = (65, 0, 1, 67)  # of the rows of the first
 TRANSPOSES = ((False, False), (False, True), (True, False), (True, True))
 NORMAL, NOT_FINITE = 0x3C, 0xFF  # every byte of the operands: an ordinary number in each type, and NaN in the floats
@@ -77,7 +77,7 @@ def _of_type(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTraits) -> Iter
 def _plain(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTraits) -> Iterator[tuple[TileConfig, Problem]]:
     is_main = dtype == main_dtype(kernel)
     for bucket in ("large", "small") if is_main else ("medium",):
-        config = kernel.resolve_config(_edge(kernel, MAX_EDGE), example(bucket, dtype), traits)
+        config = kernel.resolve_config(_asked(kernel, MAX_EDGE), example(bucket, dtype), traits)
         for transposes in TRANSPOSES if is_main else TRANSPOSES[:1]:
             yield config, Problem(*LARGER[:3], dtype, 1, *transposes)
         m, n, k, batch = BATCHED
@@ -88,15 +88,17 @@ def _plain(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTraits) -> Iterat
                 yield config, pair
 
 
-def _edge(kernel: CudaKernel, edge: int) -> TileConfig:
-    return {"edge": edge} if any(parameter.name == "edge" for parameter in kernel.parameters) else NO_CONFIG
+def _asked(kernel: CudaKernel, edge: int) -> TileConfig:
+    """With that edge, and so that small products go the way of large ones."""
+    values = {"edge": edge} | {each.name: min(each.values) for each in kernel.parameters if each.name == "min_side"}
+    return {name: value for name, value in values.items() if any(each.name == name for each in kernel.parameters)}
 
 
 def _otherwise_compiled(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTraits) -> Iterator[Swept]:
     """Rows in groups, block scales, one triangle, sums that are not promoted, tiles cut along k, clusters in step,
     epilogues of its own."""
     plain = Problem(*LARGER[:3], dtype)
-    usual = kernel.resolve_config(_edge(kernel, 0), plain, traits)
+    usual = kernel.resolve_config(_asked(kernel, 0), plain, traits)
     grouped = replace(plain, group_sizes=GROUP_SIZES)
     if kernel.takes_groups_of(grouped):
         for transpose_b in (False, True):
@@ -105,6 +107,13 @@ def _otherwise_compiled(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTrai
     for columns in SCALE_WIDTHS if kernel.scales is not None else ():
         scaled = replace(plain, scale_columns=columns, transpose_b=columns > 1)
         yield Swept(kernel, kernel.resolve_config(NO_CONFIG, scaled, traits), scaled)
+        for output in kernel.fused_outputs.get(dtype, ())[:1]:
+            yield Swept(
+                kernel,
+                kernel.resolve_config(NO_CONFIG, scaled, traits),
+                scaled,
+                fused=FusedEpilogue(output, True, True),
+            )
     yield from _triangles(kernel, dtype, traits)
     if any(parameter.name == "promote" for parameter in kernel.parameters):
         for transpose_b in (False, True):
@@ -112,6 +121,8 @@ def _otherwise_compiled(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTrai
             yield Swept(kernel, kernel.resolve_config({"promote": 0}, alone, traits), alone)
     if kernel.workspace is workspace:  # of all, the longest have clusters in step, and the deepest are cut
         yield Swept(replace(kernel, workspace=lambda *_: COUNTER), usual, plain)
+    if kernel.passes is not None:
+        yield Swept(kernel, usual, Problem(*DEEPER, dtype))
     is_cut = kernel.workspace is workspace and DTYPES[dtype].itemsize == 2
     if is_cut:
         usual = kernel.resolve_config({"block_m": BLOCK_M}, plain, traits)

@@ -15,7 +15,7 @@ from worker.cuda.epilogue.fused import FusedOnDevice
 from worker.cuda.launch import PreparedKernels, prepare
 from worker.cuda.memory import DeviceMatrix, allocate
 from worker.cuda.pitch import Layout, operand_layout, product_layout, stored_shapes
-from worker.cuda.scaled.on_device import scales_on_device
+from worker.cuda.scaled.on_device import ScalesOnDevice, scales_on_device
 
 
 def run(compiler: Compiler, one: Swept) -> None:
@@ -29,20 +29,16 @@ def run(compiler: Compiler, one: Swept) -> None:
             arranged = RealOperands(compiler, problem, on_a, on_b)
             made.launch(as_real(on_a), as_real(on_b), as_real(on_c), others=arranged.behind)
         else:
-            made.launch(on_a, on_b, on_c, scales=_scales(one))
+            scales = _scales(one)
+            made.launch(on_a, on_b, on_c, scales=None if scales is None else scales.argument)
     cupy.cuda.Device().synchronize()
 
 
-def _scales(one: Swept) -> bytes | None:
+def _scales(one: Swept) -> ScalesOnDevice | None:
+    """To be kept until the launch is done."""
     if not one.problem.scale_columns:
         return None
-    made = scales_on_device(one.problem, scaled_operands(one.problem, np.random.default_rng(1)), one.kernel)
-    assert made is not None, "both have some"
-    _kept.append(made)
-    return made.argument
-
-
-_kept: list[object] = []  # what launches read, until the process ends
+    return scales_on_device(one.problem, scaled_operands(one.problem, np.random.default_rng(1)), one.kernel)
 
 
 def _run_fused(compiler: Compiler, one: Swept, on_a: DeviceMatrix, on_b: DeviceMatrix) -> None:
@@ -55,7 +51,8 @@ def _run_fused(compiler: Compiler, one: Swept, on_a: DeviceMatrix, on_b: DeviceM
     z = None if fused.activation is None else allocate(d.layout)
     prepared = PreparedKernels(compiler).get(one.kernel, one.config, problem, fused)
     asked = Fusable(one.kernel, one.config, problem, fused, 0.5, 2.0, ())  # type: ignore[arg-type]  # they are here
-    FusedOnDevice(compiler, asked, prepared, on_a, on_b, d, c, bias, None, z).launch()
+    FusedOnDevice(compiler, asked, prepared, on_a, on_b, d, c, bias, _scales(one), z).launch()
+    cupy.cuda.Device().synchronize()
 
 
 def _filled(layout: Layout, fill: int) -> DeviceMatrix:

@@ -21,7 +21,7 @@ from tests.stress.ahead import programs_beside
 from tests.stress.asked import named, own_epilogue
 from tests.stress.cases import Case, Deck
 from tests.stress.forms import FORMS
-from tests.stress.shares import Share, run_shares, shares, status_of
+from tests.stress.shares import Outcome, Share, run_shares, shares, status_of
 from tests.stress.sizes import MAX_LONG_SIZE, MAX_MULTIPLICATIONS
 from tests.stress.tally import COLUMNS, OPTIONS, options_of, rows
 from tests.stress.ways import TRANSPOSES, types_of
@@ -32,6 +32,7 @@ H200 = DEVICE.traits
 CPU = ["--device", "cpu", "--seed", "5"]
 COUNT, DRAWN = 10_000, 2000
 SEED = 1
+NONE = Outcome([], [], [])
 MAX_PROGRAMS = 1500  # of a run: all cores compile them within some minutes
 
 
@@ -45,7 +46,7 @@ def cases() -> list[Case]:
 def counts(cases: list[Case]) -> dict[tuple[str, str], dict[str, int]]:
     """By kernel and type."""
     with mirrored_at_any_size():
-        counted = rows(cases, (), H200)
+        counted = rows(cases, NONE, H200)
     return {(row[0], row[1]): dict(zip(COLUMNS[2:], row[2:], strict=True)) for row in counted}
 
 
@@ -120,6 +121,13 @@ def test_epilogues_of_kernels_have_each_activation_and_each_type(cases: list[Cas
     assert all(any(getattr(each, added) for each in endings) for added in ("c", "bias"))
 
 
+def test_kernels_that_leave_small_products_to_another_way_are_drawn_with_larger_ones(cases: list[Case]) -> None:
+    for kernel in CATALOG:
+        if isinstance(kernel, CudaKernel) and kernel.passes is not None:
+            own = [case for case in cases if case.kernel is kernel]
+            assert sum(bool(kernel.plan(case.problem, case.config).passes) for case in own) > len(own) / 6, kernel.name
+
+
 def test_passes_have_each_activation_behind_each_type(cases: list[Case]) -> None:
     endings = {
         (case.problem.product_dtype, case.drawn.ending.activation, case.drawn.ending.output)
@@ -181,10 +189,12 @@ def test_only_the_kernels_asked_for() -> None:
 def test_wrong_ones_are_counted_where_they_belong(cases: list[Case]) -> None:
     with mirrored_at_any_size():
         (case,) = [each for each in cases[:40] if each.kernel.name == "strassen"]
-        (row,) = rows([case], {case.number}, H200)
+        (row,) = rows([case], Outcome([case.number], [(case.number, "wrong")], []), H200)
+        (refused,) = rows([case], Outcome([case.number], [], [(case.number, "no such product")]), H200)
         found = {*options_of(case, H200)}
-    assert row[:4] == ["strassen", "float32", 1, 1]
-    assert {name for name, count in zip(COLUMNS[4:], row[4:], strict=True) if count} == found
+    assert row[:5] == ["strassen", "float32", 1, 1, 0] and refused[:5] == ["strassen", "float32", 0, 0, 1]
+    assert {name for name, count in zip(COLUMNS[5:], row[5:], strict=True) if count} == found
+    assert not any(refused[5:])
 
 
 def test_a_run_on_the_cpu_finds_nothing_wrong_and_is_recorded(
@@ -209,7 +219,7 @@ def test_processes_share_the_same_products(tmp_path: Path) -> None:
     record, deck = read(out), Deck(5, replace(cpu))
     assert (record["first"], record["asked"], record["products"]) == (3, 20, 20)
     with mirrored_at_any_size():
-        assert record["rows"] == rows([deck.case(number) for number in range(3, 23)], (), cpu)
+        assert record["rows"] == rows([deck.case(number) for number in range(3, 23)], NONE, cpu)
 
 
 def test_shares_are_all_there_is_and_about_equal() -> None:
@@ -228,13 +238,13 @@ def test_a_process_that_is_lost_is_told_and_what_others_have_is_kept(
 ) -> None:
     """A script in the place of each process: that of the first share is lost, the other says what it found."""
     script = tmp_path / "python"
-    found = '{"first":5,"products":3,"failures":[[6,"seed 1, number 6: wrong"]]}'
+    found = '{"first":5,"products":2,"failures":[[6,"seed 1, number 6: wrong"]],"refused":[[7,"not here"]]}'
     first = f'case "$*" in *"--first 0 "*) {does};; esac'
     script.write_text(f"#!/bin/sh\nfor last; do :; done\n{first}\necho '{found}' > \"$last\"\nexit 1\n")
     script.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(script))
-    numbers, failures = run_shares([Share(0, 5), Share(5, 5)], ["--seed", "1"], ends_at=time.monotonic() + 600)
-    assert numbers == [5, 6, 7] and (6, "seed 1, number 6: wrong") in failures
+    numbers, failures, refused = run_shares([Share(0, 5), Share(5, 5)], ["--seed", "1"], ends_at=time.monotonic() + 600)
+    assert numbers == [5, 6, 7] and (6, "seed 1, number 6: wrong") in failures and refused == [(7, "not here")]
     lost = [text for number, text in failures if number == 0]
     assert lost == ([f"the process of products 0 to 4 {said}."] if said else [])
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.recorded import read
+from jobs.errors import KernelUnavailable
 from jobs.formats.elements import Array
 from kernels.model.numerics import DTYPES
 from tests.stress import proof
@@ -189,6 +192,19 @@ def test_what_breaks_off_is_told_as_wrong_and_the_run_goes_on(
     assert main([*CPU, "--count", "12", "--kernels", "cpu_blas"]) == 1
     told = capsys.readouterr().out
     assert "it broke off: RuntimeError: no such device" in told and "of 12 products" in told
+
+
+def test_what_a_library_refuses_is_no_product_and_no_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def refused(*_: object) -> None:
+        raise KernelUnavailable("the library has no such product.")
+
+    monkeypatch.setattr(runner_module, "CPU_KERNELS", {"cpu_blas": refused})
+    out = tmp_path / "cpu_stress.json"
+    assert main([*CPU, "--count", "5", "--kernels", "cpu_blas", "--out", str(out)]) == 0
+    record = read(out)
+    assert len(record["refused"]) + record["products"] == 5 and "no such product" in record["refused"][0][1]
 
 
 def test_one_wrong_element_is_found_told_and_had_again(
