@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tests.stress.__main__ import mirrored_at_any_size
 from tests.stress.ahead import compile_ahead
 from tests.stress.cases import Deck
 from tests.stress.proof import wrong
+from tests.support.kernels.catalogue import mirrored_at_any_size
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner

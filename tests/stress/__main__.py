@@ -16,7 +16,6 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from math import inf
 from pathlib import Path
 from secrets import randbelow
 from typing import Any
@@ -25,13 +24,13 @@ from unittest import mock
 from benchmarks.recorded import write_rows
 from jobs.errors import KernelUnavailable
 from jobs.settings import Settings
-from kernels.model import triangle
 from kernels.model.kernel import LibraryKernel
 from tests.stress.ahead import compile_ahead
 from tests.stress.cases import Case, Deck
 from tests.stress.proof import wrong
 from tests.stress.shares import Outcome, run_shares, shares
 from tests.stress.tally import COLUMNS, rows
+from tests.support.kernels.catalogue import mirrored_at_any_size
 from worker.cpu.environment import dated_environment
 from worker.device.runner import Runner
 from worker.process.start import make_runner
@@ -56,12 +55,6 @@ def poisoned(runner: Runner) -> Iterator[None]:
         for module in (cuda_runner, fused, on_device, operands):
             patched.enter_context(mock.patch.object(module, "allocate", allocate_poisoned))
         yield
-
-
-def mirrored_at_any_size() -> Any:
-    """Kernels that can compute one triangle of a symmetric product do so, and not just where that is quicker: such
-    products are too large for their reference."""
-    return mock.patch.object(triangle, "mirror_clocks", lambda _: -inf)
 
 
 def stressed(runner: Runner, cases: Sequence[Case], seed: int, ends_at: float) -> Outcome:

@@ -99,6 +99,7 @@ def main() -> int:
         for tool in asked.tools
         for group in groups([one for one in wanted if one.name not in LEFT_OUT.get(tool, ())])
     ]
+    each.sort(key=lambda one: not one[1].followed)  # those that must end come first
     with ThreadPoolExecutor(asked.processes) as pool:
         failed = list(pool.map(lambda one: told(one[0], one[1], asked.seconds, ends_at), each))
     print(f"{failed.count(False)} of {len(each)} without a failure", flush=True)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from math import inf
-from typing import Any
-from unittest import mock
 
 from kernels.catalog import CATALOG
 from kernels.entries.hopper.waves import BLOCK_M, COUNTER, cut_always, workspace
-from kernels.model import triangle
 from kernels.model.activations import ACTIVATION_NAMES
 from kernels.model.edge import MAX_EDGE
 from kernels.model.entry.config import NO_CONFIG, TileConfig
@@ -40,11 +35,6 @@ class Swept:
     problem: Problem
     fill: int = NORMAL
     fused: FusedEpilogue | None = None
-
-
-def mirrored_at_any_size() -> AbstractContextManager[Any]:
-    """One triangle of a symmetric product is computed however small it is."""
-    return mock.patch.object(triangle, "mirror_clocks", lambda _: -inf)
 
 
 def on_gpu(traits: DeviceTraits) -> tuple[CudaKernel, ...]:

@@ -10,7 +10,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.gpu.sanitize.launches import launches, mirrored_at_any_size
+from tests.gpu.sanitize.launches import launches
+from tests.support.kernels.catalogue import mirrored_at_any_size
 from worker.cuda.sources import Program, kernel_program
 
 COMPILE = "--compile"  # nothing is launched

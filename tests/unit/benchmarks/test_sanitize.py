@@ -14,10 +14,10 @@ from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel, DeviceTraits
 from tests.gpu.sanitize import __main__ as sanitize
-from tests.gpu.sanitize.launches import NORMAL, NOT_FINITE, Swept, launches, mirrored_at_any_size, on_gpu
+from tests.gpu.sanitize.launches import NORMAL, NOT_FINITE, Swept, launches, on_gpu
 from tests.stress.asked import named, own_epilogue
 from tests.stress.cases import Deck
-from tests.support.kernels.catalogue import pair_dtypes
+from tests.support.kernels.catalogue import mirrored_at_any_size, pair_dtypes
 from worker.cuda.programs import programs_of_choice
 from worker.cuda.sources import Program, kernel_program
 

@@ -16,7 +16,7 @@ from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.activations import ACTIVATION_NAMES
 from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import DTYPES
-from tests.stress.__main__ import main, mirrored_at_any_size
+from tests.stress.__main__ import main
 from tests.stress.ahead import programs_beside
 from tests.stress.asked import named, own_epilogue
 from tests.stress.cases import Case, Deck
@@ -25,6 +25,7 @@ from tests.stress.shares import Outcome, Share, run_shares, shares, status_of
 from tests.stress.sizes import MAX_LONG_SIZE, MAX_MULTIPLICATIONS
 from tests.stress.tally import COLUMNS, OPTIONS, options_of, rows
 from tests.stress.ways import TRANSPOSES, types_of
+from tests.support.kernels.catalogue import mirrored_at_any_size
 from tests.support.played.any_kernel import H200 as DEVICE
 from worker.cuda.programs import programs_of_choice
 

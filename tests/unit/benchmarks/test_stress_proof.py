@@ -15,13 +15,14 @@ from jobs.errors import KernelUnavailable
 from jobs.formats.elements import Array
 from kernels.model.numerics import DTYPES
 from tests.stress import proof
-from tests.stress.__main__ import main, mirrored_at_any_size
+from tests.stress.__main__ import main
 from tests.stress.asked import chosen, request
 from tests.stress.cases import EXACT, Case, Deck
 from tests.stress.forms import FORMS, FormName
 from tests.stress.given import given
 from tests.stress.proof import wrong
 from tests.stress.reference import fault
+from tests.support.kernels.catalogue import mirrored_at_any_size
 from tests.support.played.any_kernel import H200, PlayedGpu
 from worker.cpu import blas as cpu_blas
 from worker.cpu import runner as runner_module
