@@ -14,7 +14,7 @@ from tests.support.kernels.catalogue import mirrored_at_any_size
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
 
-TURNS = 3
+TURNS = 2
 
 
 def test_random_products_of_each_kernel_are_right(runner: CudaRunner, rng: np.random.Generator) -> None:
