@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from benchmarks.recorded import read
 from tools.markdown import table
+
+# Heads of the table's columns, and what is counted in each (tests/stress/tally.py says what it means).
+HEADS = {
+    "exact": "exact",
+    "batched": "batched",
+    "transposed": "transposed",
+    "conjugated": "conjugated",
+    "symmetric": "A·Aᵀ",
+    "triangle": "one triangle",
+    "grouped": "grouped",
+    "scaled": "scaled",
+    "stacked": "stacked",
+    "widened": "widened",
+    "tolerance": "tolerance",
+    "reproducible": "reproducible",
+    "epilogue": "epilogue",
+    "fused": "fused",
+}
+ADDED = ("c", "bias", "relu", "gelu", "gelu_tanh", "silu", "output")
+OF_FORMER = ("products", "exact", "batched", "transposed")
 
 
 def stress(path: Path) -> Iterator[str]:
@@ -22,18 +43,40 @@ def stress(path: Path) -> Iterator[str]:
         "where every element is compared to the last bit. The others are checked as every product of the service is"
         f"{_others(record)}."
     )
-    columns = ("kernel", "products", "exact", "batched", "transposed")
-    rows = [
-        (f"`{kernel}`", *(f"{count[name]}" for name in columns[1:])) for kernel, count in record["by_kernel"].items()
-    ]
-    yield table(columns, rows).rstrip()
+    if "rows" in record:
+        yield from _by_option(record)
+    else:
+        rows = [(f"`{kernel}`", *(f"{of[name]}" for name in OF_FORMER)) for kernel, of in record["by_kernel"].items()]
+        yield table(("kernel", *OF_FORMER), rows).rstrip()
     if record["failures"]:
-        yield "\n".join(f"- {failure}" for failure in record["failures"])
+        yield "\n".join(f"- {each if isinstance(each, str) else each[1]}" for each in record["failures"])
+
+
+def _by_option(record: dict[str, Any]) -> Iterator[str]:
+    rows = [dict(zip(record["columns"], row, strict=True)) for row in record["rows"]]
+    total: Counter[str] = Counter()
+    for row in rows:
+        total.update({name: count for name, count in row.items() if isinstance(count, int)})
+    ended = ", ".join(f"{total[name]:,} {'another type' if name == 'output' else name}" for name in ADDED)
+    yield (
+        "Each kernel has its share of them in each of its element types and with each option that it takes. One "
+        "triangle: of A·Aᵀ, with the other mirrored, at any size. Stacked: of several jobs, in one launch. Widened: of "
+        "16-bit operands, in float32. Tolerance: held to the bound that is proven for them too. Reproducible: computed "
+        f"twice, with the same bits. Fused: with an epilogue of the kernel's own. In epilogues: {ended}."
+    )
+    if record["refused"]:
+        yield f"{len(record['refused'])} more were refused by a library that has no such product, with a sentence."
+    columns = ("kernel", "type", "products", "wrong", *HEADS.values())
+    yield table(columns, [_cells(row) for row in rows]).rstrip()
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    counts = (row[name] for name in HEADS)
+    wrong = str(row["wrong"]) if row["wrong"] else ""
+    return f"`{row['kernel']}`", row["dtype"], f"{row['products']}", wrong, *(f"{count or ''}" for count in counts)
 
 
 def _others(record: dict[str, Any]) -> str:
-    """Further figures on rounded products; earlier records had normal numbers alone."""
-    if "by_data" not in record:
-        return "; they are of normal numbers"
+    """Further figures on rounded products."""
     kinds = sum(count > 0 for count in record["by_data"].values()) - 1
     return f", and each element is held to the bound of its class; their operands are of {kinds} kinds"

@@ -37,12 +37,17 @@ def place_at(shape: _Shape, dtype: DTypeName, by_alignment: bool) -> Place:
         for extent in (n, k)
         for step, size in ((PADDED_STEP, padded_size(extent, MAX_PAD, itemsize)), (PLAIN_STEP, extent))
     )
-    return *(log2(extent) for extent in shape), *(steps if by_alignment else ())
+    return *(_doublings(extent) for extent in shape), *(steps if by_alignment else ())
+
+
+def _doublings(extent: int) -> float:
+    """Of 1. What is empty is as near to others as if it were 1."""
+    return log2(max(extent, 1))
 
 
 def depth_of(problem: Problem) -> Place:
     """What the number of parts that a library cuts k into depends on: how much of a device its tiles fill, and k."""
-    return log2(problem.m * problem.n * problem.batch), log2(problem.k)
+    return _doublings(problem.m * problem.n * problem.batch), _doublings(problem.k)
 
 
 def doublings(one: Place, other: Place) -> float:

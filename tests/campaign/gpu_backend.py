@@ -68,6 +68,7 @@ class GpuBackend(Backend):
         self.ways = tuple(
             Way(kernel.name, way.config, way.dtype, kernel.accuracy[way.dtype], way.transposes)
             for kernel in deck.kernels
+            if not kernel.needs_scales
             for way in deck.ways(kernel)
         )
         self._count = 0

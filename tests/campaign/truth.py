@@ -67,8 +67,14 @@ def truth_of(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, *, qu
         return _of_floats(problem, accuracy, a, b, quick)
 
 
+def truth_of_scaled(problem: Problem, accuracy: AccuracyName, a: Array, b: Array) -> Truth:
+    """Of operands with block scales, quickly. `a` and `b` are the float64 numbers that they stand for, as stored."""
+    a, b = core(a, transposed=problem.transpose_a), core(b, transposed=problem.transpose_b)
+    return _of_floats(problem, accuracy, a, b, quick=True)
+
+
 def _of_floats(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, quick: bool) -> Truth:
-    limits = element_bound(accuracy, problem.dtype, problem.k)
+    limits = element_bound(accuracy, problem.dtype, problem.k, is_scaled=problem.scale_columns > 0)
     value, sizes, bound = _bounded(a, b, limits, quick, limits.operand)
     rounding = rounding_of(problem, accuracy)
     lowered = []

@@ -10,22 +10,27 @@ Exits with 1 where a product was wrong; what is told of it is enough to have it 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from secrets import randbelow
 from typing import Any
 from unittest import mock
 
+from benchmarks.recorded import write_rows
+from jobs.errors import KernelUnavailable
 from jobs.settings import Settings
-from kernels.selection.candidates import Choice
-from tests.stress.cases import Case, Deck, described
+from kernels.model.kernel import LibraryKernel
+from tests.stress.ahead import compile_ahead
+from tests.stress.cases import Case, Deck
 from tests.stress.proof import wrong
-from tests.stress.shares import run_shares, shares
+from tests.stress.shares import Outcome, run_shares, shares
+from tests.stress.tally import COLUMNS, rows
+from tests.support.kernels.catalogue import mirrored_at_any_size
 from worker.cpu.environment import dated_environment
 from worker.device.runner import Runner
 from worker.process.start import make_runner
@@ -43,31 +48,48 @@ def poisoned(runner: Runner) -> Iterator[None]:
         return
     from tests.gpu.poisoned import allocate_poisoned
     from worker.cuda import runner as cuda_runner
+    from worker.cuda.epilogue import fused, on_device
+    from worker.cuda.products import operands
 
-    with mock.patch.object(cuda_runner, "allocate", allocate_poisoned):
+    with ExitStack() as patched:
+        for module in (cuda_runner, fused, on_device, operands):
+            patched.enter_context(mock.patch.object(module, "allocate", allocate_poisoned))
         yield
 
 
-def stressed(runner: Runner, cases: Sequence[Case], seed: int, ends_at: float) -> tuple[int, list[str]]:
-    """How many products there was time for, and what was wrong with which."""
-    failures: list[str] = []
+def stressed(runner: Runner, cases: Sequence[Case], seed: int, ends_at: float) -> Outcome:
+    """The products that there was time for, and what was wrong with which."""
+    outcome = Outcome([], [], [])
     for done, case in enumerate(cases):
-        if time.monotonic() > ends_at or len(failures) == MAX_FAILURES:
-            return done, failures
+        if time.monotonic() > ends_at or len(outcome.failures) == MAX_FAILURES:
+            break
+        outcome.numbers.append(case.number)
         try:
-            if (said := wrong(runner, case, seed)) is not None:
-                failures.append(f"seed {seed}, {case}: {said}")
-                print(failures[-1], flush=True)
-        except BaseException:
-            print(f"seed {seed}, {case}: it broke off", flush=True)
-            raise
+            said = _wrong(runner, case, seed)
+        except KernelUnavailable as refusal:
+            outcome.refused.append((case.number, f"seed {seed}, {case}: {refusal}"))
+            continue
+        if said is not None:
+            outcome.failures.append((case.number, f"seed {seed}, {case}: {said}"))
+            print(outcome.failures[-1][1], flush=True)
         if (done + 1) % TOLD_EVERY == 0:
             print(f"{done + 1} products", flush=True)
-    return len(cases), failures
+    return outcome
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status."""
+def _wrong(runner: Runner, case: Case, seed: int) -> str | None:
+    """A product that cannot be computed, or not be compared, is told as a wrong one is. Raises KernelUnavailable of a
+    library that has no such product."""
+    try:
+        return wrong(runner, case, seed)
+    except Exception as error:
+        if isinstance(error, KernelUnavailable) and isinstance(case.kernel, LibraryKernel):
+            raise
+        traceback.print_exc()
+        return f"it broke off: {type(error).__name__}: {error}"
+
+
+def arguments_of(given: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.stress", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--count", type=int, default=10_000, help="how many products")
@@ -78,45 +100,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=1, help="that share the products")
     parser.add_argument("--kernels", nargs="*", default=(), help="only these")
     parser.add_argument("--out", type=Path, help="record of the run")
-    asked = parser.parse_args(arguments)
-    ends_at = time.monotonic() + asked.seconds
+    return parser.parse_args(given)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status."""
+    asked = arguments_of(arguments)
+    with mirrored_at_any_size():
+        return run(asked)
+
+
+def run(asked: argparse.Namespace) -> int:
+    began = time.monotonic()
+    ends_at = began + asked.seconds
     runner = make_runner(Settings(device=asked.device))
     deck = Deck(asked.seed, runner.device.traits, asked.kernels)
     cases = [deck.case(number) for number in range(asked.first, asked.first + asked.count)]
     print(
         f"seed {asked.seed}: {asked.count} products by {len(deck.kernels)} kernels on {runner.device.name}", flush=True
     )
-    began = time.monotonic()
-    runner.compile_ahead((Choice(case.kernel, case.config, "drawn"), case.problem) for case in cases)
+    try:
+        compile_ahead(runner, cases)
+    except KernelUnavailable as error:  # whatever else there is was compiled; such products will say so
+        print(error, flush=True)
     print(f"compiled in {time.monotonic() - began:.0f} s", flush=True)
     if asked.processes > 1:
         options = ["--seed", str(asked.seed), "--device", asked.device, "--kernels", *asked.kernels]
-        numbers, failures = run_shares(shares(asked.first, asked.count, asked.processes), options, ends_at)
-        done = [deck.case(number) for number in numbers]
+        outcome = run_shares(shares(asked.first, asked.count, asked.processes), options, ends_at)
     else:
         with poisoned(runner):
-            count, failures = stressed(runner, cases, asked.seed, ends_at)
-        done = cases[:count]
-    print(
-        f"{len(done)} of {asked.count} products in {time.monotonic() - began:.0f} s, {len(failures)} wrong", flush=True
-    )
+            outcome = stressed(runner, cases, asked.seed, ends_at)
+    count, wrong_ones = len(outcome.numbers), len(outcome.failures)
+    print(f"{count} of {asked.count} products in {time.monotonic() - began:.0f} s, {wrong_ones} wrong", flush=True)
     if asked.out:
-        asked.out.write_text(json.dumps(record(runner, asked, done, failures), indent=1) + "\n")
-    return 1 if failures else 0
+        done = [deck.case(number) for number in outcome.numbers]
+        counted = rows(done, outcome, runner.device.traits)
+        write_rows(asked.out, about(runner, asked, done, outcome), counted)
+    return 1 if outcome.failures else 0
 
 
-def record(runner: Runner, asked: argparse.Namespace, cases: Sequence[Case], failures: Sequence[str]) -> dict[str, Any]:
+def about(runner: Runner, asked: argparse.Namespace, cases: Sequence[Case], outcome: Outcome) -> dict[str, Any]:
+    """The record, without its rows."""
     return {
         "environment": dated_environment(*PACKAGES),
         "device": runner.device.model_dump(mode="json"),
         "seed": asked.seed,
         "first": asked.first,
         "asked": asked.count,
-        "products": len(cases),
+        "products": len(cases) - len(outcome.refused),
         "elements": sum(case.problem.batch * case.problem.m * case.problem.n for case in cases),
-        "by_kernel": described(cases),
         "by_data": dict(Counter(case.data for case in cases)),
-        "failures": list(failures),
+        "failures": outcome.failures,
+        "refused": outcome.refused,
+        "columns": COLUMNS,
     }
 
 

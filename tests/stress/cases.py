@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from math import exp, log
 from random import Random
 
 from benchmarks.operand_kinds import KINDS
 from kernels.catalog import CATALOG
-from kernels.model.entry.config import NO_CONFIG, TileConfig
-from kernels.model.kernel import CudaKernel, DeviceClass, DeviceTraits, Kernel
-from kernels.model.numerics import DTYPES, DTypeName, Problem
+from kernels.model.entry.config import TileConfig
+from kernels.model.kernel import DeviceTraits, Kernel
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from tests.campaign.data import INTEGERS
+from tests.stress.forms import FORMS, Draw, Drawn, FormName, is_free
+from tests.stress.ways import FUSED_WAYS, FusedWay, Way, fused_epilogue, fused_ways_of, types_of, ways_of
 
-MIN_SIZE, MAX_SIZE, MAX_LONG_SIZE = 1, 1500, 4096  # of m, n and k, and of the few that are longer
-LONG, EMPTY, SNAPPED, BATCHED = 0.06, 0.005, 0.35, 0.25  # shares: of sizes, of k, of sizes, of products
-STEPS = (4, 8, 16, 64, 128)  # that some sizes are whole multiples of: other paths of a kernel
-LARGEST_BATCH = 12
-# Of a product: the reference takes them in float64, on the CPU, and a CPU's worker takes them besides.
-MAX_MULTIPLICATIONS: Mapping[DeviceClass, int] = {"gpu": 1 << 31, "cpu": 1 << 26}
-TRIES = 50  # configs that are tried for one that fits
-WAYS = 12  # of a kernel in a run, each compiled once; another seed gives others
-EXACT = "small integers"
+EXACT, PROVEN, SCALED = "small integers", "magnitudes that bounds are proven for", "with scales"
 ROUGH = 4  # every so many-th product is of numbers that are rounded
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """An element type, what is transposed, and a config; an empty one is the default for the product."""
-
-    dtype: DTypeName
-    transposes: tuple[bool, bool]
-    config: TileConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +27,27 @@ class Case:
     number: int
     kernel: Kernel
     config: TileConfig
-    problem: Problem
+    form: FormName
+    drawn: Drawn
     data: str
 
     @property
     def exact(self) -> bool:
         return self.data == EXACT
 
+    @property
+    def problem(self) -> Problem:
+        return self.drawn.problem
+
+    @property
+    def accuracy(self) -> AccuracyName:
+        return self.kernel.accuracy[self.problem.dtype]
+
     def __str__(self) -> str:
         config = " ".join(f"{name}={value}" for name, value in self.config.items()) or "default config"
-        return f"number {self.number}: {self.kernel.name} ({config}), {self.data}, {self.problem}"
+        asked = [str(each) for each in (self.drawn.ending, self.drawn.tolerance, self.drawn.stored) if each is not None]
+        form = ", ".join([self.form, *asked])
+        return f"number {self.number}: {self.kernel.name} ({config}), {form}, {self.data}, {self.problem}"
 
 
 class Deck:
@@ -65,68 +60,62 @@ class Deck:
         if not self.kernels:
             raise ValueError("the device runs none of these kernels")
         self._seed, self._device = seed, device
-        self._ways = {kernel.name: tuple(_ways(kernel, seed, device)) for kernel in self.kernels}
+        self._ways: dict[tuple[str, DTypeName], Sequence[Way]] = {}
+        self._fused: dict[tuple[str, DTypeName], Sequence[FusedWay]] = {}
+        self._sorts: dict[str, Sequence[tuple[DTypeName, FormName]]] = {}
+        for kernel in self.kernels:
+            for dtype in types_of(kernel, device):
+                ways = self._ways[kernel.name, dtype] = ways_of(kernel, dtype, seed, device)
+                own = fused_ways_of(kernel, dtype, ways, seed)
+                self._fused[kernel.name, dtype] = [*own, *_of_widened(kernel, ways)]
+            self._sorts[kernel.name] = self._sorts_of(kernel)
 
     def ways(self, kernel: Kernel) -> Sequence[Way]:
         """Those in which a kernel of the deck is called."""
-        return self._ways[kernel.name]
+        return [way for dtype in types_of(kernel, self._device) for way in self._ways[kernel.name, dtype]]
 
     def case(self, number: int) -> Case:
-        """Kernels by turns, so that each has its share of any run."""
-        kernel = self.kernels[number % len(self.kernels)]
+        """Kernels by turns, and of each its types and forms, so that each has its share of any run."""
+        turn, index = divmod(number, len(self.kernels))
+        kernel = self.kernels[index]
+        sorts = self._sorts[kernel.name]
+        dtype, form = sorts[turn % len(sorts)]
         random = Random(f"{self._seed}:{number}")
-        way = random.choice(self._ways[kernel.name])
-        problem = _problem(random, way, MAX_MULTIPLICATIONS[kernel.device_class])
-        config = kernel.resolve_config(way.config, problem, self._device)
-        data = EXACT if random.randrange(ROUGH) else random.choice(tuple(_kinds(way.dtype)))
-        return Case(number, kernel, config, problem, data)
+        own = self._fused[kernel.name, dtype] if form in ("fused", "widened") else ()
+        fused = random.choice(own) if own else None
+        way = random.choice(self._ways[kernel.name, dtype]) if fused is None else fused.way
+        is_rough = form == "tolerance" or not random.randrange(ROUGH)
+        drawn = FORMS[form].draw(Draw(random, kernel, way, fused, self._device, not is_rough))
+        config = kernel.resolve_config(drawn.config, drawn.problem, self._device)
+        data = random.choice(_kinds(form, drawn)) if is_rough else EXACT
+        return Case(number, kernel, config, form, drawn, data)
+
+    def _sorts_of(self, kernel: Kernel) -> Sequence[tuple[DTypeName, FormName]]:
+        found = [
+            (dtype, name)
+            for dtype in types_of(kernel, self._device)
+            for name, form in FORMS.items()
+            if form.suits(kernel, dtype)
+            for _ in range(form.weight)
+        ]
+        return Random(f"{self._seed}:{kernel.name}").sample(found, len(found))
 
 
-def _kinds(dtype: DTypeName) -> Collection[str]:
+def _of_widened(kernel: Kernel, ways: Sequence[Way]) -> Sequence[FusedWay]:
+    """For 16-bit operands of products that are float32, whose own kernel may multiply them."""
+    if ways[0].dtype != "float32" or not is_free(kernel, "float32") or getattr(kernel, "fused_outputs", {}):
+        return ()
+    random = Random(kernel.name)
+    return [
+        FusedWay(ways[index % len(ways)], fused_epilogue(random, index, ("float32",), "float32"))
+        for index in range(FUSED_WAYS)
+    ]
+
+
+def _kinds(form: FormName, drawn: Drawn) -> Sequence[str]:
     """Of operands whose products are rounded or, where they are integers, wrap."""
-    return INTEGERS if DTYPES[dtype].is_integer else KINDS
-
-
-def _ways(kernel: Kernel, seed: int, device: DeviceTraits) -> Iterator[Way]:
-    random = Random(f"{seed}:{kernel.name}")
-    dtypes = [dtype for dtype in kernel.dtypes if kernel.unsupported_because(device, dtype) is None]
-    every = list(kernel.configs()) if isinstance(kernel, CudaKernel) else [NO_CONFIG]
-    for number in range(WAYS):
-        dtype = dtypes[number % len(dtypes)]
-        transposes = random.random() < 0.5, random.random() < 0.5
-        tries = random.sample(every, min(len(every), TRIES)) if number % 3 else []
-        fit = (config for config in tries if kernel.misfit(config, dtype, device) is None)
-        yield Way(dtype, transposes, next(fit, NO_CONFIG))
-
-
-def _problem(random: Random, way: Way, most: int) -> Problem:
-    batched = random.random() < BATCHED
-    batch = random.randint(2, LARGEST_BATCH) if batched else 1
-    over_a, over_b = random.choice(((True, True), (True, False), (False, True))) if batched else (False, False)
-    sizes = [_size(random) for _ in range(3)]
-    while sizes[0] * sizes[1] * sizes[2] * batch > most:
-        longest = sizes.index(max(sizes))
-        sizes[longest] -= sizes[longest] // 3
-    m, n, k = sizes
-    return Problem(m, n, 0 if random.random() < EMPTY else k, way.dtype, batch, *way.transposes, over_a, over_b)
-
-
-def _size(random: Random) -> int:
-    ends = (MAX_SIZE, MAX_LONG_SIZE) if random.random() < LONG else (MIN_SIZE, MAX_SIZE)
-    size = round(exp(random.uniform(*map(log, ends))))
-    if random.random() >= SNAPPED:
-        return size
-    step = random.choice(STEPS)
-    return -(-size // step) * step
-
-
-def described(cases: Sequence[Case]) -> dict[str, dict[str, int]]:
-    """By kernel: products, and how many of them were exact, batched, transposed."""
-    counts: dict[str, dict[str, int]] = {}
-    for case in cases:
-        mine = counts.setdefault(case.kernel.name, dict.fromkeys(("products", "exact", "batched", "transposed"), 0))
-        mine["products"] += 1
-        mine["exact"] += case.exact
-        mine["batched"] += case.problem.batch > 1
-        mine["transposed"] += case.problem.transpose_a or case.problem.transpose_b
-    return counts
+    if form == "tolerance":
+        return (PROVEN,)
+    if drawn.scale_width:
+        return (SCALED,)
+    return tuple(INTEGERS if DTYPES[drawn.problem.dtype].is_integer else KINDS)

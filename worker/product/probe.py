@@ -88,8 +88,8 @@ def table_of(entries: tuple[Entry, ...], device: DeviceInfo) -> TunedTable:
 
 
 def _is_worth_it(likely: Sequence[Forecast], expected: Choice, preferred: Kernel, problem: Problem) -> bool:
-    """Whether there is a doubt, and time to settle it."""
-    if not likely:
+    """Whether there is a doubt, and time to settle it; of an empty product there is nothing to measure."""
+    if not likely or not problem.flops:
         return False
     alone = all(one.point.kernel is expected.kernel and one.point.config == expected.config for one in likely)
     launches_s = [problem.flops / (one.point.row.gflops * 1e9) for one in likely]

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from math import inf
+from typing import Any
+from unittest import mock
+
 from kernels.catalog import BY_NAME, CATALOG
+from kernels.model import triangle
 from kernels.model.entry.config import TileConfig
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, DTypeName
@@ -38,6 +44,12 @@ def max_registers() -> tuple[CudaKernel, TileConfig, DTypeName]:
         for dtype in kernel.dtypes
         if kernel.misfit(config, dtype) is not None
     )
+
+
+def mirrored_at_any_size() -> AbstractContextManager[Any]:
+    """One triangle of a symmetric product is computed however small it is, by kernels that can, and not just where that
+    is quicker: such products are large."""
+    return mock.patch.object(triangle, "mirror_clocks", lambda _: -inf)
 
 
 def config_id(config: TileConfig) -> str:

@@ -5,33 +5,111 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from kernels.catalog import BY_NAME, CATALOG
+from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel, DeviceTraits
-from tests.gpu import sanitize
-from tests.gpu.sanitized_sweep import NORMAL, NOT_FINITE, cases, on_gpu
-from tests.support.kernels.catalogue import pair_dtypes
+from tests.gpu.sanitize import __main__ as sanitize
+from tests.gpu.sanitize.launches import NORMAL, NOT_FINITE, Swept, launches, on_gpu
+from tests.stress.asked import named, own_epilogue
+from tests.stress.cases import Deck
+from tests.support.kernels.catalogue import mirrored_at_any_size, pair_dtypes
+from worker.cuda.programs import programs_of_choice
+from worker.cuda.sources import Program, kernel_program
 
 H200 = DeviceTraits("gpu", (9, 0), 232_448, 132, "NVIDIA H200")
 T4 = DeviceTraits("gpu", (7, 5), 64 << 10, 40, "Tesla T4")
+DRAWN = 6000  # products that stress draws
+
+
+@pytest.fixture(autouse=True)
+def triangles() -> Iterator[None]:
+    with mirrored_at_any_size():
+        yield
+
+
+def branches(programs: Iterable[Program]) -> dict[str, set[str]]:
+    """What is compiled into each kernel: its macros, without the sizes of its tiles and how its operands lie."""
+    found: dict[str, set[str]] = {}
+    for program in programs:
+        kernel = BY_NAME.get(program.path.stem)
+        if isinstance(kernel, CudaKernel):
+            sizes = {f"-D{parameter.name.upper()}" for parameter in kernel.parameters if parameter.name != "promote"}
+            own = {each for each in program.options if each.partition("=")[0] not in sizes}
+            found.setdefault(kernel.name, set()).update(each for each in own if "TRANSPOSE" not in each)
+    return found
+
+
+def swept_programs(swept: Iterable[Swept]) -> Iterator[Program]:
+    for one in swept:
+        yield kernel_program(one.kernel, one.config, one.problem, fused=one.fused)
 
 
 def test_every_kernel_of_ours_is_in_the_sweep_in_each_of_its_types() -> None:
-    swept = list(cases(H200, BY_NAME))
+    swept = list(launches(H200, BY_NAME))
     cuda = [one for one in CATALOG if isinstance(one, CudaKernel)]
     ours = {(one.name, dtype) for one in cuda for dtype in (*one.dtypes, *pair_dtypes(one))}
-    assert {(kernel.name, problem.dtype) for kernel, _, problem, _ in swept} == ours
-    assert {"hopper_bf16", "hopper_fp16", "fp32_emulated"} <= {name for name, _ in ours}
+    assert {(one.kernel.name, one.problem.dtype) for one in swept} == ours
+    assert {"hopper_bf16", "hopper_fp16", "fp32_emulated", "hopper_fp64"} <= {name for name, _ in ours}
     assert len(swept) < 25 * len({name for name, _ in ours}), "a tool takes its time with each launch"
-    fills = {fill for kernel, _, _, fill in swept if kernel.name == "fp32_emulated"}
+    fills = {one.fill for one in swept if one.kernel.name == "fp32_emulated"}
     assert fills == {NORMAL, NOT_FINITE}
 
 
+def test_whatever_is_compiled_into_a_kernel_for_a_product_is_in_the_sweep() -> None:
+    """By what stress draws: each kernel, type and option of the catalogue. What falls back has its gate, too."""
+    drawn: set[Program] = set()
+    for case in map(Deck(1, H200).case, range(DRAWN)):
+        drawn |= programs_of_choice(named(case, H200), case.problem, H200)
+        if (own := own_epilogue(case, H200)) is not None:
+            drawn.add(kernel_program(own.kernel, own.config, own.problem, fused=own.fused))
+    there = branches(swept_programs(launches(H200, BY_NAME)))
+    for name, macros in branches(drawn).items():
+        assert macros - {"-DGATED"} <= there[name], name
+    gated = {name for name, macros in branches(drawn).items() if "-DGATED" in macros}
+    assert gated == {kernel.fallback.kernel.name for kernel in on_gpu(H200) if kernel.fallback is not None}
+
+
+def test_what_only_large_products_have_is_launched_with_small_ones() -> None:
+    there = branches(swept_programs(launches(H200, BY_NAME)))
+    half, hopper = {"hopper_bf16", "hopper_fp16"}, {"hopper_bf16", "hopper_fp16", "hopper_int8", "hopper_tf32"}
+    assert {name for name, macros in there.items() if "-DCUT" in macros} == half | {"fp32_emulated"}
+    assert {name for name, macros in there.items() if "-DPACED" in macros} == hopper | {"hopper_fp8"}
+    assert {name for name, macros in there.items() if "-DTRIANGLE" in macros} == {
+        kernel.name for kernel in on_gpu(H200) if kernel.triangle is not None
+    }
+
+
+def test_passes_of_kernels_are_launched_and_not_what_small_products_have_in_their_place() -> None:
+    """With numbers that they take, and with others."""
+    for kernel in on_gpu(H200):
+        if kernel.passes is not None:
+            swept = [one for one in launches(H200, [kernel.name]) if one.kernel.plan(one.problem, one.config).passes]
+            assert {one.fill for one in swept} == {NORMAL, NOT_FINITE}, kernel.name
+            lie = {(one.problem.transpose_a, one.problem.transpose_b) for one in swept}
+            assert len(lie) == 4, kernel.name
+
+
+def test_a_branch_that_is_not_swept_would_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that gets an epilogue of another type, say."""
+    without = [one for one in launches(H200, BY_NAME) if one.fused is None]
+    lost = branches(swept_programs(launches(H200, BY_NAME)))["hopper_fp8"]
+    lost -= branches(swept_programs(without))["hopper_fp8"]
+    assert {"-DEPILOGUE", "-DHAS_BIAS", "-DHAS_ADDEND", "-DACTIVATION_GELU", "-DOUTPUT_BFLOAT16"} <= lost
+
+
+def test_epilogues_have_an_addend_or_none_both_and_each_activation() -> None:
+    fused = {one.fused for one in launches(H200, ["hopper_bf16"]) if one.fused is not None}
+    assert {FusedEpilogue("bfloat16"), FusedEpilogue("float32", has_bias=True)} < fused
+    assert {(one.has_c, one.has_bias) for one in fused} == {(a, b) for a in (False, True) for b in (False, True)}
+
+
 def test_a_device_sweeps_what_it_runs() -> None:
-    swept = {kernel.name for kernel, *_ in cases(T4, BY_NAME)}
+    swept = {one.kernel.name for one in launches(T4, BY_NAME)}
     assert swept == {kernel.name for kernel in on_gpu(T4)} and "naive" in swept and "hopper_bf16" not in swept
 
 
@@ -48,6 +126,8 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A compute-sanitizer that ends as the test says, in a script."""
     path = tmp_path / "compute-sanitizer"
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(sanitize, "traits", lambda: H200)
+    monkeypatch.setattr(sanitize, "compile_first", lambda _: None)
     return path
 
 
@@ -72,13 +152,14 @@ def test_what_a_tool_finds_fails_and_what_it_does_not_get_through_is_told(
         assert sanitize.is_failure(group, came_to) is fail
 
 
+@pytest.mark.parametrize("processes", ["1", "4"])
 def test_it_says_what_each_tool_came_to(
-    tool: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tool: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], processes: str
 ) -> None:
     tool.write_text('#!/bin/sh\n[ "$2" != racecheck ] || { echo hazard; exit 9; }\n')
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(sanitize, "traits", lambda: H200)
-    monkeypatch.setattr(sys, "argv", ["sanitize", "--kernels", "tensor_fp64", "naive", "hopper_bf16"])
+    kernels = ["--kernels", "tensor_fp64", "naive", "hopper_bf16"]
+    monkeypatch.setattr(sys, "argv", ["sanitize", "--processes", processes, *kernels])
     assert sanitize.main() == 1
     told = capsys.readouterr().out
     for line in (
@@ -87,5 +168,14 @@ def test_it_says_what_each_tool_came_to(
         "hazard",
         "initcheck, hopper_bf16: clean",
         "synccheck, naive: clean",
+        "6 of 8 without a failure",
     ):
         assert line in told
+
+
+def test_nothing_is_begun_after_the_time_for_all_of_it(
+    tool: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sanitize", "--for-s", "0", "--tools", "memcheck", "--kernels", "naive"])
+    assert sanitize.main() == 1
+    assert "memcheck, naive: not begun" in capsys.readouterr().out

@@ -218,8 +218,9 @@ def recorded() -> Entry:
         Problem(30_001, 30_001, 30_001, "float32"),
         Problem(9_001, 9_001, 9_001, "float32"),
         Problem(64, 64, 64, "int32"),
+        Problem(1000, 1000, 0, "float32"),
     ],
-    ids=["measured", "long", "long for a job that arrives", "of a type that was not measured"],
+    ids=["measured", "long", "long for a job that arrives", "of a type that was not measured", "empty"],
 )
 def test_there_is_no_probe_without_a_doubt_or_without_the_time_to_settle_it(problem: Problem) -> None:
     device = Timed(only("cublas")).device

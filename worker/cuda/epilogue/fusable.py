@@ -75,7 +75,7 @@ def fusable(
 ) -> Fusable | None:
     """How the kernel does the epilogue itself; None if a pass after it does, or if there is none. `operands`: A and B
     first."""
-    a, b = operands[:2]
+    (a, b), added = operands[:2], problem.product_dtype
     if not is_long(problem.batch * problem.m * problem.n, problem.k) or not _has_factors_of_float32(epilogue):
         return None
     output = problem.product_dtype if epilogue is None else epilogue.output_of(problem)
@@ -98,6 +98,8 @@ def fusable(
         return None
     if fused.activation and DTYPES[output].itemsize < DTYPES[problem.product_dtype].itemsize:
         return None  # sums would be rounded to D's type before the activation too, which the pass does not do
+    if epilogue is not None and any(epilogue.added) and output != added:
+        return None  # the kernel reads C and the bias in D's type
     alpha, beta = (1.0, 0.0) if epilogue is None else (epilogue.alpha.real, epilogue.beta.real)
     return Fusable(kernel, config, problem, fused, alpha, beta, (a, b))
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log2
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.architectures import H200
+from kernels.model.entry.config import NO_CONFIG
+from kernels.model.numerics import DTYPES, DTypeName, Problem
+from kernels.selection.choose import choose
 from kernels.selection.distance import doublings, place_of, whole_runs
 
 SIZE = st.integers(1, 20_000)
@@ -28,6 +32,13 @@ def test_on_cuda_cores_sizes_alone_count(m: int, n: int, k: int, other: int) -> 
     assert place == (log2(m), log2(n), log2(k), 0.0)
     assert doublings(place, place_of(Problem(m, n, 2 * k, "float32"), "fp32")) == pytest.approx(1.0)
     assert doublings(place, place_of(Problem(m, n, other, "float32"), "fp32")) == pytest.approx(abs(log2(other / k)))
+
+
+@pytest.mark.parametrize("shape", [(5, 6, 0), (0, 6, 5), (5, 0, 6), (0, 0, 0), (4096, 4096, 0)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "complex64"])
+def test_auto_takes_a_kernel_for_an_empty_product_too(shape: tuple[int, int, int], dtype: DTypeName) -> None:
+    traits = replace(H200.traits, name="NVIDIA H200", multiprocessors=132)
+    assert choose("auto", NO_CONFIG, Problem(*shape, dtype), DTYPES[dtype].accuracy, traits).why.startswith("auto: ")
 
 
 @given(SIZE, SIZE)

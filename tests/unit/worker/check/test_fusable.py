@@ -85,8 +85,19 @@ def test_sums_are_rounded_before_an_activation_where_the_pass_rounds_them_alone(
     epilogue = replace(FREE, c=None, beta=0.0, activation="silu")
     assert found("hopper_fp8", "float8_e4m3", epilogue) is not None
     assert found("hopper_fp8", "float8_e4m3", replace(epilogue, output="bfloat16")) is None
-    assert found("hopper_fp8", "float8_e4m3", replace(epilogue, output="bfloat16", activation=None)) is not None
+    alone = replace(epilogue, output="bfloat16", activation=None, bias=None)
+    assert found("hopper_fp8", "float8_e4m3", alone) is not None
     assert found("cublas_tf32", "float32", epilogue, widened="bfloat16") is not None
+
+
+@pytest.mark.parametrize("added", [{"bias": None}, {"c": None, "beta": 0.0}], ids=["c", "bias"])
+@pytest.mark.parametrize("output", ["bfloat16", "float16"])
+def test_c_and_a_bias_are_of_the_product_s_type_and_read_as_d_s(added: dict[str, Any], output: DTypeName) -> None:
+    asked = replace(FREE, **added)
+    assert found("hopper_fp8", "float8_e4m3", asked) is not None
+    assert found("hopper_fp8", "float8_e4m3", replace(asked, output=output)) is None
+    assert found("hopper_fp8", "float8_e4m3", Epilogue(0.5, 0.0, None, output=output, may_fuse=True)) is not None
+    assert found("cublas_tf32", "float32", asked, widened=output) is not None  # whose products are float32, too
 
 
 def test_rows_begin_where_bulk_copies_reach_for_an_activation_as_for_c() -> None:

@@ -1,5 +1,7 @@
 """Runs every CUDA kernel under compute-sanitizer's tools: `make sanitize`.
 
+    make sanitize ARGS="--processes 6 --for-s 560 --seconds 240"
+
 Kernels of Hopper's own instructions have a process each, for a tool may not get through one: its copies, barriers and
 products are done by units beside the threads that the tool watches. Such a kernel is told by name, with the tool that
 did not end; what a tool finds, in any kernel, is a failure.
@@ -14,11 +16,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 from kernels.model.kernel import CudaKernel, DeviceTraits
-from tests.gpu.sanitized_sweep import on_gpu
+from tests.gpu.sanitize.launches import on_gpu
+from tests.gpu.sanitize.sweep import COMPILE
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 # It does not see what bulk copies write, and would take a product that is read back for uninitialised memory.
@@ -29,7 +34,7 @@ LEFT_OUT = {"synccheck": ("tensor_fp64", "fp64_emulated")}
 DIRECTORY = ".matmul/kernels"
 FOUND = 9  # exit status of the tool where it found something
 MAX_SHOWN = 4000  # last letters of what it said
-Verdict = Literal["clean", "found", "broke off", "did not end"]
+Verdict = Literal["clean", "found", "broke off", "did not end", "not begun"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +64,13 @@ def verdict_of(status: int | None) -> Verdict:
 
 
 def is_failure(group: Group, verdict: Verdict) -> bool:
-    return verdict in ("found", "broke off") or (verdict == "did not end" and group.followed)
+    return verdict in ("found", "broke off", "not begun") or (verdict == "did not end" and group.followed)
 
 
 def swept(tool: str, group: Group, seconds: float) -> tuple[Verdict, str]:
     """What the tool came to, and what it said."""
     command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", str(FOUND), *OPTIONS.get(tool, ())]
-    command += [sys.executable, "-m", "tests.gpu.sanitized_sweep", DIRECTORY, *group.kernels]
+    command += [sys.executable, "-m", "tests.gpu.sanitize.sweep", DIRECTORY, *group.kernels]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True, process_group=0) as process:
         try:
@@ -83,18 +88,39 @@ def main() -> int:
     parser.add_argument("--tools", nargs="*", default=TOOLS, choices=TOOLS)
     parser.add_argument("--kernels", nargs="*", help="only these")
     parser.add_argument("--seconds", type=float, default=120.0, help="for one tool and one group of kernels")
+    parser.add_argument("--for-s", type=float, default=inf, help="for all of it; what is left then is not begun")
+    parser.add_argument("--processes", type=int, default=1, help="groups of kernels at a time")
     asked = parser.parse_args()
+    ends_at = time.monotonic() + asked.for_s
     wanted = [one for one in on_gpu(traits()) if not asked.kernels or one.name in asked.kernels]
-    failed = False
-    for tool in asked.tools:
-        for group in groups([one for one in wanted if one.name not in LEFT_OUT.get(tool, ())]):
-            began = time.monotonic()
-            verdict, said = swept(tool, group, asked.seconds)
-            print(f"{tool}, {group}: {verdict}, {time.monotonic() - began:.0f} s", flush=True)
-            if verdict != "clean":
-                print(said[-MAX_SHOWN:], flush=True)
-            failed = failed or is_failure(group, verdict)
-    return 1 if failed else 0
+    compile_first([one.name for one in wanted])
+    each = [
+        (tool, group)
+        for tool in asked.tools
+        for group in groups([one for one in wanted if one.name not in LEFT_OUT.get(tool, ())])
+    ]
+    each.sort(key=lambda one: not one[1].followed)  # those that must end come first
+    with ThreadPoolExecutor(asked.processes) as pool:
+        failed = list(pool.map(lambda one: told(one[0], one[1], asked.seconds, ends_at), each))
+    print(f"{failed.count(False)} of {len(each)} without a failure", flush=True)
+    return 1 if any(failed) else 0
+
+
+def compile_first(names: Sequence[str]) -> None:
+    """By all cores, so that no tool spends its time on that. What does not compile is told by each tool."""
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-m", "tests.gpu.sanitize.sweep", DIRECTORY, COMPILE, *names], check=False)
+    print(f"compiled in {time.monotonic() - began:.0f} s", flush=True)
+
+
+def told(tool: str, group: Group, seconds: float, ends_at: float) -> bool:
+    """Whether it is a failure."""
+    began = time.monotonic()
+    left = min(seconds, ends_at - began)
+    verdict, said = swept(tool, group, left) if left > 0 else ("not begun", "")
+    shown = said[-MAX_SHOWN:] if verdict != "clean" else ""
+    print(f"{tool}, {group}: {verdict}, {time.monotonic() - began:.0f} s\n{shown}", end="", flush=True)
+    return is_failure(group, verdict)
 
 
 def traits() -> DeviceTraits:

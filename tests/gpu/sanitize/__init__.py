@@ -1,0 +1,1 @@
+"""Every CUDA kernel under compute-sanitizer: `make sanitize`."""
