@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
@@ -19,6 +20,7 @@ from typing import Any, Self
 import psutil
 
 from jobs.redis.embedded import free_port
+from tests.support.workers.workers import is_dead
 
 START_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 90.0
@@ -34,7 +36,8 @@ class Local:
         self._state = state / "state"
         self._directory = directory
         self.port = free_port()
-        own = {"state_dir": str(self._state), "port": str(self.port), "cpu_threads": "1", **settings}
+        own = {"state_dir": str(self._state), "port": str(self.port), "cpu_threads": "1", "redis_timeout_s": "5"}
+        own |= settings
         self.environment = os.environ | {f"MATMUL_{name.upper()}": value for name, value in own.items()}
         self._command = command
         self.output = ""
@@ -120,4 +123,14 @@ def eventually(condition: Callable[[], object], timeout_s: float = 60.0) -> None
 
 def alive(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
     """Those that still run; a zombie does not."""
-    return [each for each in processes if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    return [each for each in processes if not is_dead(each)]
+
+
+def children_of(pid: int, word: str) -> list[psutil.Process]:
+    """Those of its children that run and have the word among their arguments, oldest first."""
+    found = []
+    for each in alive(psutil.Process(pid).children()):
+        with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            if word in each.cmdline():
+                found.append(each)
+    return found

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from jobs.models import new_id
-from tests.support.local import Local, alive, eventually
+from tests.support.local import Local, alive, children_of, eventually
 from tools.harness.api import http_client, npy
 from tools.stack import Stack
 
@@ -34,8 +34,7 @@ COUNT = re.compile(r'^matmul_http_requests_total{.*route="/v1/matmul".*} (\S+)$'
 def members_of(keeper: subprocess.Popen[Any] | None) -> list[psutil.Process]:
     """The API processes that a process keeps running, oldest first."""
     assert keeper is not None
-    found = alive(psutil.Process(keeper.pid).children())
-    return [each for each in found if "service.server.member" in each.cmdline()]
+    return children_of(keeper.pid, "service.server.member")
 
 
 def connections_of(process: psutil.Process, port: int) -> int:
@@ -101,7 +100,8 @@ def clients_of(url: str, members: Sequence[psutil.Process]) -> Iterator[list[htt
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     directory = tmp_path_factory.mktemp("processes")
-    settings = {"cpu_threads": "1", "api_processes": str(PROCESSES), "unix_socket": str(directory / "api.sock")}
+    settings = {"cpu_threads": "1", "redis_timeout_s": "5"}
+    settings |= {"api_processes": str(PROCESSES), "unix_socket": str(directory / "api.sock")}
     with Stack(directory, settings=settings) as running:
         yield running
 
