@@ -36,8 +36,7 @@ class Local:
         self._state = state / "state"
         self._directory = directory
         self.port = free_port()
-        own = {"state_dir": str(self._state), "port": str(self.port), "cpu_threads": "1", "redis_timeout_s": "5"}
-        own |= settings
+        own = {"state_dir": str(self._state), "port": str(self.port), "cpu_threads": "1", **settings}
         self.environment = os.environ | {f"MATMUL_{name.upper()}": value for name, value in own.items()}
         self._command = command
         self.output = ""

@@ -100,8 +100,7 @@ def clients_of(url: str, members: Sequence[psutil.Process]) -> Iterator[list[htt
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     directory = tmp_path_factory.mktemp("processes")
-    settings = {"cpu_threads": "1", "redis_timeout_s": "5"}
-    settings |= {"api_processes": str(PROCESSES), "unix_socket": str(directory / "api.sock")}
+    settings = {"cpu_threads": "1", "api_processes": str(PROCESSES), "unix_socket": str(directory / "api.sock")}
     with Stack(directory, settings=settings) as running:
         yield running
 
