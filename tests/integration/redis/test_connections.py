@@ -57,11 +57,13 @@ def test_a_refusal_leaves_the_connection_in_use(connections: Connections) -> Non
 
 
 def test_an_answer_that_comes_too_late_is_no_one_elses(valkey: EmbeddedServer, key_prefix: str) -> None:
-    with client_of(valkey.url, socket_timeout=SHORT_TIMEOUT_S) as client:
+    key = f"{key_prefix}none"
+    with client_of(valkey.url, socket_timeout=SHORT_TIMEOUT_S) as client, valkey.client() as other:
         connections = beside(client)
         before = client_id(connections)
         with pytest.raises(redis.TimeoutError):
-            connections.ask("BLPOP", f"{key_prefix}none", 2 * SHORT_TIMEOUT_S)
+            connections.ask("BLPOP", key, 60)
+        other.rpush(key, "theirs")  # the answer, where it is still waited for
         assert connections.ask("ECHO", "mine") == b"mine"
         assert client_id(connections) != before
 
