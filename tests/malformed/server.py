@@ -27,6 +27,7 @@ LIMITS = {
     "max_json_bytes": 256 << 10,
     "max_matrix_bytes": 1 << 20,
     "store_bytes": 256 << 20,
+    "redis_timeout_s": 5,  # so that no right request is refused on a busy machine
     "default_wait_s": 0.05,
     "max_wait_s": 0.1,
     "max_benchmark_cases": 4,

@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
@@ -19,6 +20,7 @@ from typing import Any, Self
 import psutil
 
 from jobs.redis.embedded import free_port
+from tests.support.workers.workers import is_dead
 
 START_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 90.0
@@ -120,4 +122,14 @@ def eventually(condition: Callable[[], object], timeout_s: float = 60.0) -> None
 
 def alive(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
     """Those that still run; a zombie does not."""
-    return [each for each in processes if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    return [each for each in processes if not is_dead(each)]
+
+
+def children_of(pid: int, word: str) -> list[psutil.Process]:
+    """Those of its children that run and have the word among their arguments, oldest first."""
+    found = []
+    for each in alive(psutil.Process(pid).children()):
+        with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            if word in each.cmdline():
+                found.append(each)
+    return found

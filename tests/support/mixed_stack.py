@@ -87,6 +87,7 @@ class MixedStack:
             "MATMUL_REDIS_URL": self.redis.url,
             "MATMUL_STORE_DIR": str(self.directory / "matrices"),
             "MATMUL_API_PROCESSES": "1",
+            "MATMUL_REDIS_TIMEOUT_S": "5",
             "PYTHONPATH": python_path(place),
         }
         with open(self.directory / f"{name}.log", "ab") as log:

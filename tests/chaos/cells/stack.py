@@ -74,6 +74,7 @@ class Cell:
         own = SETTINGS | dict(auth) | {"cell": self.number, "key_prefix": self.prefix, "port": str(self.port)}
         own |= {"redis_url": self.redis.url, "store_dir": str(self.directory / "matrices")}
         own |= {"kernel_cache_dir": str(self.directory / "kernels")}
+        own["redis_timeout_s"] = "5"  # where the machine is busy, no cell refuses what its Valkey answers late
         environment = {f"MATMUL_{name.upper()}": value for name, value in own.items()}
         for name, command in zip(PARTS, (("service",), ("worker", "--device", "cpu")), strict=True):
             log = self.directory.with_name(f"{self.number} {name}.log")

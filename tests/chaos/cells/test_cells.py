@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from secrets import randbelow
 
@@ -25,9 +26,10 @@ def test_a_cell_that_is_killed_leaves_the_others_untouched(tmp_path: Path) -> No
     only = ("cell killed",)
     asked = Asked(seed=randbelow(2**31), cells=2, jobs=20, faults=1, only=only, for_s=300.0, pause_s=0.4)
     record = run(asked, tmp_path).as_record()
-    assert record["passed"], record
-    assert record["by_kind"]["cell killed"]["own"][DOWN], record
-    assert record["by_kind"]["cell killed"]["down"]["answers"], record
+    said = json.dumps(record, indent=1)  # a text, which pytest does not cut short
+    assert record["passed"], said
+    assert record["by_kind"]["cell killed"]["own"][DOWN], said
+    assert record["by_kind"]["cell killed"]["down"]["answers"], said
 
 
 def struck(kind: str, at: str) -> Struck:

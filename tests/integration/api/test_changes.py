@@ -20,6 +20,8 @@ from tests.support.servers import DURABLE
 
 pytestmark = pytest.mark.anyio
 JOB = "job_" + "1" * 32
+TIMEOUT_S = 60.0
+ANSWER_S = 5.0  # on a busy machine the server, or this process, may not have its turn for a while
 
 
 @pytest.fixture
@@ -28,20 +30,21 @@ def anyio_backend() -> str:
 
 
 @asynccontextmanager
-async def listening(url: str, prefix: str) -> AsyncIterator[ChangeHub]:
-    hub = ChangeHub(Settings(redis_url=SecretStr(url), key_prefix=prefix, redis_timeout_s=0.3))
+async def listening(url: str, prefix: str, *, answer_s: float = ANSWER_S) -> AsyncIterator[ChangeHub]:
+    """`answer_s`: how long a server that is asked may be silent."""
+    hub = ChangeHub(Settings(redis_url=SecretStr(url), key_prefix=prefix, redis_timeout_s=answer_s))
     task = asyncio.create_task(hub.run())
     await come_true(lambda: hub.listening)
     try:
         yield hub
     finally:
         hub.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(TIMEOUT_S):
             await task
 
 
 async def come_true(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(TIMEOUT_S):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -149,7 +152,7 @@ async def test_it_comes_back_after_silence_and_death(
     server = EmbeddedServer(tmp_path, options=DURABLE)
     server.start()
     try:
-        async with listening(server.url, key_prefix) as hub:
+        async with listening(server.url, key_prefix, answer_s=0.3) as hub:
             with hub.watch(JOB, ends_only=True) as watch:
                 os.kill(server.pid, signal.SIGSTOP)
                 await come_true(lambda: not hub.listening)

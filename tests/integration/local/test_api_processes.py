@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from jobs.models import new_id
-from tests.support.local import Local, alive, eventually
+from tests.support.local import Local, alive, children_of, eventually
 from tools.harness.api import http_client, npy
 from tools.stack import Stack
 
@@ -34,8 +34,7 @@ COUNT = re.compile(r'^matmul_http_requests_total{.*route="/v1/matmul".*} (\S+)$'
 def members_of(keeper: subprocess.Popen[Any] | None) -> list[psutil.Process]:
     """The API processes that a process keeps running, oldest first."""
     assert keeper is not None
-    found = alive(psutil.Process(keeper.pid).children())
-    return [each for each in found if "service.server.member" in each.cmdline()]
+    return children_of(keeper.pid, "service.server.member")
 
 
 def connections_of(process: psutil.Process, port: int) -> int:

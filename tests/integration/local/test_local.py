@@ -12,7 +12,7 @@ import psutil
 import pytest
 import redis
 
-from tests.support.local import COMMAND, Local, alive, eventually
+from tests.support.local import COMMAND, Local, alive, children_of, eventually
 
 PRODUCT = re.compile(
     r"^Product: .* float32 by \S+ on .+: kernel [\d.]+ ms, [\d.]+ GFLOPS; verified: residual \S+ ≤ \S+$", re.MULTILINE
@@ -21,8 +21,7 @@ PRODUCT = re.compile(
 
 def workers_of(local: Local) -> list[psutil.Process]:
     """The workers that the launcher started, without their own children."""
-    children = alive(psutil.Process(local.process.pid).children())
-    return [each for each in children if "worker" in each.cmdline()]
+    return children_of(local.process.pid, "worker")
 
 
 def refusal(local: Local) -> str:

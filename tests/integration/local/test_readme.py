@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.local import Local, alive, end_group, eventually
+from tests.support.local import START_TIMEOUT_S, Local, alive, end_group, eventually
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -125,7 +125,7 @@ def test_worker_from_elsewhere(tmp_path: Path, local: Local) -> None:
     before = {each["id"] for each in local.get("/v1/devices")["devices"]}
     with subprocess.Popen(["bash", "-euc", text], cwd=ROOT, env=environment, text=True, start_new_session=True) as make:
         try:
-            eventually(lambda: {each["id"] for each in local.get("/v1/devices")["devices"]} - before, 60)
+            eventually(lambda: {each["id"] for each in local.get("/v1/devices")["devices"]} - before, START_TIMEOUT_S)
         finally:
             end_group(make)
 
@@ -136,7 +136,7 @@ def test_make_run(tmp_path: Path) -> None:
     with Local(tmp_path, command=text.split(), directory=ROOT) as local:
         family = local.family()
         local.interrupt()
-        assert not alive(family)
+        eventually(lambda: not alive(family))
 
 
 # Without an object store there is nothing past the API; tests/integration/matrices has one.

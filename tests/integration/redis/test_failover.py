@@ -27,7 +27,7 @@ from tests.integration.api.test_events import events, read_events
 from tests.soak.traffic import SHARES, Share, talk
 from tests.support.replicas.certificates import Authority
 from tests.support.replicas.endpoint import Endpoint, server_context
-from tests.support.replicas.servers import Servers, demote, hand_over, sentinel, until
+from tests.support.replicas.servers import Servers, demote, hand_over, let_promote, sentinel, until
 from tools.harness.api import http_client
 from tools.stack import Stack
 
@@ -125,7 +125,7 @@ def promoted(client: Any, before: int) -> int:
 def test_a_primary_that_dies_takes_no_accepted_job_with_it(service: Service, client: httpx.Client) -> None:
     """Jobs wait, a caller waits for its product, another follows a job, and the worker misses all of it."""
     primary = service.servers.primary
-    with sentinel(service.directory, primary) as watching, ThreadPoolExecutor(2) as pool:
+    with sentinel(service.directory, service.servers) as watching, ThreadPoolExecutor(2) as pool:
         with standstill(service.stack.workers[0]):
             asked = {"prefer": "respond-async"}
             replies = [client.post("/v1/matmul", json=product_of(i), headers=asked) for i in range(ACCEPTED)]
@@ -136,6 +136,7 @@ def test_a_primary_that_dies_takes_no_accepted_job_with_it(service: Service, cli
             following = pool.submit(follow, client, jobs[-1], heard)
             until(lambda: heard and len(client.get("/v1/jobs").json()["jobs"]) == ACCEPTED + 1)
             primary.kill()
+            let_promote(watching)
             service.lead_to(promoted(watching, primary.port))
         assert waiting.result().json()["c"] == expected(99), waiting.result().text
         following.result()

@@ -15,6 +15,7 @@ from jobs.models import Job
 from jobs.queue import bench_queue
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
+from tests.support.local import children_of
 from tests.support.workers.killed import Killed, assert_resumed, kill_midway
 from tests.support.workers.workers import WorkerBench, is_dead, running_worker, until
 
@@ -123,7 +124,7 @@ def test_a_fresh_process_ends_with_the_child_that_asked(bench: WorkerBench) -> N
     fresh: list[psutil.Process] = []
 
     def look() -> bool:
-        fresh[:] = [each for each in child.children() if "worker.process.isolated_case" in each.cmdline()]
+        fresh[:] = children_of(child.pid, "worker.process.isolated_case")
         return bool(fresh)
 
     until(look, timeout_s=60, what="the start of a fresh process")

@@ -68,7 +68,7 @@ class Endpoint:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._listens.wait(10)
+        assert self._listens.wait(60)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:

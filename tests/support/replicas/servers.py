@@ -17,6 +17,7 @@ from jobs.redis.embedded import EmbeddedServer, find_server, free_port
 
 HOST = "127.0.0.1"
 WAIT_S = 60.0
+DEAD_AFTER_MS, NEVER_MS = 500, 3_600_000
 PASSWORD = "of-both-the-same"
 AT_ONCE = ("repl-diskless-sync-delay 0", f"primaryauth {PASSWORD}")
 
@@ -94,28 +95,35 @@ def _signal(server: EmbeddedServer, number: signal.Signals) -> None:
 
 
 @contextmanager
-def sentinel(directory: Path, primary: EmbeddedServer) -> Iterator[redis.Redis]:
-    """One that promotes a replica soon after the primary died; a client of it."""
+def sentinel(directory: Path, servers: Servers) -> Iterator[redis.Redis]:
+    """One that knows all of them and takes none for dead, however busy the machine is, before `let_promote`; a client
+    of it."""
     port, config = free_port(), directory / "sentinel.conf"
     config.write_text(
         f"port {port}\nbind {HOST}\ndir {directory}\n"
-        f"sentinel monitor service {HOST} {primary.port} 1\nsentinel auth-pass service {PASSWORD}\n"
-        "sentinel down-after-milliseconds service 500\nsentinel failover-timeout service 5000\n"
+        f"sentinel monitor service {HOST} {servers.primary.port} 1\nsentinel auth-pass service {PASSWORD}\n"
+        f"sentinel down-after-milliseconds service {NEVER_MS}\nsentinel failover-timeout service 5000\n"
     )
     with open(directory / "sentinel.log", "ab") as log:
         process = subprocess.Popen([find_server(), str(config), "--sentinel"], stdout=log, stderr=log)
     try:
-        with client_of(f"redis://{HOST}:{port}", socket_timeout=5.0, decode_responses=True) as client:
-            until(lambda: _answers(client))
+        with client_of(f"redis://{HOST}:{port}", socket_timeout=WAIT_S, decode_responses=True) as client:
+            until(lambda: _knows(client, len(servers.replicas)))
             yield client
     finally:
         process.kill()
         process.wait()
 
 
-def _answers(client: redis.Redis) -> bool:
+def let_promote(client: Any) -> None:
+    """The Sentinel promotes a replica soon: the primary died."""
+    client.execute_command("SENTINEL", "SET", "service", "down-after-milliseconds", DEAD_AFTER_MS)
+
+
+def _knows(client: Any, replicas: int) -> bool:
     try:
-        return bool(client.ping())
+        known = client.execute_command("SENTINEL", "REPLICAS", "service")
+        return len(known) == replicas
     except redis.RedisError:
         return False
 

@@ -52,7 +52,10 @@ def until(condition: Callable[[], object], *, timeout_s: float, what: str) -> No
 
 def is_dead(process: psutil.Process) -> bool:
     """Also before its parent has seen it."""
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # its parent saw it between the two questions
+        return True
 
 
 @dataclass
