@@ -1,4 +1,5 @@
-"""Processor time that a page's main thread takes for updates, from Chromium's trace: other processes do not count."""
+"""Processor time that a page's main thread takes until its first paint and for updates, from Chromium's trace: other
+processes do not count."""
 
 from __future__ import annotations
 
@@ -10,10 +11,11 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from tools.harness.page_speed import NEXT_UPDATE, Growing
+from tools.harness.page_speed import NEXT_UPDATE, PAINTED, Growing
 
 TASK = "RunTask"
-CATEGORIES = ("disabled-by-default-devtools.timeline", "blink.user_timing")
+CATEGORIES = ("disabled-by-default-devtools.timeline", "blink.user_timing", "loading")
+FIRST_CONTENT = "firstContentfulPaint"
 MARK = "update of a live page"
 # The frames in which the update is shown, and what they leave to do.
 SHOWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
@@ -25,6 +27,18 @@ class Tasks:
 
     longest_ms: float
     whole_ms: float
+
+
+def first_paint_task_ms(page: Page, url: str) -> float:
+    """From the request to the first content on the screen."""
+    browser = page.context.browser
+    assert browser is not None
+    browser.start_tracing(page=page, categories=list(CATEGORIES))
+    page.goto(url)
+    page.wait_for_function(PAINTED)
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    (painted,) = (event for event in events if event["name"] == FIRST_CONTENT)
+    return sum(times_us(events, painted, painted["ts"])) / 1e3
 
 
 def updates_tasks(page: Page, benchmark: Growing, count: int) -> Sequence[Tasks]:
@@ -46,11 +60,16 @@ def tasks_of(events: Sequence[dict[str, Any]]) -> Iterator[Tasks]:
     """Between each two marks, of the thread that they are of."""
     marks = sorted((event for event in events if event["name"] == MARK), key=lambda event: event["ts"])
     for begun, ended in pairwise(marks):
-        times_us = [
-            event["tdur"]
-            for event in events
-            if event["name"] == TASK
-            and (event["pid"], event["tid"]) == (begun["pid"], begun["tid"])
-            and begun["ts"] <= event["ts"] < ended["ts"]
-        ]
-        yield Tasks(longest_ms=max(times_us) / 1e3, whole_ms=sum(times_us) / 1e3)
+        found = times_us(events, begun, ended["ts"], begun["ts"])
+        yield Tasks(longest_ms=max(found) / 1e3, whole_ms=sum(found) / 1e3)
+
+
+def times_us(events: Sequence[dict[str, Any]], mark: dict[str, Any], end: int, begin: int = 0) -> Sequence[int]:
+    """Of each task between the two times, of the thread that the mark is of."""
+    return [
+        event["tdur"]
+        for event in events
+        if event["name"] == TASK
+        and (event["pid"], event["tid"]) == (mark["pid"], mark["tid"])
+        and begin <= event["ts"] < end
+    ]
