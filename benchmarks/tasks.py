@@ -143,6 +143,8 @@ FIRST_FIELD = "A, or all in one safetensors file"
 
 def _multiply_both_at_once(reader: Reader, prepared: Prepared) -> None:
     reader.click("two files")
+    both = reader.page.get_by_text("all at once in the first field")
+    expect(both).to_be_visible(timeout=WAIT_MS)  # once the script has come that takes both
     reader.choose_files(FIRST_FIELD, prepared.a, prepared.b)
     _multiplied(reader)
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from importlib.resources import files
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, Route, sync_playwright
 
 ABORTED = "net::ERR_ABORTED"  # what a tab that goes elsewhere does to its requests
 NETWORK = "net::ERR_"
@@ -79,6 +79,21 @@ class Tab:
     def open(self, path: str) -> Page:
         self.page.goto(self.url + path)
         return self.page
+
+    def begin(self, path: str) -> Page:
+        """Opens the page and does not wait for its scripts."""
+        self.page.goto(self.url + path, wait_until="commit")
+        return self.page
+
+    @contextmanager
+    def held(self, addresses: str) -> Iterator[None]:
+        """Requests to these addresses wait until the end, as over a slow line."""
+        routes: list[Route] = []
+        self.page.route(addresses, lambda route: routes.append(route))
+        yield
+        for route in routes:
+            route.continue_()
+        self.page.unroute(addresses)
 
     def wait(self, ms: int) -> None:
         """Advances the page's clock at once."""

@@ -70,7 +70,7 @@ def test_a_view_is_saved_in_this_browser(tab: Tab) -> None:
     page.get_by_role("button", name="Save view").click()
     page.goto(f"{tab.url}/ui/jobs")
     page.get_by_role("link", name="Slow ones").click()
-    assert page.url.endswith("/ui/jobs?state=succeeded&sort=-took")
+    expect(page).to_have_url(f"{tab.url}/ui/jobs?state=succeeded&sort=-took")
     expect(page.get_by_role("link", name="Slow ones")).to_have_attribute("aria-current", "true")
     page.get_by_role("button", name="Forget the view Slow ones").click()
     expect(page.get_by_role("link", name="Slow ones")).to_have_count(0)

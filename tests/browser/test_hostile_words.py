@@ -10,7 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_looks import BENCHMARK, finished
+from tests.browser.test_looks import BENCHMARK, drawn, finished
 from tools.browser import Tab
 
 MARKUP = """'"></script></textarea></title><img src=x onerror="owned=1"><svg/onload=owned=1>{{7*7}}${7*7}"""
@@ -70,6 +70,7 @@ def test_words_of_others_are_text(tab: Tab, http: httpx.Client, width: int) -> N
     tab.page.add_init_script("sessionStorage.setItem('paused', 'yes')")
     for address in PAGES:
         tab.open(address.format(**known))
+        drawn(tab.page)
         assert tab.page.evaluate("typeof owned") == "undefined", address
         assert tab.page.locator("img[src=x], svg[onload]").count() == 0, address
         assert tab.overflow() == 0, address

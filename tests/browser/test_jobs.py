@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import process_time
@@ -19,6 +18,7 @@ from jobs.redis.embedded import EmbeddedServer
 from service.dashboard.jobs.bulk import MAX_AT_ONCE
 from service.dashboard.jobs.list import PAGE_JOBS
 from tests.browser.conftest import TIMEOUT_MS
+from tests.browser.test_live import NEXT_TAKEN
 from tests.support.http.pages import get
 from tests.support.ledger.many_jobs import fill
 from tools.browser import Tab
@@ -74,7 +74,8 @@ def states(api: Api, *job_ids: str) -> set[str]:
 
 
 def shown(page: Page) -> list[str]:
-    """Ids of the jobs in the list, from top to bottom."""
+    """Ids of the jobs in the list, from top to bottom, once the whole page is there."""
+    page.wait_for_load_state("domcontentloaded")
     found: list[str] = page.locator("#jobs-now .pick").evaluate_all("boxes => boxes.map(box => box.value)")
     return found
 
@@ -191,8 +192,9 @@ def test_the_list_stands_still_while_rows_are_picked(tab: Tab, full: Full) -> No
     box.check()
     box.blur()
     (later,) = fill(full.api, 1, kernel="pipelined")
-    with page.expect_response(re.compile("/ui/jobs")):
-        tab.wait(POLL_MS)
+    page.evaluate(NEXT_TAKEN)
+    tab.wait(POLL_MS)
+    page.evaluate("taken")
     assert shown(page) == [first] and box.is_checked()
     box.uncheck()
     box.blur()

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import httpx
 import pytest
 from fastapi.routing import APIRoute
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from service.dashboard.routers import ROUTERS
 from tests.browser.conftest import TIMEOUT_MS
@@ -107,7 +107,7 @@ SCROLLERS = 60  # at most: a browser stops at what scrolls as well
 def finished(http: httpx.Client, spec: dict[str, object]) -> str:
     """A benchmark's job that has come to its end."""
     path = http.post("/v1/benchmarks", json=spec).raise_for_status().headers["location"]
-    record = http.get(path, headers={"prefer": "wait=20"}).raise_for_status().json()
+    record = ended(http, path.rpartition("/")[2])
     assert record["state"] == "succeeded"
     return str(record["id"])
 
@@ -126,10 +126,16 @@ def opened(tab: Tab, known: dict[str, str], name: str) -> None:
     """The page does not change while it is looked at."""
     tab.page.clock.install()
     tab.page.add_init_script("sessionStorage.setItem('paused', 'yes')")
-    tab.open(ADDRESSES[name].format(**known))
+    drawn(tab.open(ADDRESSES[name].format(**known)))
     if name == "problem":
         assert all("404" in problem for problem in tab.problems)
         tab.problems.clear()
+
+
+def drawn(page: Page) -> None:
+    """Returns once the page's chart is there, if it has one."""
+    for chart in page.locator("#chart").all():
+        expect(chart.locator(".legend button").first).to_be_visible()
 
 
 def test_no_page_is_forgotten(known: dict[str, str]) -> None:

@@ -67,7 +67,7 @@ def test_two_dropped_files_are_multiplied(tab: Tab, tmp_path: Path) -> None:
     page.get_by_role("button", name="Multiply").click()
     expect(state(page)).to_have_text("succeeded")
     expect(page.get_by_role("heading", name="Where the time went")).to_be_visible()
-    assert page.locator(".heat rect").count() == A.shape[0] * B.shape[1]
+    expect(page.locator(".heat rect")).to_have_count(A.shape[0] * B.shape[1])
     assert np.array_equal(from_npy(downloaded(page, tmp_path).read_bytes()), A @ B)
 
 

@@ -1,4 +1,5 @@
-"""How fast pages are. The best of a few counts, so that a busy machine fails nothing; benchmarks/ has the figures."""
+"""How fast pages are, by what they wait for and by the processor's time, so that a busy machine fails nothing;
+benchmarks/ has the figures."""
 
 from __future__ import annotations
 
@@ -7,31 +8,30 @@ from playwright.sync_api import expect
 
 from benchmarks.tables.dashboard import MAX_PAINT_MS, MAX_UPDATE_MS
 from tools.browser import Tab
-from tools.harness.main_thread import updates_tasks
-from tools.harness.page_speed import first_paint_ms, growing, played_on, wait_for_chart
+from tools.harness.main_thread import chart_task_ms, first_paint_task_ms, updates_tasks
+from tools.harness.page_speed import PAINTED, growing, played_on
 from tools.stack import Stack
 
-TRIES, UPDATES = 3, 12
-# A page of text alone, beside which the overview may take so much longer on a machine that is busy with other things.
-PLAIN, BESIDE_PLAIN = "/docs", 3.0
+TRIES, UPDATES = 3, 8
+BESIDE_LOAD = 1 / 16  # of what the whole page takes: so much may a busy machine, which slows both, let an update take
+
+
+def test_the_overview_is_painted_before_its_scripts_come(tab: Tab) -> None:
+    with tab.held("**/*.js*"):
+        tab.begin("/").wait_for_function(PAINTED)
 
 
 def test_the_overview_is_painted_at_once(tab: Tab) -> None:
-    browser = tab.page.context.browser
-    assert browser is not None
-    rounds = [[first_paint_ms(browser, f"{tab.url}{path}") for path in ("/", PLAIN)] for _ in range(TRIES)]
-    overview_ms, plain_ms = (min(times) for times in zip(*rounds, strict=True))
-    assert overview_ms < max(MAX_PAINT_MS, BESIDE_PLAIN * plain_ms)
+    assert any(first_paint_task_ms(tab.page, f"{tab.url}/") < MAX_PAINT_MS for _ in range(TRIES))
 
 
 def test_an_update_of_a_thousand_points_leaves_a_frame_its_time(tab: Tab, http: httpx.Client, stack: Stack) -> None:
     with played_on(stack) as api:
         benchmark = growing(api, http, UPDATES)
         try:
-            tab.open(f"/ui/benchmarks/{benchmark.job.id}")
-            wait_for_chart(tab.page)
+            load_ms = chart_task_ms(tab.page, f"{tab.url}/ui/benchmarks/{benchmark.job.id}")
             tasks = updates_tasks(tab.page, benchmark, UPDATES)
-            assert min(each.longest_ms for each in tasks) < MAX_UPDATE_MS  # of the processor's time
+            assert min(each.longest_ms for each in tasks) < max(MAX_UPDATE_MS, BESIDE_LOAD * load_ms)
             done = f"{benchmark.done} of {len(benchmark.cases)}"
             expect(tab.page.locator("#facts-now")).to_contain_text(done, use_inner_text=True)
         finally:
@@ -41,5 +41,5 @@ def test_an_update_of_a_thousand_points_leaves_a_frame_its_time(tab: Tab, http: 
 def test_the_manual_fits_a_phone(tab: Tab) -> None:
     """What is wider scrolls within itself."""
     tab.page.set_viewport_size({"width": 380, "height": 800})
-    tab.open(PLAIN)
+    tab.open("/docs")
     assert tab.overflow() == 0

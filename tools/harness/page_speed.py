@@ -25,6 +25,7 @@ POINTS = 1000
 DEVICE = "A CPU"  # the played worker's
 LOCALE = "en-GB"
 FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+PAINTED = f"() => {FIRST_PAINT} !== undefined"
 LEASE_S = 60.0
 # A promise rather than a question over and over, which would count as script time.
 NEXT_UPDATE = """() => {
@@ -41,7 +42,7 @@ def first_paint_ms(browser: Browser, url: str) -> float:
     with browser.new_context(locale=LOCALE) as context:
         page = context.new_page()
         page.goto(url)
-        page.wait_for_function(f"() => {FIRST_PAINT} !== undefined")
+        page.wait_for_function(PAINTED)
         return float(page.evaluate(FIRST_PAINT))
 
 
@@ -80,7 +81,7 @@ def played_on(stack: Stack) -> Iterator[Api]:
 
 @dataclass
 class Growing:
-    """A running benchmark of whose cases all but a few have been measured."""
+    """A running benchmark whose cases are measured when a test wants it."""
 
     api: Api
     job: Job
@@ -102,14 +103,18 @@ class Growing:
 def growing(api: Api, http: httpx.Client, left: int) -> Growing:
     """A thousand cases are measured, so many are left."""
     sizes = list(range(1, (POINTS + left + 1) // 2 + 1))
-    spec = {"kernels": ["cpu_blas"], "shapes": sizes, "dtypes": ["float32", "float64"], "device": DEVICE}
-    spec |= {"timing": {"rounds": 1}}
+    found = begun(api, http, shapes=sizes, dtypes=["float32", "float64"])
+    found.add(POINTS)
+    return found
+
+
+def begun(api: Api, http: httpx.Client, **asked: object) -> Growing:
+    """The played worker has just taken it; nothing is measured."""
+    spec = {"kernels": ["cpu_blas"], "device": DEVICE, "timing": {"rounds": 1}} | asked
     until(lambda: http.post("/v1/benchmarks?dry_run=true", json=spec).is_success)  # once the API knows the worker
     reply = http.post("/v1/benchmarks", json=spec).raise_for_status()
     job = api.claim(reply.headers["location"].rpartition("/")[2])
-    found = Growing(api, job, cases_of(job), 0)
-    found.add(POINTS)
-    return found
+    return Growing(api, job, cases_of(job), 0)
 
 
 def wait_for_chart(page: Page) -> None:

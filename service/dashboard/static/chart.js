@@ -6,6 +6,7 @@ import { legendOf, marked } from "./chart_legend.js";
 import { Table, axisOf, categories, figure, isDisturbed, seriesOf } from "./chart_rows.js";
 import { saveCsv, savePng, saveSvg } from "./chart_save.js";
 import { nearPeaks } from "./chart_scale.js";
+import { isTouched } from "./touched.js";
 
 /** @typedef {import("./chart_rows.js").Point} Point */
 /** @typedef {import("./chart_rows.js").Source} Source */
@@ -66,23 +67,28 @@ function start(page, fields) {
   const tables = new Map();
   /** @type {Map<string, Style>} */
   const styles = new Map();
-  let turn = 0; // of what was asked last: answers may overtake each other
-  let chosen = 0; // so may those to what the form asked for
+  let asked = 0; // how often for rows: answers may overtake each other
+  let drawn = 0; // which of these is drawn
+  let chosen = 0; // how often by the form: so may its answers
 
+  /** Draws the rows as they are now, unless later ones are drawn already. Over a slow line the next ones are asked for
+   * before these have come. */
   async function draw() {
-    const mine = ++turn;
-    const data = dataOf();
-    if (!data.csv) return;
-    const kinds = JSON.parse(data.kinds ?? "{}");
+    const mine = ++asked;
+    const { csv, kinds: types } = dataOf();
+    if (!csv) return;
+    const kinds = JSON.parse(types ?? "{}");
     const sources = await Promise.all([
-      fetched(tables, data.csv, kinds).then((rows) => ({ rows, device: null })),
+      fetched(tables, csv, kinds).then((rows) => ({ rows, device: null })),
       ...overlays().map(async ({ name, device }) => ({
         rows: await fetched(tables, `/ui/published/${name}/results.csv`, kinds),
         device,
       })),
     ]);
     await new Promise((done) => setTimeout(done)); // a frame may come before it is drawn
-    if (mine !== turn) return;
+    if (mine < drawn) return;
+    drawn = mine;
+    const data = dataOf(); // what is chosen by now
     const begun = performance.now();
     scene = sceneOf(data, sources, styles);
     page.hidden = scene.series.length === 0;
@@ -154,6 +160,7 @@ function start(page, fields) {
   });
   link.hidden = !navigator.clipboard;
   draw();
+  if (isTouched(fields)) choose();
 }
 
 /** @param {HTMLElement} parent @param {string} words @param {() => void} act */

@@ -1,6 +1,8 @@
 // Shows what a form stands for while it is being filled in: <form data-draft="address"> asks that address with its
 // fields, and the parts of the page marked `data-drafted` become, by their ids, what the answer has there.
 
+import { isTouched } from "./touched.js";
+
 const QUIET_MS = 300; // since the last key
 const TIMEOUT_MS = 10_000;
 
@@ -51,6 +53,9 @@ function follow(form) {
   form.addEventListener("input", () => {
     clearTimeout(timer);
     timer = setTimeout(ask, QUIET_MS);
+  });
+  addEventListener("pageshow", () => {
+    if (isTouched(form)) ask();
   });
 }
 

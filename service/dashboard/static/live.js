@@ -108,10 +108,12 @@ async function look() {
   asking = true;
   again = false;
   lastLook = Date.now();
+  const view = location.search;
   const page = await fetched();
   await new Promise((done) => setTimeout(done)); // to read a page and to take it over are two tasks
   asking = false;
-  if (!isAway()) take(page);
+  if (location.search !== view) again = true; // another view was chosen meanwhile
+  else if (!isAway()) take(page);
   settle();
 }
 

@@ -7,29 +7,29 @@ tip.hidden = true;
 tip.setAttribute("aria-hidden", "true");
 document.body.append(tip);
 
-/** @param {Event} event */
-function marked(event) {
-  return event.target instanceof Element ? event.target.closest("[data-tip]") : null;
+/** @param {EventTarget | null} target */
+function markOf(target) {
+  return target instanceof Element ? target.closest("[data-tip]") : null;
 }
 
-/** @param {Event} event */
-function show(event) {
-  const mark = marked(event);
+/** At the pointer, or else at the mark's corner.
+ * @param {Element | null} mark @param {PointerEvent} [pointer] */
+function show(mark, pointer) {
   tip.hidden = !mark;
   if (!mark) return;
   tip.textContent = mark.getAttribute("data-tip");
   const place = mark.getBoundingClientRect();
-  const at = event instanceof PointerEvent ? event : { clientX: place.right, clientY: place.top };
+  const at = pointer ?? { clientX: place.right, clientY: place.top };
   const room = document.documentElement.clientWidth - tip.offsetWidth - 8;
   tip.style.left = `${scrollX + Math.max(8, Math.min(at.clientX + 12, room))}px`;
   tip.style.top = `${scrollY + Math.max(8, at.clientY - tip.offsetHeight - 10)}px`;
 }
 
-document.addEventListener("pointermove", show);
-document.addEventListener("focusin", show);
-document.addEventListener("focusout", () => {
-  tip.hidden = true;
-});
+document.addEventListener("pointermove", (event) => show(markOf(event.target), event));
+document.addEventListener("focusin", (event) => show(markOf(event.target)));
+document.addEventListener("focusout", () => show(null));
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") tip.hidden = true;
+  if (event.key === "Escape") show(null);
 });
+// Over a slow line the page is used before this script comes.
+show(markOf(document.activeElement) ?? document.querySelector("[data-tip]:hover"));
