@@ -78,8 +78,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @contextmanager
 def first_alone() -> Iterator[None]:
-    """The first of several processes to come here goes through alone; the others follow together when it is done. In a
-    fresh checkout it writes the bytecode, and Hypothesis's constants of each file: all at once, each would make them."""
+    """The first of several processes to come here goes through alone, and the others together when it is done. In a
+    fresh checkout it writes bytecode, and Hypothesis's constants of each file: all at once, each would make them."""
     with open(__file__) as own_file:
         try:
             fcntl.flock(own_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
