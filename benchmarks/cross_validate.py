@@ -63,10 +63,11 @@ def validated(table: TunedTable, every: int = 1) -> Iterator[Held]:
         yield from fold(table, number)
 
 
-def fold(table: TunedTable, number: int) -> Iterator[Held]:
-    """One of FOLDS."""
+def fold(table: TunedTable, number: int, *, of_tried: bool = False) -> Iterator[Held]:
+    """One of FOLDS. `of_tried`: only shapes where configs of a kernel were tried that may be less exact than the
+    library; the others are left out all the same."""
     shapes = set(list(dict.fromkeys(entry.shape for entry in table.entries))[number::FOLDS])
-    yield from held_out([entry for entry in table.entries if entry.shape in shapes], table)
+    yield from held_out([entry for entry in table.entries if entry.shape in shapes], table, of_tried=of_tried)
 
 
 def samples(table: TunedTable) -> Iterator[tuple[str, tuple[Held, ...]]]:
@@ -77,13 +78,14 @@ def samples(table: TunedTable) -> Iterator[tuple[str, tuple[Held, ...]]]:
                 yield path.name, tuple(held_out(sample.entries, table))
 
 
-def held_out(entries: Collection[Entry], table: TunedTable) -> Iterator[Held]:
-    """Shapes at which several kernels were measured, among them the one that is taken without any of these shapes."""
+def held_out(entries: Collection[Entry], table: TunedTable, *, of_tried: bool = False) -> Iterator[Held]:
+    """Shapes at which several kernels were measured, among them the one that is taken without any of these shapes.
+    `of_tried` as for `fold`."""
     shapes = {entry.shape for entry in entries}
     whole = shared(table)
     rest = replace(whole, entries=tuple(one for one in whole.entries if one.shape not in shapes))
     for entry in entries:
-        if len(entry.ranking) < 2:
+        if len(entry.ranking) < 2 or (of_tried and not entry.trials):
             continue
         taken = choose_from([rest], entry.problem, entry.accuracy, table.traits)
         if (row := _measured(entry, taken, table.traits)) is None:

@@ -27,8 +27,7 @@ with kept_imports():
     from service.http.security import key_ring
     from service.local.api import ApiProcesses, process_count
     from service.local.supervisor import Supervisor
-    from service.server.addresses import bind
-    from service.server.main import SHUTDOWN_S, serve
+    from service.server.addresses import SHUTDOWN_S, bind
 
 STOP_TIMEOUT_S = SHUTDOWN_S + 5.0
 OPTIONS = {"host": "address to bind", "port": "port to bind", "api_processes": "processes that answer"}
@@ -38,11 +37,22 @@ EXAMPLES = """\
 """
 
 
-def keep_serving(settings: Settings) -> None:
-    """Serves with several processes until a signal arrives. Raises InvalidSettings, OSError."""
-    key_ring(settings)  # reports wrong settings once, here
+def check(settings: Settings) -> None:
+    """Raises InvalidSettings where no process could serve with them: said once, and before the API is imported."""
+    key_ring(settings)
     check_file(settings)
     make_matrix_store(settings)
+
+
+def serve_alone(settings: Settings) -> None:
+    """Serves until a signal arrives. Raises InvalidSettings, OSError."""
+    with kept_imports():  # where other processes answer, this one does not need the API
+        from service.server.main import serve
+    serve(settings, bind(settings))
+
+
+def keep_serving(settings: Settings) -> None:
+    """Serves with several processes until a signal arrives. Raises InvalidSettings, OSError."""
     claim_layout(settings)
     log = structlog.get_logger()
     with TemporaryDirectory(prefix="matmul-metrics-") as metrics:
@@ -66,10 +76,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         settings = checked_settings()
         configure_logs(settings)
         warn_of_missing_replicas(settings)
+        check(settings)
         if process_count(settings) > 1:
             keep_serving(settings)
         else:
-            serve(settings, bind(settings))
+            serve_alone(settings)
     except (InvalidSettings, OSError) as error:
         cannot_start("matmul-service", error)
 

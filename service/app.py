@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from threading import Event, Thread
-from typing import Any
+from typing import Any, ClassVar
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -64,11 +64,14 @@ FLUSH_S = 2.0  # for spans that were not sent yet
 
 
 class MatmulApi(FastAPI):
-    """FastAPI with the service's own OpenAPI document."""
+    """FastAPI with the service's own OpenAPI document, made once in a process: its applications share routes."""
+
+    document: ClassVar[dict[str, Any]] = {}
 
     def openapi(self) -> dict[str, Any]:
-        self.openapi_schema = self.openapi_schema or make_document(self)
-        return self.openapi_schema
+        if not self.document:
+            self.document.update(make_document(self))
+        return self.document
 
 
 def _version() -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 from collections.abc import Generator, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -68,10 +69,24 @@ def pytest_collection() -> Generator[None, object, object]:
     """What collecting makes is no garbage, and is not searched for any: that would take a fifth of the time."""
     gc.disable()
     try:
-        return (yield)
+        with first_alone():
+            return (yield)
     finally:
         gc.freeze()
         gc.enable()
+
+
+@contextmanager
+def first_alone() -> Iterator[None]:
+    """The first of several processes to come here goes through alone, and the others together when it is done. In a
+    fresh checkout it writes bytecode, and Hypothesis's constants of each file: all at once, each would make them."""
+    with open(__file__) as own_file:
+        try:
+            fcntl.flock(own_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(own_file, fcntl.LOCK_SH)
+            fcntl.flock(own_file, fcntl.LOCK_UN)
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)

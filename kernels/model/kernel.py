@@ -194,7 +194,7 @@ class Kernel:
         names = [p.name for p in self.parameters]
         for values in itertools.product(*(p.values for p in self.parameters)):
             config = dict(zip(names, values, strict=True))
-            if self._broken_rule(config) is None:
+            if all(rule.holds(config) for rule in self.constraints):
                 yield config
 
 

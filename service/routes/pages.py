@@ -24,8 +24,8 @@ def _document(app: FastAPI) -> bytes:
 
 
 @lru_cache(maxsize=4)
-def _manual(app: FastAPI) -> str:
-    return manual_page(orjson.loads(_document(app)))
+def _manual(document: bytes) -> str:
+    return manual_page(orjson.loads(document))
 
 
 @router.get("/openapi.json")
@@ -35,7 +35,7 @@ async def openapi_document(request: Request) -> Response:
 
 @router.get("/docs")
 async def manual(request: Request) -> Response:
-    return HTMLResponse(_manual(request.app), headers=HEADERS)
+    return HTMLResponse(_manual(_document(request.app)), headers=HEADERS)
 
 
 @router.get("/problems/{name}")

@@ -12,6 +12,7 @@ from pathlib import Path
 from jobs.errors import InvalidSettings
 from jobs.settings import Settings
 
+SHUTDOWN_S = 10  # for answers in progress, once a server stops
 NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # a name may resolve to an address that this machine lacks
 
 

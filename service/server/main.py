@@ -16,11 +16,10 @@ from service.api_process.share import ALONE, Share
 from service.app import create_app
 from service.audit import check_file
 from service.server.accepting import Acceptor, ConnectionCounts, OpenConnections
-from service.server.addresses import Addresses
+from service.server.addresses import SHUTDOWN_S, Addresses
 from service.server.deadlines import protocol_class
 
 KEEP_ALIVE_S = 30  # how long a connection may idle between requests
-SHUTDOWN_S = 10  # for answers in progress
 
 
 class Server(uvicorn.Server):

@@ -108,8 +108,13 @@ def _defaults(name: str) -> list[DefaultConfig]:
     return list(default_configs(kernel))
 
 
+@cache
+def _configs(name: str) -> list[TileConfig]:
+    return list(BY_NAME[name].configs())
+
+
 def _spread(kernel: CudaKernel, dtype: DTypeName) -> list[TileConfig]:
-    fitting = [config for config in kernel.configs() if kernel.misfit(config, dtype) is None]
+    fitting = [config for config in _configs(kernel.name) if kernel.misfit(config, dtype) is None]
     problem = Problem(EXTENT, EXTENT, EXTENT, dtype)
     smallest = max(fitting, key=lambda config: kernel.plan(problem, config).main.grid[0])
     steps = (len(fitting) - 1) / (SPREAD_CONFIGS - 1)

@@ -56,7 +56,7 @@ def _rung(kernel: Kernel, family: Family, speeds: dict[str, float], workers: Seq
     return Rung(
         view(kernel, workers),
         _headline(kernel.name, by_fraction=family.name == "small"),
-        best_by_device(kernel),
+        best_by_device(kernel.name),
         over,
         picture_of(kernel.name),
         changes_of(kernel.name),
@@ -92,8 +92,10 @@ def _ladder_entry() -> Entry | None:
     )
 
 
-def best_by_device(kernel: Kernel) -> tuple[BestResult, ...]:
+@cache
+def best_by_device(name: str) -> tuple[BestResult, ...]:
     """The kernel's fastest result in its main element type, for each device."""
-    found: Sequence[BestResult] = [b for b in best_results(kernel.name) if b.entry.dtype == main_dtype(kernel)]
+    dtype = main_dtype(BY_NAME[name])
+    found: Sequence[BestResult] = [best for best in best_results(name) if best.entry.dtype == dtype]
     devices = dict.fromkeys(best.device for best in found)
-    return tuple(max((b for b in found if b.device == name), key=lambda best: best.row.gflops) for name in devices)
+    return tuple(max((b for b in found if b.device == device), key=lambda best: best.row.gflops) for device in devices)

@@ -96,7 +96,7 @@ async def one_kernel(
         family=FAMILY_OF[name],
         before=before,
         after=after,
-        fastest=best_by_device(kernel),
+        fastest=best_by_device(name),
         steps=await context.call(steps_of, kernel),
         exercise=exercise_of(name),
         mix=await context.call(mix_of, name, rung_before(name)),

@@ -14,7 +14,7 @@ from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from tests.integration.fleet.test_tune import beat
-from tests.integration.worker.test_spare_time import BY_TABLES, NAME, Worker
+from tests.integration.worker.test_spare_time import NAME, Worker, by_tables
 from tests.support.ledger.ledgers import settings_for
 from tests.support.workers.simulated import unhurried
 from worker.process import tune as tuning
@@ -70,7 +70,7 @@ def test_damaged_fields_do_not_keep_others_from_being_read(settings: Settings, c
     assert one.shared.of([NAME])[NAME] != ""
     one.taken()
     one.work()
-    assert one.taken() == BY_TABLES
+    assert one.taken() == by_tables()
 
 
 def test_no_more_is_read_than_a_worker_keeps(
@@ -175,7 +175,7 @@ def test_where_the_store_does_not_tell_what_others_measured_all_else_goes_on(
         raise StoreUnavailable("The job store does not serve.")
 
     monkeypatch.setattr(one.shared, "all", refused)
-    assert one.taken() == BY_TABLES
+    assert one.taken() == by_tables()
     one.work()
     assert one.taken() == "fp32_emulated" and asked == ["all"]
     one.spare_time._look_at = 0.0

@@ -10,8 +10,8 @@ import pytest
 UNUSED = [
     ("worker.__main__", "click_repl"),  # Celery's other commands bring it, and a prompt's whole toolkit
     ("service.local.__main__", "service.app"),  # its child processes answer
-    ("service.__main__", "matplotlib"),  # plots are drawn where they are asked for
-    ("service.server.member", "matplotlib"),
+    ("service.__main__", "service.app"),  # with several processes they do, too; wrong settings are said at once
+    ("service.server.member", "matplotlib"),  # plots are drawn where they are asked for
 ]
 
 

@@ -147,9 +147,9 @@ OVER_BEST = {"bfloat16": 1.05, "float16": 1.05, "float32": 1.1, "float64": 0.99}
 
 @cache
 def fold_of(device: str, number: int) -> tuple[Held, ...]:
-    """Both tests below look at it."""
+    """Both tests below look at it. Of a part that one of them looks at alone, what that is about."""
     (shipped,) = (one for one in TABLES if one.device == device)
-    return tuple(fold(shipped, number))
+    return tuple(fold(shipped, number, of_tried=number % EVERY > 0))
 
 
 @pytest.mark.parametrize("shipped", TABLES, ids=lambda shipped: shipped.device)
@@ -170,9 +170,12 @@ def test_auto_is_close_to_the_best_at_shapes_that_it_has_not_seen(shipped: Tuned
 
 
 def test_few_choices_are_less_exact_than_the_library() -> None:
-    """They are so few that all parts of all tables are looked at."""
+    """They are so few that all parts of all tables are looked at. Only where something less exact was tried is there
+    such a choice."""
     held = [one for shipped in TABLES for number in range(FOLDS) for one in fold_of(shipped.device, number)]
-    assert sum(not one.is_as_exact for one in held) <= len(held) / 500
+    tried = [one for one in held if one.entry.trials]
+    assert all(one.is_as_exact for one in held if not one.entry.trials)
+    assert len(tried) > 900 and sum(not one.is_as_exact for one in tried) <= len(tried) / 150
 
 
 def test_a_pace_of_its_own_forecasts_better_than_the_library_s(monkeypatch: pytest.MonkeyPatch) -> None:
