@@ -96,3 +96,17 @@ def test_a_look_from_before_a_choice_is_not_shown(tab: Tab, http: httpx.Client, 
         page.evaluate("taken")
         assert caption(page, "Kernel time, ms by").is_visible()
         finish(api, benchmark.job)
+
+
+@pytest.mark.parametrize("answer", [None, 503])
+def test_a_chart_whose_view_does_not_come_says_so(tab: Tab, answer: int | None) -> None:
+    page = opened(tab, QUICK)
+    page.route("**/ui/published/h200_quick?*", lambda route: route.fulfill(status=answer) if answer else route.abort())
+    unfolded(page)
+    page.get_by_label("Y axis", exact=True).select_option("kernel_ms")
+    said = page.locator("#chart > .faint")
+    expect(said).to_contain_text("This view did not come")
+    page.unroute_all()
+    tab.problems.clear()
+    page.get_by_label("Y axis", exact=True).select_option("gflops")
+    expect(said).not_to_contain_text("This view did not come")

@@ -15,6 +15,7 @@ import { isTouched } from "./touched.js";
 /** @typedef {import("./chart_draw.js").Style} Style */
 
 const PARTS = ["tabs-now", "plots-now", "cases-kept", "cases-now"]; // that follow the address
+const UNANSWERED = "This view did not come: there was no answer. Choose it again, or load the page again.";
 const ARROWS = new Map([
   ["ArrowLeft", [-1, 0]],
   ["ArrowRight", [1, 0]],
@@ -124,9 +125,14 @@ function start(page, fields) {
     for (const label of new URLSearchParams(location.search).getAll("hide")) query.append("hide", label);
     history.replaceState(null, "", addressOf(query));
     const mine = ++chosen;
-    const reply = await fetch(location.href, { cache: "no-store" });
-    const now = new DOMParser().parseFromString(await reply.text(), "text/html");
+    const reply = await fetch(location.href, { cache: "no-store" }).catch(() => null);
+    const text = reply && reply.status < 500 ? await reply.text().catch(() => null) : null;
     if (mine !== chosen) return;
+    if (text === null) {
+      note.textContent = spoken.textContent = UNANSWERED;
+      return;
+    }
+    const now = new DOMParser().parseFromString(text, "text/html");
     for (const id of PARTS) {
       const fresh = now.getElementById(id);
       if (fresh) document.getElementById(id)?.replaceWith(fresh);
