@@ -28,7 +28,6 @@ HEADS = {
     "fused": "fused",
 }
 ADDED = ("c", "bias", "relu", "gelu", "gelu_tanh", "silu", "output")
-OF_FORMER = ("products", "exact", "batched", "transposed")
 
 
 def stress(path: Path) -> Iterator[str]:
@@ -43,13 +42,9 @@ def stress(path: Path) -> Iterator[str]:
         "where every element is compared to the last bit. The others are checked as every product of the service is"
         f"{_others(record)}."
     )
-    if "rows" in record:
-        yield from _by_option(record)
-    else:
-        rows = [(f"`{kernel}`", *(f"{of[name]}" for name in OF_FORMER)) for kernel, of in record["by_kernel"].items()]
-        yield table(("kernel", *OF_FORMER), rows).rstrip()
+    yield from _by_option(record)
     if record["failures"]:
-        yield "\n".join(f"- {each if isinstance(each, str) else each[1]}" for each in record["failures"])
+        yield "\n".join(f"- {said}" for _, said in record["failures"])
 
 
 def _by_option(record: dict[str, Any]) -> Iterator[str]:

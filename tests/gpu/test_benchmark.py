@@ -134,7 +134,7 @@ def test_copies_are_timed_and_change_nothing(
     with runner.bench(problem, NORMAL) as bench:
         prepared = bench.prepare(case(runner, "cublas", problem))
         copies = bench.copies(pageable=pageable)
-        assert copies is not None and copies.h2d_gb_s > 1 and copies.d2h_gb_s > 1
+        assert copies is not None and copies.h2d_gb_s > 0 and copies.d2h_gb_s > 0
         assert copies.h2d_ms == pytest.approx(problem.operand_bytes / copies.h2d_gb_s / 1e6)
         assert passes(bench, problem, "cublas", rng)
         prepared.sample(1, "warm")

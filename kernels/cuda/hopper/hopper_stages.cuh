@@ -31,7 +31,7 @@ constexpr int SCALES_BYTES = 0;
 #endif
 constexpr int SCALES_APART = (SCALES_BYTES + 127) / 128 * 128;  // from those of one stage to the next
 constexpr int BARRIERS_BYTES = STAGES * 16;
-#ifdef HAS_BIAS
+#if defined(HAS_BIAS) && !defined(CUT)
 constexpr int BIAS_BYTES = BLOCK_N * 4;  // of a consumer
 #else
 constexpr int BIAS_BYTES = 0;

@@ -1,6 +1,7 @@
 // The epilogue (hopper_epilogue.cuh) of a warp that stores its sums box by box. What it needs is fetched while the
 // tensor cores work: C's boxes as hopper_warp_addend.cuh says; a bias for rows as two numbers of each thread. A bias
-// for columns is kept in registers, and written to shared memory at the end, for the whole warpgroup.
+// for columns is kept in registers, and written to shared memory at the end, for the whole warpgroup. With CUT warps
+// store without each other, and each reads it from global memory.
 #pragma once
 
 #ifdef EPILOGUE
@@ -57,23 +58,21 @@ public:
     }
 
 #ifdef CUT
-    // In place of `begin` and `share_bias`, after the last product, for one warp alone: others of its warpgroup that do
-    // the same write the same bias.
+    // In place of `begin` and `share_bias`, after the last product, for one warp alone.
     __device__ __forceinline__ void begin_in_one_warp() {
         this->load_first();
 #ifdef HAS_BIAS
         if (epilogue.bias_column_step == 0) load_row_bias();
-        for (int at = lane; epilogue.bias_column_step && at < N && column + at < epilogue.columns; at += 32)
-            write_one(column_bias + at * 4, as_float(__ldg(epilogue.bias + (column + at) * epilogue.bias_column_step)));
-        __syncwarp();
 #endif
     }
 #endif
 
-    // A bias for columns, from the threads that loaded it to all of the warpgroup.
+    // A bias for columns, from the threads that loaded it to all of the warpgroup: once none of these reads the one of
+    // the tile before.
     __device__ __forceinline__ void share_bias() const {
 #ifdef HAS_BIAS
         if (epilogue.bias_column_step == 0) return;
+        sync_warpgroup(number);
 #pragma unroll
         for (int i = 0; i < 2; ++i)
             if (threadIdx.x % WARPGROUP * 2 + i < N)
@@ -107,12 +106,7 @@ public:
 #endif
 #ifdef HAS_BIAS
             float of_column[2] = {};
-            if (epilogue.bias_column_step) {
-                unsigned int words[2];
-                read_two(words, column_bias + (first_column(box) + i * 2 + lane % 4 * 2) * 4);
-                of_column[0] = __uint_as_float(words[0]);
-                of_column[1] = __uint_as_float(words[1]);
-            }
+            if (epilogue.bias_column_step) read_column_bias(of_column, first_column(box) + i * 2 + lane % 4 * 2);
 #pragma unroll
             for (int j = 0; j < 4; ++j)
                 d[i + j] += of_column[j % 2] + row_bias[j / 2];
@@ -157,6 +151,22 @@ private:
             const int at = row + lane / 4 + i * 8;
             if (at < epilogue.rows) row_bias[i] = as_float(__ldg(epilogue.bias + at * epilogue.bias_row_step));
         }
+    }
+
+    // Of two adjacent columns of the tile.
+    __device__ __forceinline__ void read_column_bias(float (&of_column)[2], int first) const {
+#ifdef CUT
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int at = column + first + i;
+            if (at < epilogue.columns) of_column[i] = as_float(__ldg(epilogue.bias + at * epilogue.bias_column_step));
+        }
+#else
+        unsigned int words[2];
+        read_two(words, column_bias + first * 4);
+        of_column[0] = __uint_as_float(words[0]);
+        of_column[1] = __uint_as_float(words[1]);
+#endif
     }
 #endif
 

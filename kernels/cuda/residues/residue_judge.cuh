@@ -102,6 +102,12 @@ __device__ __forceinline__ void judge_line(const Findings& findings, Index line,
     }
 }
 
+// Past the last line, where `split` reads zeros: they are scaled, too.
+__device__ __forceinline__ void set_empty(const Findings& findings, Index line) {
+    for (int way = 0; way < WAYS; ++way)
+        findings.scales[way * findings.lines + line] = 0;
+}
+
 // By one thread, once all lines are judged.
 __device__ __forceinline__ void decide(Verdict& verdict) {
     for (int way = 0; way < WAYS; ++way) {

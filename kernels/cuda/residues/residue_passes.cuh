@@ -48,9 +48,11 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS) residue_judge(SIGNATU
     if (block < findings.blocks) {
         const int of_item = is_b ? of_b.blocks() : of_a.blocks(), within = is_b ? block - blocks_a : block;
         const int line = within % of_item * LINES + threadIdx.x % LINES;
+        const Index place = static_cast<Index>(block) * LINES + threadIdx.x % LINES;
         if (line < (is_b ? of_b.lines : of_a.lines))
-            judge_line(findings, static_cast<Index>(block) * LINES + threadIdx.x % LINES, of_a.depth * NUMBERS,
-                       heaviest[is_b]);
+            judge_line(findings, place, of_a.depth * NUMBERS, heaviest[is_b]);
+        else
+            set_empty(findings, place);
     }
     __syncthreads();
     Verdict& verdict = *findings.verdict;

@@ -21,6 +21,7 @@ from tests.support.kernels.catalogue import pair_dtypes
 # m, n, k, batch: parts of tiles on every side. Rows of the second begin where bulk copies do not reach.
 LARGER, BATCHED = (133, 261, 67, 1), (40, 50, 33, 2)
 DEEP, DEEPER = (133, 261, 1031), (300, 300, 2100)  # whose tiles are cut along k, of some kernels and of all others
+WIDER = 12  # tiles that C is high and wide: more than there are multiprocessors, so that some have several
 GROUP_SIZES = (65, 0, 1, 67)  # of the rows of the first
 TRANSPOSES = ((False, False), (False, True), (True, False), (True, True))
 NORMAL, NOT_FINITE = 0x3C, 0xFF  # every byte of the operands: an ordinary number in each type, and NaN in the floats
@@ -120,6 +121,9 @@ def _otherwise_compiled(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTrai
     for index, fused in enumerate(epilogues(kernel, dtype)):
         product = replace(plain, transpose_b=index % 2 == 1)
         yield Swept(kernel, usual, product, fused=fused)
+        if fused == FusedEpilogue(fused.output, has_bias=True):
+            m, n = (WIDER * usual.get(side, 128) + 1 for side in ("block_m", "block_n"))
+            yield Swept(kernel, usual, replace(product, m=m, n=n), fused=fused)
         if is_cut and fused.has_c:
             yield Swept(cut_always(kernel), usual, replace(product, k=DEEP[2]), fused=fused)
 

@@ -24,7 +24,7 @@ def run(compiler: Compiler, one: Swept) -> None:
     if one.fused is not None:
         _run_fused(compiler, one, on_a, on_b)
     else:
-        on_c, made = allocate(product_layout(problem)), prepare(compiler, one.kernel, one.config, problem)
+        made, on_c = prepare(compiler, one.kernel, one.config, problem), _product(one)
         if DTYPES[problem.dtype].is_complex:
             arranged = RealOperands(compiler, problem, on_a, on_b)
             made.launch(as_real(on_a), as_real(on_b), as_real(on_c), others=arranged.behind)
@@ -32,6 +32,13 @@ def run(compiler: Compiler, one: Swept) -> None:
             scales = _scales(one)
             made.launch(on_a, on_b, on_c, scales=None if scales is None else scales.argument)
     cupy.cuda.Device().synchronize()
+
+
+def _product(one: Swept) -> DeviceMatrix:
+    """Not initialised, except where a launch that the tool follows reads what bulk copies, which it does not see, have
+    written."""
+    layout = product_layout(one.problem)
+    return _filled(layout, one.fill) if one.problem.symmetric and one.kernel.architecture_specific else allocate(layout)
 
 
 def _scales(one: Swept) -> ScalesOnDevice | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ from jobs.formats.elements import Array
 
 
 class PlayedXt:
-    """cuBLASXt, which computes as BLAS would: column by column."""
+    """cuBLASXt, which computes as BLAS would: column by column. `is_released`: until then a product is not done."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_released: Event | None = None) -> None:
         self.said: list[Any] = []
-        self.status = 0
+        self.status = self.products = 0
+        self._is_released = is_released
 
     def cublasXtCreate(self, handle: Any) -> int:
         handle._obj.value = 77
@@ -45,6 +47,9 @@ class PlayedXt:
         first = columns(a, lda, k, m, dtype).T if of_a else columns(a, lda, m, k, dtype)
         second = columns(b, ldb, n, k, dtype).T if of_b else columns(b, ldb, k, n, dtype)
         columns(c, ldc, m, n, dtype)[:] = first @ second
+        self.products += 1
+        if self._is_released is not None:
+            self._is_released.wait()
         return self.status
 
 

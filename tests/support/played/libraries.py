@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jobs.formats.elements import Array
+from tests.support.played.cublas_xt import PlayedXt
 from worker.check.elements import narrow, widen
 
 MP_TYPES = {2: "float16", 14: "bfloat16", 0: "float32", 1: "float64"}
@@ -120,6 +121,7 @@ class PlayedMp:
 
     def __post_init__(self) -> None:
         self._barriers = {name: Barrier(self.ranks) for name in TOGETHER}
+        self.xt = PlayedXt()  # that the same process finds
         self.is_released = Event()  # until then a product is not done
         self.is_released.set()
         self._asked: dict[int, Any] = {}

@@ -74,6 +74,7 @@ def outcome(case: dict[str, Any]) -> str:
         if "absent" in case or "release" in case:
             return f"{type(error).__name__}: {error}"
         assert not library.left(), library.left()
+        assert library.xt.products < problem.batch or kernel is CUBLASMP, "none begins after it is called off"
         library.fails.clear()
         if "late" in case:
             multiplying._gang._barrier = Barrier(2)
@@ -113,7 +114,8 @@ def played_libraries(case: dict[str, Any]) -> PlayedMp:
     fails = {name: by_number(statuses) for name, statuses in case.get("fails", {}).items()}
     beneath = PlayedNccl(case.get("nccl", 0), by_number(case.get("no_memory", {})))
     library = PlayedMp(case.get("ranks", 2), beneath, fails, case.get("release", 1000))
-    found = {"libnccl.so.2": beneath, "libcublasmp.so.0": library, "libcublas.so.13": PlayedXt()}
+    xt = library.xt = PlayedXt(library.is_released)
+    found = {"libnccl.so.2": beneath, "libcublasmp.so.0": library, "libcublas.so.13": xt}
     for module in (cublas_mp, cublas_xt, nccl):
         setattr(module, "shared_object", played({} if "absent" in case else found))  # noqa: B010
     pool = sys.modules["cupy"].get_default_memory_pool.return_value

@@ -12,12 +12,22 @@ from jobs.errors import DeviceFault
 LOOK_EVERY_S = 0.05
 
 
-def run_together(calls: Sequence[Callable[[], None]], check_cancelled: Callable[[], None], limit_s: float) -> None:
+def nothing_done() -> int:
+    return 0
+
+
+def run_together(
+    calls: Sequence[Callable[[], None]],
+    check_cancelled: Callable[[], None],
+    limit_s: float,
+    done: Callable[[], int] = nothing_done,
+) -> None:
     """Returns when all calls have returned.
 
     A library's call cannot be cancelled. So what `check_cancelled` or a call raises is raised once all calls have
-    ended. A DeviceFault is raised at once, because the other calls may then wait forever; so is one after `limit_s`.
-    A call that waits for another that failed is expected to raise BrokenBarrierError.
+    ended. A DeviceFault is raised at once, because the other calls may then wait forever; so is one after `limit_s` in
+    which `done`, how much is done so far, has not changed. A call that waits for another that failed is expected to
+    raise BrokenBarrierError.
     """
     found: Queue[BaseException | None] = Queue()
 
@@ -33,17 +43,25 @@ def run_together(calls: Sequence[Callable[[], None]], check_cancelled: Callable[
 
     for call in calls:
         Thread(target=run, args=(call,), daemon=True).start()
-    _wait(found, len(calls), check_cancelled, limit_s)
+    _wait(found, len(calls), check_cancelled, limit_s, done)
 
 
-def _wait(found: Queue[BaseException | None], left: int, check_cancelled: Callable[[], None], limit_s: float) -> None:
+def _wait(
+    found: Queue[BaseException | None],
+    left: int,
+    check_cancelled: Callable[[], None],
+    limit_s: float,
+    done: Callable[[], int],
+) -> None:
     failure: BaseException | None = None
-    began = time.monotonic()
+    began, seen = time.monotonic(), done()
     while left:
         try:
             ended = found.get(timeout=LOOK_EVERY_S)
         except Empty:
-            if time.monotonic() - began > limit_s:
+            if (now := done()) != seen:
+                began, seen = time.monotonic(), now
+            elif time.monotonic() - began > limit_s:
                 message = f"A library's product was not there after {limit_s:.0f} s; its worker starts again."
                 raise DeviceFault(message) from None
             failure = failure or _cancellation(check_cancelled)

@@ -43,7 +43,8 @@ class HostLibraries:
         expected_s: float,
     ) -> float:
         """Writes A·B to `out` (batch, m, n) and returns the seconds that the library took; for cuBLASMp, without
-        copies. The library cannot be stopped: what `check_cancelled` raises is raised when it is done.
+        copies. The library cannot be stopped: what `check_cancelled` raises is raised when it is done with a matrix of
+        the batch.
 
         Raises DeviceFault, OutOfDeviceMemory, KernelUnavailable.
         """
@@ -56,16 +57,9 @@ class HostLibraries:
         if choice.kernel.name == "cublasmp":
             return sum(self._gang.multiply(one, *item, check_cancelled, limit_s) for item in items)
         began = time.perf_counter()
-        run_together([partial(self._by_xt, choice.config["block"], one, items)], check_cancelled, limit_s)
+        by_xt = _XtBatch(self._devices, choice.config["block"], one, items)
+        run_together([by_xt.run], partial(by_xt.check, check_cancelled), limit_s, by_xt.done)
         return time.perf_counter() - began
-
-    def _by_xt(self, block: int, problem: Problem, items: Sequence[tuple[Array, Array, Array]]) -> None:
-        library = CublasXt(self._devices, block)
-        try:
-            for a, b, c in items:
-                library.multiply(a, b, c, transpose_a=problem.transpose_a, transpose_b=problem.transpose_b)
-        finally:
-            library.close()
 
     def computed(
         self,
@@ -88,6 +82,39 @@ class HostLibraries:
         kernel_ms = self.multiply(choice, problem, a, b, whole, check_cancelled, 0.0) * 1e3
         c = p if epilogue is None else add_epilogue(problem, epilogue, p, out)
         return CpuProduct(problem, operands, p, c, epilogue, kernel_ms=kernel_ms, place=place, device_lock=device_lock)
+
+
+class _XtBatch:
+    """Products by cuBLASXt, one after the other, in a thread of their own."""
+
+    def __init__(
+        self, devices: Sequence[int], block: int, one: Problem, items: Sequence[tuple[Array, Array, Array]]
+    ) -> None:
+        self._devices, self._block, self._one, self._items = devices, block, one, items
+        self._done, self._stopped = 0, False
+
+    def run(self) -> None:
+        library, one = CublasXt(self._devices, self._block), self._one
+        try:
+            for a, b, c in self._items:
+                if self._stopped:
+                    return
+                library.multiply(a, b, c, transpose_a=one.transpose_a, transpose_b=one.transpose_b)
+                self._done += 1
+        finally:
+            library.close()
+
+    def done(self) -> int:
+        """How many."""
+        return self._done
+
+    def check(self, check_cancelled: Callable[[], None]) -> None:
+        """Lets no other product begin where the job is cancelled, and raises what says so."""
+        try:
+            check_cancelled()
+        except BaseException:
+            self._stopped = True
+            raise
 
 
 def _item(matrix: Array, number: int) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from threading import Barrier, Event
 
 import pytest
@@ -53,6 +54,20 @@ def test_one_that_is_stuck_is_given_up() -> None:
     with pytest.raises(DeviceFault, match="was not there after 0 s"):
         run_together([lambda: (never.wait(), None)[1]], never_cancelled, 0.0)
     never.set()
+
+
+def test_one_that_gets_on_is_waited_for() -> None:
+    """However long all of it takes."""
+    done, enough = itertools.count(), Event()
+
+    def looked() -> int:
+        number = next(done)
+        if number == 3:
+            enough.set()
+        return number
+
+    run_together([lambda: (enough.wait(), None)[1]], never_cancelled, 0.0, looked)
+    assert next(done) > 3
 
 
 def test_a_job_that_is_called_off_ends_after_the_call() -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.support.played.cases import outcomes_of
 
 ODD = {"m": 101, "n": 83, "k": 71, "dtype": "float32"}
+TINY = {"m": 3, "n": 5, "k": 1, "dtype": "float32"}
 BOTH = {"transpose_a": True, "transpose_b": True}
 REGISTER, MATMUL, DEREGISTER = "cublasMpBufferRegister", "cublasMpMatmul", "cublasMpBufferDeregister"
 MISSING = (
@@ -23,13 +24,17 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "float16, both transposed": ({"problem": ODD | {"dtype": "float16"} | BOTH}, "split"),
     "three GPUs": ({"problem": ODD, "ranks": 3}, "split"),
     "one GPU": ({"problem": ODD | BOTH, "ranks": 1}, "split"),
-    "GPUs without any part": ({"problem": {"m": 3, "n": 5, "k": 1, "dtype": "float32"}, "ranks": 3}, "split"),
+    "GPUs without any part": ({"problem": TINY, "ranks": 3}, "split"),
     "a batch, with one B for all": ({"problem": ODD | {"batch": 3, "a_batched": True}}, "split"),
     "nothing to sum": ({"problem": ODD | {"k": 0}}, "right"),
     "cuBLASXt": ({"problem": ODD | BOTH, "kernel": "cublas_xt"}, "right"),
     "a batch by cuBLASXt": (
         {"problem": ODD | {"dtype": "float64", "batch": 3, "b_batched": True}, "kernel": "cublas_xt"},
         "right",
+    ),
+    "a batch by cuBLASXt, called off meanwhile": (
+        {"problem": TINY | {"batch": 5000, "a_batched": True}, "kernel": "cublas_xt", "cancelled": 1},
+        "WrongState, then right",
     ),
     "no cuBLASXt": (
         {"problem": ODD, "kernel": "cublas_xt", "absent": 1},
