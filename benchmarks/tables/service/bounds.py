@@ -36,8 +36,13 @@ class Bound:
 
 def first_and_newest(paths: Iterable[Path]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """The first and the newest record of a kind; None for the first if there is only one."""
-    records = sorted(map(read, paths), key=lambda one: one["environment"]["recorded_at"])
+    records = in_order(paths)
     return (records[0] if len(records) > 1 else None), records[-1]
+
+
+def in_order(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """Records of a kind, by when they were made."""
+    return sorted(map(read, paths), key=lambda one: one["environment"]["recorded_at"])
 
 
 def figure(value: float | None) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tables.service.bounds import Bound, figure, first_and_newest
+from benchmarks.tables.service.bounds import Bound, figure, first_and_newest, in_order
 from benchmarks.tables.service.path_steps import STEPS, times
 from tools.markdown import table
 
@@ -60,6 +60,10 @@ HOW = (
     "and CuPy with raw bytes in and out, no queue, no check, no record. Limit: what a probe reached without a service, "
     "or PCIe by arithmetic."
 )
+OTHERS = (
+    "Other runs: {count} in the same turns, on a host of that kind, maybe another one. Hosts differ by more than "
+    "versions of the service do ([decision 99](decisions/0099-turns-of-several-products.md))."
+)
 TWO_HOW = (
     "Products that are asked for at once, of one worker and then of two on the same host, each with a GPU of its own, "
     "by way of {api_processes}; medians. Bare path: cuBLAS through CuPy on one GPU."
@@ -82,12 +86,21 @@ def path(name: str, paths: Sequence[Path], where: str) -> Iterator[str]:
         yield f"## Two workers on two GPUs: {newest['device']}"
         yield TWO_HOW.format(api_processes=_api_processes(newest))
     yield f"{where} By `make bench-path`; load average before: {newest['load_before'][0]:g}."
-    yield _lines(first, newest)
+    others = _others(paths)
+    if others:
+        yield OTHERS.format(count=len(others))
+    yield _lines(first, newest, others)
     steps = [row for row in newest["rows"] if row["line"] == "steps"]
     if steps:
         yield STEPS_HOW
         yield f"![Where a product's time goes](images/{name}.svg)"
         yield table(("N", *STEPS, "all"), [_step_row(row) for row in steps]).rstrip()
+
+
+def _others(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """Records that are comparable with the newest one."""
+    *others, newest = in_order(paths)
+    return [each for each in others if newest.get("in_a_row") == each.get("in_a_row", 1)]
 
 
 def _api_processes(record: dict[str, Any]) -> str:
@@ -107,21 +120,30 @@ def _step_row(row: Row) -> tuple[str, ...]:
     return (f"{row['n']}", *(f"{ms:.2f}" for ms in times(row).values()), f"{row['caller_ms']:.2f}")
 
 
-def _lines(first: dict[str, Any] | None, newest: dict[str, Any]) -> str:
-    then = {(row["line"], row.get("n")): row for row in _with_ratios(first["rows"])} if first else {}
-    rows = []
+def _lines(first: dict[str, Any] | None, newest: dict[str, Any], others: Sequence[dict[str, Any]]) -> str:
+    then, beside, rows = _by_line(first) if first else {}, [_by_line(each) for each in others], []
     for row in _with_ratios(newest["rows"]):
         key = row["line"], row.get("n")
         bound = BOUNDS.get(key)
         cells = (*bound.cells, bound.verdict(row["service"])) if bound else ("", "", "", "")
-        before = [figure(then[key]["service"]) if key in then else ""] if first else []
-        others = (figure(row.get(name)) for name in ("bare", "minimal"))
+        before = [figure(then.get(key))] if first else []
+        elsewhere = [_range([each[key] for each in beside if key in each])] if beside else []
+        peers = (figure(row.get(name)) for name in ("bare", "minimal"))
         what, n = WHAT[row["line"]].format(**row), "" if key[1] is None else str(key[1])
-        rows.append((what, n, _service_cell(row), *others, *before, *cells))
-    before_head = ("before",) if first else ()
-    return table(
-        ("what", "N", "service", "bare path", "minimal peer", *before_head, "must", "aim", "limit", ""), rows
-    ).rstrip()
+        rows.append((what, n, _service_cell(row), *elsewhere, *peers, *before, *cells))
+    others_head, before_head = ("other runs",) if others else (), ("before",) if first else ()
+    heads = ("what", "N", "service", *others_head, "bare path", "minimal peer", *before_head, "must", "aim", "limit")
+    return table((*heads, ""), rows).rstrip()
+
+
+def _by_line(record: dict[str, Any]) -> dict[tuple[str, int | None], float]:
+    return {(row["line"], row.get("n")): row["service"] for row in _with_ratios(record["rows"])}
+
+
+def _range(values: Sequence[float]) -> str:
+    """From the lowest to the highest."""
+    ends = dict.fromkeys(figure(each(values)) for each in (min, max)) if values else {}
+    return " to ".join(ends)
 
 
 def _service_cell(row: Row) -> str:
