@@ -44,6 +44,7 @@ from benchmarks.tables.reliability.machine import machine
 from benchmarks.tables.reliability.mixed import mixed
 from benchmarks.tables.reliability.promises import promises
 from benchmarks.tables.reliability.soak import soak
+from benchmarks.tables.sanitizers import sanitizers
 from benchmarks.tables.scaling.library_gang import library_gang
 from benchmarks.tables.scaling.multi_gpu import multi_gpu
 from benchmarks.tables.scaling.out_of_core import out_of_core, progress_of_tiles, tile_rows
@@ -80,7 +81,7 @@ SECTIONS: Sequence[tuple[str, Section]] = (
     ("*_block_scales", block_scales),
     ("*_epilogues", epilogues),
 )
-CHECKS: Sequence[tuple[str, Section]] = (("check_*", check_cost), ("*_stress", stress))
+CHECKS: Sequence[tuple[str, Section]] = (("check_*", check_cost), ("*_stress", stress), ("*_sanitize", sanitizers))
 
 HEAD = """# Performance, as recorded
 

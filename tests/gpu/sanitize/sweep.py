@@ -15,6 +15,7 @@ from tests.support.kernels.catalogue import mirrored_at_any_size
 from worker.cuda.sources import Program, kernel_program
 
 COMPILE = "--compile"  # nothing is launched
+LAUNCHES = "{} launches"  # said at the end
 
 
 def main() -> None:
@@ -34,7 +35,7 @@ def main() -> None:
             list(pool.map(compiler.binary, programs))
         for one in swept if COMPILE not in names else ():
             run(compiler, one)
-    print(f"{len(swept)} launches", flush=True)
+    print(LAUNCHES.format(len(swept)), flush=True)
 
 
 if __name__ == "__main__":

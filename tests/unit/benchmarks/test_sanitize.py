@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.recorded import read
+from benchmarks.tables.sanitizers import sanitizers
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel, DeviceTraits
@@ -147,9 +149,9 @@ def test_what_a_tool_finds_fails_and_what_it_does_not_get_through_is_told(
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
     for followed, fail in zip((False, True), fails, strict=True):
         group = sanitize.Group(("naive",), followed)
-        came_to, said = sanitize.swept("memcheck", group, seconds=0.5)
-        assert came_to == verdict and ("hazard" in said) == (verdict == "found")
-        assert sanitize.is_failure(group, came_to) is fail
+        outcome = sanitize.swept("memcheck", group, seconds=0.5)
+        assert outcome.verdict == verdict and ("hazard" in outcome.said) == (verdict == "found")
+        assert outcome.is_failure is fail
 
 
 @pytest.mark.parametrize("processes", ["1", "4"])
@@ -171,6 +173,22 @@ def test_it_says_what_each_tool_came_to(
         "6 of 8 without a failure",
     ):
         assert line in told
+
+
+def test_a_run_is_recorded(tool: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tool.write_text('#!/bin/sh\n[ "$2" != racecheck ] || { echo hazard; exit 9; }\necho 12 launches\n')
+    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+    out = tmp_path / "h200_sanitize.json"
+    monkeypatch.setattr(
+        sys, "argv", ["sanitize", "--tools", "memcheck", "racecheck", "--kernels", "naive", "--out", str(out)]
+    )
+    assert sanitize.main() == 1
+    record = read(out)
+    found = [(row["tool"], row["kernels"], row["verdict"], row["launches"]) for row in record["rows"]]
+    assert found == [("memcheck", ["naive"], "clean", 12), ("racecheck", ["naive"], "found", None)]
+    heading, _, lines = sanitizers(out)
+    assert record["device"] == H200.name and H200.name in heading
+    assert "| memcheck | 1 | 12 | clean |" in lines and "| racecheck | 1 | 0 | `naive`: found |" in lines
 
 
 def test_nothing_is_begun_after_the_time_for_all_of_it(
