@@ -37,11 +37,11 @@ def test_accept_and_if_none_match_in_two_lines_are_one(api: Api, quiet: httpx.Cl
     assert (shown.json()["c"], shown.headers["vary"]) == (PRODUCT.tolist(), "accept")
 
 
-def answer(quiet: httpx.Client, head: bytes) -> bytes:
-    """The answer to bytes that no client sends, and an empty line."""
+def answer(quiet: httpx.Client, head: bytes, body: bytes = b"") -> bytes:
+    """The answer to a head that no client sends, and a body."""
     place = urlsplit(str(quiet.base_url))
     with socket.create_connection((place.hostname, place.port), timeout=20) as connection:
-        connection.sendall(head + b"\r\n\r\n")
+        connection.sendall(head + b"\r\n\r\n" + body)
         return connection.makefile("rb").read()
 
 
@@ -58,6 +58,29 @@ def answer(quiet: httpx.Client, head: bytes) -> bytes:
 def test_a_host_is_named_once(quiet: httpx.Client, head: bytes, status: int, words: bytes) -> None:
     reply = answer(quiet, head)
     assert reply.startswith(b"HTTP/1.1 %d " % status) and words in reply
+
+
+@pytest.mark.parametrize("blanks", [b" ", b"\t", b" \t "])
+def test_blanks_behind_a_value_are_no_part_of_it(quiet: httpx.Client, blanks: bytes) -> None:
+    """RFC 9110, section 5.5. A key with a blank behind it is the same key, and a length the same length."""
+    body = json.dumps(SEEDED).encode()
+    head = [
+        b"POST /v1/matmul HTTP/1.1",
+        b"Host: localhost" + blanks,
+        b"Content-Type: application/json" + blanks,
+        b"Content-Length: %d" % len(body) + blanks,
+        b"Expect: 100-continue" + blanks,
+        b"Prefer: respond-async" + blanks,
+        b"X-Request-Id: blank" + blanks,
+        b"Idempotency-Key: blanks-%s" % blanks.hex().encode(),
+        b"Connection: close",
+    ]
+    plain = answer(quiet, b"\r\n".join(head), body)
+    head[-2] += blanks
+    again = answer(quiet, b"\r\n".join(head), body)
+    for reply in (plain, again):
+        assert reply.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 202 ") and b"\r\nx-request-id: blank\r\n" in reply
+    assert b"\r\nidempotent-replayed: true\r\n" in again
 
 
 @pytest.mark.parametrize(
