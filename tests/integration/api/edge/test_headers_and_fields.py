@@ -79,7 +79,9 @@ def test_blanks_behind_a_value_are_no_part_of_it(quiet: httpx.Client, blanks: by
     head[-2] += blanks
     again = answer(quiet, b"\r\n".join(head), body)
     for reply in (plain, again):
-        assert reply.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 202 ") and b"\r\nx-request-id: blank\r\n" in reply
+        assert (
+            reply.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 202 ") and b"\r\nx-request-id: blank\r\n" in reply
+        )
     assert b"\r\nidempotent-replayed: true\r\n" in again
 
 
