@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from jobs.ledger.interface import JobFilter
+from service.routes import matmul
 from tests.integration.api.test_jobs import ASYNC, PRODUCT, SEEDED, problem, submit
 from tools.harness.api import Api, npy
 
@@ -103,6 +105,21 @@ def test_a_header_with_two_values_is_refused(
     lines = [*(octets if name.startswith("X-") else []), *((name, value) for value in values)]
     document = problem(quiet.post(path, content=b"{}", headers=lines), 400, "invalid_header")
     assert document["field"] == name and "values that differ" in document["detail"]
+
+
+def test_a_202_after_a_wait_tells_of_the_job_as_it_is(
+    api: Api, quiet: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as it was when it was submitted."""
+
+    async def claimed_meanwhile(*_arguments: object) -> None:
+        (newest,) = api.ledger.list(JobFilter(), limit=1).jobs
+        api.claim(newest.id)
+
+    monkeypatch.setattr(matmul, "first_reply", claimed_meanwhile)
+    reply = quiet.post("/v1/matmul", json=SEEDED, headers={"prefer": "wait=1"})
+    assert (reply.status_code, reply.json()["job"]["state"]) == (202, "running")
+    assert reply.json()["job"]["queue_position"] is None
 
 
 def test_what_is_not_there_is_named(quiet: httpx.Client) -> None:
