@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import orjson
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from jobs.base import Strict
 from jobs.errors import WrongState
@@ -35,6 +35,13 @@ from service.submit.replies import job_location, pending_reply, product_reply, p
 router = APIRouter(prefix="/v1/jobs")
 
 
+def _whole(text: object) -> object:
+    """Text of a query that is a number in JSON too: pydantic alone reads `1_0` as 10, and `1.0` as 1."""
+    if isinstance(text, str) and not re.fullmatch(r"-?[0-9]+", text):
+        raise ValueError("a whole number belongs here")
+    return text
+
+
 class JobQuery(Strict):
     """Which jobs to list."""
 
@@ -57,7 +64,7 @@ class JobQuery(Strict):
         description="Id of the API key whose jobs to list; for operators.",
         examples=["3f0c5a7d9e11"],
     )
-    limit: int = Field(50, ge=1, le=200, description="Most jobs in one page.")
+    limit: Annotated[int, BeforeValidator(_whole)] = Field(50, ge=1, le=200, description="Most jobs in one page.")
     cursor: str | None = Field(None, max_length=100, description="`next` of the previous page.")
 
 
