@@ -96,9 +96,14 @@ class LimitedProtocol(LingeringProtocol):
         self._count_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value.rstrip(BLANKS))  # the parser takes off only what is before a value
-        if not self._is_replayed:
-            self._count_head(len(name) + len(value))
+        """A header, or a trailer, which is counted and dropped: what comes behind a body must not be taken for a part
+        of the head (RFC 9110, section 6.5.1).
+        """
+        if self._is_replayed:
+            return
+        if self._stage != "body":
+            super().on_header(name, value.rstrip(BLANKS))  # the parser takes off only what is before a value
+        self._count_head(len(name) + len(value))
 
     def _count_head(self, size: int) -> None:
         """Counts head bytes reported by the parser, in addition to those counted by `data_received`: a whole head may

@@ -87,6 +87,19 @@ def test_blanks_behind_a_value_are_no_part_of_it(quiet: httpx.Client, blanks: by
     assert b"\r\nidempotent-replayed: true\r\n" in again
 
 
+@pytest.mark.parametrize("more", [b"", b"\r\nUpgrade: other\r\nConnection: Upgrade, close"])
+def test_trailers_are_no_headers(quiet: httpx.Client, more: bytes) -> None:
+    """They come when the request may have been admitted, or not."""
+    head = b"POST /v1/matmul HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close"
+    head += b"\r\nPrefer: respond-async\r\nTransfer-Encoding: chunked" + more
+    body = json.dumps(SEEDED).encode()
+    trailers = b"Host: other.example\r\nIdempotency-Key: \r\nX-Request-Id: trailing\r\nContent-Encoding: gzip"
+    reply = answer(quiet, head, b"%x\r\n%s\r\n0\r\n%s\r\n\r\n" % (len(body), body, trailers))
+    assert reply.startswith(b"HTTP/1.1 202 ") and b"trailing" not in reply
+    reply = answer(quiet, head, b"%x\r\n%s\r\n0\r\nX: %s\r\n\r\n" % (len(body), body, b"x" * (64 << 10)))
+    assert reply.startswith(b"HTTP/1.1 431 ")
+
+
 @pytest.mark.parametrize(
     ("path", "name", "values"),
     [
