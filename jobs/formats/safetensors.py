@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from jobs.errors import InvalidMatrix, UnsupportedDType
 from jobs.formats.elements import matrix_bytes
-from jobs.formats.parser import MatrixHeader, MatrixParser, OpenSink, check_shape, excerpt
+from jobs.formats.parser import SHOWN_CHARACTERS, MatrixHeader, MatrixParser, OpenSink, check_shape, excerpt
 from kernels.model.numerics import DTypeName
 
 MAX_HEADER_BYTES = 1 << 20
@@ -161,12 +161,20 @@ class SafetensorsParser(MatrixParser):
         if self._names is None and len(header) != 1:
             raise InvalidMatrix(f"The safetensors body must hold one tensor; it holds {len(header)}.")
         if self._names is not None and header.keys() - set(self._optional) != set(self._names):
-            held = ", ".join(excerpt(name) for name in list(header)[:4]) or "none"
+            unknown = [name for name in header if name not in self._names and name not in self._optional]
+            first = sorted(header, key=lambda name: name not in unknown)[:4]  # what is wrong is told before the rest
+            held = ", ".join(map(excerpt, first)) or "none"
             may = f", and may hold {', '.join(self._optional)}" if self._optional else ""
             raise InvalidMatrix(
                 f"The safetensors body must hold the tensors {', '.join(self._names)}{may}; it has {held}.",
-                field=next((name for name in self._names if name not in header), None),
+                field=next((name for name in self._names if name not in header), None) or _field(unknown),
             )
+
+
+def _field(unknown: list[str]) -> str:
+    """The first of them, as an error may name it."""
+    name = next(iter(unknown), "")
+    return name if name.isprintable() and len(name) <= SHOWN_CHARACTERS else excerpt(name)
 
 
 def safetensors_header(tensors: Mapping[str, tuple[DTypeName, tuple[int, ...]]]) -> bytes:

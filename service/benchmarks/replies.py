@@ -13,7 +13,7 @@ from analysis.plots.by_name import PLOTS, draw
 from analysis.results import Results, collect, to_json
 from analysis.tables import to_csv, to_parquet
 from jobs.benchmarks.spec import BenchmarkSpec
-from jobs.errors import InvalidRequest, NotFound
+from jobs.errors import InvalidRequest, JobNotFound, NotFound
 from jobs.models import Job
 from service.benchmarks.comparison import comparison
 from service.context import Context, context_of, owner_of
@@ -95,8 +95,12 @@ async def compared(request: Request, job_id: str, other_id: str) -> Response:
 
 
 def find_benchmark(context: Context, job_id: str, owner: str, field: str | None = None) -> Job:
-    """The benchmark job. Raises JobNotFound; NotFound for a job that is not a benchmark."""
-    job = context.ledger.get(job_id, owner=owner)
+    """The benchmark job. Raises JobNotFound; NotFound for a job that is not a benchmark; both with the `field`."""
+    try:
+        job = context.ledger.get(job_id, owner=owner)
+    except JobNotFound as error:
+        error.field = field
+        raise
     if not isinstance(job.record.request, BenchmarkSpec):
         raise NotFound(f"Job {job_id} is a product, not a benchmark; see /v1/jobs/{job_id}/product.", field=field)
     return job

@@ -64,7 +64,7 @@ class Body:
         self.declared_bytes = _declared_bytes(headers)
         if self.declared_bytes is not None and self.declared_bytes > limit_bytes:
             raise self._too_large()
-        encoding = headers.get("content-encoding", "identity").strip().lower()
+        encoding = ", ".join(filter(None, headers.getlist("content-encoding"))).strip().lower() or "identity"
         self._inflater = Inflater(encoding) if inflates and encoding in WINDOW_BITS else None
         if self._inflater is not None:
             self.declared_bytes, self._limit_bytes = None, min(limit_bytes, MAX_INFLATED_BYTES)

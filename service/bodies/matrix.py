@@ -27,6 +27,7 @@ from service.http.listed import sole
 from service.http.negotiation import JSON, NPY, OCTETS, SAFETENSORS
 
 ACCEPTED_TYPES = (NPY, SAFETENSORS, OCTETS, JSON)
+IN_QUERY = ("dtype", "shape")  # of raw elements, if not in X-Matmul-Dtype and X-Matmul-Shape
 
 
 class MatrixUpload(Strict):
@@ -98,6 +99,10 @@ def matrix_reader(
     request: Request, media_type: str, body: Body, open_upload: OpenUpload, context: Context
 ) -> Reader[Upload]:
     """The reader for `media_type`, one of ACCEPTED_TYPES. Raises InvalidRequest and its subclasses."""
+    if media_type != OCTETS and (name := next((name for name in IN_QUERY if name in request.query_params), None)):
+        raise InvalidRequest(
+            f"The query's {name} is for {OCTETS}; a body of {media_type} has its own, so leave it out.", field=name
+        )
     if media_type == JSON:
         return JsonMatrixReader(open_upload)
     reader = FileReader(open_upload)
@@ -114,10 +119,18 @@ def _parser(request: Request, media_type: str, body: Body, open_sink: OpenSink, 
     return OctetParser(_octet_header(request), open_sink, body_bytes=length)
 
 
+def _told(request: Request, name: str) -> str:
+    """What the header, or the query, says of raw elements; empty if neither does. Raises InvalidRequest."""
+    header = f"X-Matmul-{name.capitalize()}"
+    in_header, in_query = sole(request, header), request.query_params.get(name)
+    if in_header and in_query and in_header != in_query:
+        raise InvalidRequest(f"{header} and the query's {name} differ; send one of them.", field=header)
+    return in_header or in_query or ""
+
+
 def _octet_header(request: Request) -> MatrixHeader:
     """Type and shape of raw elements, which headers or the query must give."""
-    dtype = sole(request, "X-Matmul-Dtype") or request.query_params.get("dtype", "")
-    shape = sole(request, "X-Matmul-Shape") or request.query_params.get("shape", "")
+    dtype, shape = (_told(request, name) for name in IN_QUERY)
     if dtype not in DTYPES:
         raise UnsupportedDType(
             f"X-Matmul-Dtype (or the query's dtype) must be one of {', '.join(DTYPES)}.", field="X-Matmul-Dtype"

@@ -17,7 +17,9 @@ from jobs.errors import MalformedBody
 from service.bodies.piece import Piece, Text, find, text_of
 
 MAX_HEADER_BYTES = 8 << 10  # of one part, and of a preamble before the first
+MAX_PADDING_BYTES = 64  # behind a boundary
 BEFORE_FIRST = b"\r\n"  # the first delimiter has no line before it
+READ_HEADERS = frozenset({"content-disposition", "content-transfer-encoding", "content-type"})
 _PARAMETER = re.compile(r';\s*([!#-\'*+.^-`|~\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))', re.ASCII)
 _BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
 
@@ -99,6 +101,8 @@ class MultipartParser:
             self._part = None
 
     def _after_delimiter(self, view: memoryview, at: int) -> int:
+        padded = bytes(view[at : at + MAX_PADDING_BYTES])
+        at += len(padded) - len(padded.lstrip(b" \t"))  # of the transport's (RFC 2046, section 5.1.1)
         mark = bytes(view[at : at + 2])
         if len(mark) < 2:
             return self._keep(view, at)
@@ -159,8 +163,10 @@ def _read_headers(block: bytes) -> tuple[str, str | None]:
     """A part's name and media type. Raises MalformedBody."""
     headers: dict[str, str] = {}
     for line in block.decode("utf-8", "replace").split("\r\n"):
-        header, _, value = line.partition(":")
-        headers.setdefault(header.lower(), value.strip())
+        header, _, text = line.partition(":")
+        key, value = header.lower(), text.strip()
+        if headers.setdefault(key, value) != value and key in READ_HEADERS:
+            raise MalformedBody(f"A part has {header} with values that differ; send one.")
     disposition = headers.get("content-disposition", "")
     name = _parameters(disposition).get("name")
     if name is None or disposition.partition(";")[0].strip().lower() != "form-data":

@@ -214,7 +214,9 @@ def send(context: Context, shown: Representation, asked: Conditions, headers: Ma
     MatrixDamaged, RangeNotSatisfiable. Damage further on in a large matrix is found only after earlier bytes were sent;
     the connection is then cut off, short of its Content-Length.
     """
-    all_headers = {**shown.headers, **headers, "etag": shown.etag, "accept-ranges": "bytes", "vary": "accept"}
+    all_headers = {**shown.headers, **headers, "etag": shown.etag, "vary": "accept"}
+    if asked is not UNCONDITIONAL:  # a POST has no ranges
+        all_headers["accept-ranges"] = "bytes"
     check_match(asked.if_match, shown.etag)
     if none_match(asked.if_none_match, shown.etag):
         return Response(None, 304, all_headers)

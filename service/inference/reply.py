@@ -83,7 +83,10 @@ class InferReply:
             size = {"binary_data_size": matrix_bytes(product.dtype, product.shape)}
             head = self._head(job.record, product, parameters=size)
             headers[LENGTH_HEADER.lower()] = str(len(head))
-            return send(context, Representation(product, OCTETS, head), UNCONDITIONAL, headers)
+            reply = send(context, Representation(product, OCTETS, head), UNCONDITIONAL, headers)
+            for name in ("etag", "vary"):  # of a product's own bytes, as GET sends them
+                del reply.headers[name]
+            return reply
 
     def reads_store(self, context: Context, job: Job, _request: Request) -> bool:
         """Whether `make` must read a product from the store for so long that it should run in a thread."""

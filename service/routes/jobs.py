@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from math import prod
 from typing import Annotated
@@ -9,7 +10,7 @@ from urllib.parse import urlencode
 
 import orjson
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from jobs.base import Strict
 from jobs.errors import WrongState
@@ -34,6 +35,13 @@ from service.submit.replies import job_location, pending_reply, product_reply, p
 router = APIRouter(prefix="/v1/jobs")
 
 
+def _whole(text: object) -> object:
+    """Text of a query that is a number in JSON too: pydantic alone reads `1_0` as 10, and `1.0` as 1."""
+    if isinstance(text, str) and not re.fullmatch(r"-?[0-9]+", text):
+        raise ValueError("a whole number belongs here")
+    return text
+
+
 class JobQuery(Strict):
     """Which jobs to list."""
 
@@ -56,7 +64,7 @@ class JobQuery(Strict):
         description="Id of the API key whose jobs to list; for operators.",
         examples=["3f0c5a7d9e11"],
     )
-    limit: int = Field(50, ge=1, le=200, description="Most jobs in one page.")
+    limit: Annotated[int, BeforeValidator(_whole)] = Field(50, ge=1, le=200, description="Most jobs in one page.")
     cursor: str | None = Field(None, max_length=100, description="`next` of the previous page.")
 
 
@@ -98,12 +106,19 @@ async def get_job(request: Request, job_id: manual.JobId) -> Response:
 
 
 def _etag(job: Job) -> str:
-    return f'"{job.version}"'
+    """The version and, until the job has ended, what the record tells of the queue and of the clock."""
+    record = job.record
+    passing = () if record.state.is_terminal else (record.queue_position, record.progress.eta_s)
+    return f'"{"-".join(str(part) for part in (job.version, *passing) if part is not None)}"'
 
 
 def _is_news(job: Job, known: str | None) -> bool:
-    """Whether a long poll is answered: the job has another version than the caller's or, without one, has ended."""
-    return job.record.state.is_terminal if known is None else not none_match(known, _etag(job))
+    """Whether a long poll is answered: the job has another version than the caller's or, without one, has ended. Its
+    place in the queue is no news: where the queue moves fast, no poll would wait.
+    """
+    if known is None:
+        return job.record.state.is_terminal
+    return known.strip() != "*" and re.search(rf'"{job.version}(-[^"]*)?"', known) is None
 
 
 def _record_reply(job: Job, known: str | None, extra: dict[str, str]) -> Response:

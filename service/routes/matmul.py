@@ -146,6 +146,7 @@ async def answer(
     StoreUnavailable also if the job is gone.
     """
     context, job_id, owner = context_of(request), receipt.job_id, owner_of(request)
+    latest: Job | None = None
     extra = applied(wait) | ({"idempotent-replayed": "true"} if receipt.replayed else {})
 
     async def answered(end: JobEnd) -> Response | None:
@@ -155,7 +156,9 @@ async def answer(
         return replies.make(context, job, request, extra)
 
     def look() -> Response | None:
-        return replies.make(context, context.ledger.get(job_id, owner=owner, with_product=True), request, extra)
+        nonlocal latest
+        latest = context.ledger.get(job_id, owner=owner, with_product=True)
+        return replies.make(context, latest, request, extra)
 
     try:
         reply = await context.call(look) if receipt.replayed else None  # it may have ended before the watch began
@@ -168,5 +171,5 @@ async def answer(
         raise StoreUnavailable(LOST) from None
     if reply is None:
         await context.check_written(receipt.job)  # an ended job need not be checked: a later change of it was persisted
-        return pending_reply(receipt.job.record, extra)
+        return pending_reply((latest or receipt.job).record, extra)
     return reply

@@ -29,6 +29,7 @@ from service.server.sending import Unsent
 
 MAX_HEAD_BYTES = 64 << 10  # request line and headers
 MAX_HEADERS = 200
+BLANKS = b" \t"  # around a header's value, of which they are no part (RFC 9110, section 5.5)
 MIN_BYTES = 1 << 10  # of a body within one receive timeout; more if a long body would otherwise take too long
 FREE_CHUNKS, CHUNK_MEAN_BYTES = 16_384, 512  # chunks of a body, beyond which their mean size must not be smaller
 DISCARD_BYTES = 128 << 20  # rest of a body that was answered before its end; beyond this the connection is closed
@@ -95,9 +96,14 @@ class LimitedProtocol(LingeringProtocol):
         self._count_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
-        if not self._is_replayed:
-            self._count_head(len(name) + len(value))
+        """A header, or a trailer, which is counted and dropped: what comes behind a body must not be taken for a part
+        of the head (RFC 9110, section 6.5.1).
+        """
+        if self._is_replayed:
+            return
+        if self._stage != "body":
+            super().on_header(name, value.rstrip(BLANKS))  # the parser takes off only what is before a value
+        self._count_head(len(name) + len(value))
 
     def _count_head(self, size: int) -> None:
         """Counts head bytes reported by the parser, in addition to those counted by `data_received`: a whole head may

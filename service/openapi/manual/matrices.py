@@ -58,8 +58,14 @@ OCTET_PARAMETERS = [
         "float32",
     ),
     header_in("X-Matmul-Shape", "Shape of an octet-stream body; or the query's `shape`.", "256,512"),
-    query_in("dtype", "Element type of an octet-stream body, instead of X-Matmul-Dtype.", "float32"),
-    query_in("shape", "Shape of an octet-stream body, instead of X-Matmul-Shape.", "256,512"),
+    query_in(
+        "dtype",
+        "Element type of an octet-stream body, instead of X-Matmul-Dtype; refused with other bodies.",
+        "float32",
+    ),
+    query_in(
+        "shape", "Shape of an octet-stream body, instead of X-Matmul-Shape; refused with other bodies.", "256,512"
+    ),
 ]
 DATA = {"value": {"data": [[1, 2], [3, 4]], "dtype": "int8"}}  # whose id is MATRIX_ID
 RANDOM = {"value": {"random": {"shape": [256, 512], "dtype": "float32", "seed": 7}}}

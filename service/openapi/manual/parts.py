@@ -21,7 +21,9 @@ from service.problems import (
     STATUS,
     InvalidHeader,
     PreconditionFailed,
+    RangeNotSatisfiable,
     TooManyAttempts,
+    UnsupportedMediaType,
     title_of,
 )
 
@@ -99,6 +101,7 @@ def headers_out(*names: str) -> Piece:
 
 
 HEADERS_OUT: Mapping[str, tuple[str, str]] = {
+    "X-Request-Id": ("string", "Id of the request."),
     "Location": ("string", "Path of the job or matrix."),
     "Retry-After": ("integer", "Seconds after which to ask again."),
     "ETag": ("string", "Version of the contents; send it in If-None-Match."),
@@ -114,6 +117,13 @@ HEADERS_OUT: Mapping[str, tuple[str, str]] = {
     "Content-Range": ("string", "Which bytes these are, of how many in all."),
     "Accept-Ranges": ("string", "`bytes`."),
     "Link": ("string", "`rel=next`: the following page."),
+    "WWW-Authenticate": ("string", "`Bearer`."),
+    "Accept-Post": ("string", "Media types that this path takes."),
+}
+PROBLEM_HEADERS: Mapping[type[MatmulError], str] = {
+    Unauthenticated: "WWW-Authenticate",
+    UnsupportedMediaType: "Accept-Post",
+    RangeNotSatisfiable: "Content-Range",
 }
 
 PREFER = header_in(
@@ -185,8 +195,14 @@ def _problem(classes: list[type[MatmulError]]) -> Piece:
                 "examples": {cls.type: {"value": _example(cls)} for cls in classes},
             }
         },
-        "headers": {"X-Request-Id": {"description": "Id of the request.", "schema": {"type": "string"}}},
+        "headers": headers_out(*_headers_of(classes)),
     }
+
+
+def _headers_of(classes: list[type[MatmulError]]) -> list[str]:
+    own = [PROBLEM_HEADERS[cls] for cls in classes if cls in PROBLEM_HEADERS]
+    waits = ["Retry-After"] if any(cls.retry_after_s is not None for cls in classes) else []
+    return ["X-Request-Id", *own, *waits]
 
 
 def _example(cls: type[MatmulError]) -> Piece:

@@ -155,8 +155,11 @@ def test_another_part_or_tensor_is_refused(quiet: httpx.Client) -> None:
         "the parts are a, b, c, bias, scale_a, scale_b and options" in problem(reply, 422, "invalid_request")["detail"]
     )
     sent = {"content-type": "application/x-safetensors"} | ASYNC
-    reply = quiet.post("/v1/matmul", content=save({"a": one, "b": one, "d": one}), headers=sent)
-    assert "must hold the tensors a, b, and may hold c, bias" in problem(reply, 422, "invalid_matrix")["detail"]
+    known = dict.fromkeys(("a", "b", "c", "bias", "scale_a", "scale_b"), one)
+    reply = quiet.post("/v1/matmul", content=save(known | {"zz": one}), headers=sent)
+    refused = problem(reply, 422, "invalid_matrix")
+    assert "must hold the tensors a, b, and may hold c, bias" in refused["detail"]
+    assert refused["field"] == "zz" and "; it has 'zz', " in refused["detail"]
 
 
 def test_a_key_is_bound_to_all_of_it(quiet: httpx.Client) -> None:

@@ -211,7 +211,7 @@ def test_two_runs_compared(api: Api, quiet: httpx.Client, finished: str) -> None
 
 def test_what_cannot_be_compared(quiet: httpx.Client, finished: str) -> None:
     path = f"/v1/benchmarks/{finished}/results"
-    problem(quiet.get(path, params={"compare": "job_none"}), 404, "job_not_found")
+    assert problem(quiet.get(path, params={"compare": "job_none"}), 404, "job_not_found")["field"] == "compare"
     assert problem(quiet.get(path, params={"compare": submit(quiet)}), 404, "not_found")["field"] == "compare"
 
 

@@ -174,3 +174,23 @@ def test_what_is_wrong_with_known_matrices_is_said_as_ever(quiet: httpx.Client) 
     assert {problem(answer, 422, "shape_mismatch")["detail"] for answer in answers} == {
         "a is 2×3 but b is 2×3: a's columns must equal b's rows."
     }
+
+
+@pytest.mark.parametrize(
+    ("query", "media_type", "told", "field"),
+    [
+        ("dtype=float64", NPY, {}, "dtype"),
+        ("shape=7,2", "application/json", {}, "shape"),
+        ("dtype=float64&shape=7,2", OCTETS, {"x-matmul-dtype": "float32"}, "X-Matmul-Dtype"),
+        ("dtype=float32&shape=2,7", OCTETS, {"x-matmul-shape": "7,2"}, "X-Matmul-Shape"),
+    ],
+)
+def test_a_type_or_shape_that_would_not_count_is_refused(
+    quiet: httpx.Client, query: str, media_type: str, told: dict[str, str], field: str
+) -> None:
+    """A caller who names a type in the query expects it to be the matrix's."""
+    matrix = np.ones((7, 2), np.float32)
+    bodies = {NPY: npy(matrix), OCTETS: matrix.tobytes(), "application/json": b'{"data":[[1]]}'}
+    headers = {"content-type": media_type, **told}
+    reply = quiet.post(f"/v1/matrices?{query}", content=bodies[media_type], headers=headers)
+    assert (reply.status_code, reply.json()["field"]) == (422, field), reply.text

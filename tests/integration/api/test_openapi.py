@@ -167,6 +167,24 @@ def test_kernels_say_who_serves_them(quiet: httpx.Client) -> None:
     assert (served["cpu_blas"], served["naive"]) == (["played"], [])
 
 
+def test_headers_of_refusals_are_described(document: dict[str, Any], api: Api, quiet: httpx.Client) -> None:
+    """What a caller needs to know of them stands at their status."""
+    job = submit(quiet)
+    api.succeed(job, PRODUCT)
+    product = quiet.get(f"/v1/jobs/{job}/product", headers={"range": "bytes=99999-"})
+    refused = {
+        ("/v1/matmul", "post", "Accept-Post"): quiet.post("/v1/matmul", content=b"x"),
+        ("/v1/jobs/{job_id}/product", "get", "Content-Range"): product,
+    }
+    for (path, method, name), reply in refused.items():
+        described = document["paths"][path][method]["responses"][str(reply.status_code)]["headers"]
+        assert name in reply.headers and {name, "X-Request-Id"} <= described.keys(), (path, described)
+    for _, path, operation in operations(document):
+        for status, name in (("401", "WWW-Authenticate"), ("429", "Retry-After"), ("503", "Retry-After")):
+            if (refusal := operation["responses"].get(status)) is not None:
+                assert name in refusal["headers"], (path, status)
+
+
 def test_refusals_are_as_described(document: dict[str, Any], quiet: httpx.Client) -> None:
     """Of ids that nothing has, and of media types that nothing is sent as."""
     for method, path, operation in operations(document):

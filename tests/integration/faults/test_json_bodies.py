@@ -78,6 +78,42 @@ def test_what_cannot_be_written_again_is_refused(quiet: httpx.Client, path: str,
     assert reply.json()["detail"].endswith(".")
 
 
+TWICE = {
+    "/v1/matmul": [
+        (f'{{"a":[[2]],{OK}}}', "a"),
+        (f'{{{OK},"kernel":"nope","kernel":"auto"}}', "kernel"),
+        ('{"a":{"random":{"shape":[1,1],"seed":1,"seed":2}},"b":[[1]]}', "seed"),
+        (f'{{{OK},"alpha":1,"\\u0061lpha":2}}', "alpha"),
+    ],
+    "/v1/matrices": [('{"data":[[1]],"data":[[2]]}', "data"), ('{"data":[[NaN]],"data":[[2]]}', "data")],
+    "/v1/benchmarks": [
+        ('{"preset":"nope","preset":"quick"}', "preset"),
+        ('{"preset":"quick","title":"sizes: small","shapes":[64,{"m":1,"n":1,"k":1,"m":2}]}', "m"),
+    ],
+    "/v2/models/matmul/infer": [('{"inputs":[{"name":"A","name":"B"}]}', "name")],
+}
+
+
+@pytest.mark.parametrize(("path", "body", "name"), [(path, *case) for path, cases in TWICE.items() for case in cases])
+def test_a_name_that_comes_twice_is_refused(quiet: httpx.Client, path: str, body: str, name: str) -> None:
+    """Whichever value a parser in front of this server takes, it is not the request that is carried out."""
+    reply = quiet.post(path, content=body, headers=JSON)
+    assert reply.status_code == 422, reply.text
+    assert (reply.json()["field"], reply.json()["detail"]) == (name, f"The field {name} comes twice; send it once.")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"preset":"quick","title":"sizes: small"}',
+        '{"preset":"quick","shapes":[64,{"m":1,"n":1,"k":1},{"m":2,"n":2,"k":2}]}',
+    ],
+)
+def test_colons_and_names_of_several_objects_are_no_names_that_come_twice(quiet: httpx.Client, body: str) -> None:
+    reply = quiet.post("/v1/benchmarks?dry_run=true", content=body, headers=JSON)
+    assert reply.status_code == 200, reply.text
+
+
 def test_large_bodies_are_parsed_a_few_at_a_time(
     api: Api, quiet: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

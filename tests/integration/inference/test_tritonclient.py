@@ -223,3 +223,18 @@ def test_the_example_of_the_docs(stack: Stack) -> None:
     text = example.replace("localhost:8000", stack.url.removeprefix("http://"))
     done = subprocess.run([sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout.split()[:2] == ["[[32.", "32."]
+
+
+@pytest.mark.parametrize("path", ["/v2/models/matmul/infer", "/v1/matmul"])
+def test_an_answer_to_a_post_has_no_ranges(client: httpx.Client, path: str) -> None:
+    """Nor is the version of the product's own bytes that of JSON with the product behind it."""
+    inputs = [{"name": name, "shape": [1, 1], "datatype": "FP32", "data": [2]} for name in "AB"]
+    asked = (
+        {"inputs": inputs, "parameters": {"binary_data_output": True}} if "infer" in path else {"a": [[2]], "b": [[2]]}
+    )
+    reply = client.post(path, json=asked, headers={"accept": "application/octet-stream"})
+    assert (reply.status_code, reply.content[-4:]) == (200, np.float32(4).tobytes())
+    assert "accept-ranges" not in reply.headers
+    assert ("etag" in reply.headers, reply.headers.get("vary")) == (
+        (False, None) if "infer" in path else (True, "accept")
+    )

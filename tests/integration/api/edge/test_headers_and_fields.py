@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from jobs.ledger.interface import JobFilter
+from service.routes import matmul
 from tests.integration.api.test_jobs import ASYNC, PRODUCT, SEEDED, problem, submit
 from tools.harness.api import Api, npy
 
@@ -37,11 +39,11 @@ def test_accept_and_if_none_match_in_two_lines_are_one(api: Api, quiet: httpx.Cl
     assert (shown.json()["c"], shown.headers["vary"]) == (PRODUCT.tolist(), "accept")
 
 
-def answer(quiet: httpx.Client, head: bytes) -> bytes:
-    """The answer to bytes that no client sends, and an empty line."""
+def answer(quiet: httpx.Client, head: bytes, body: bytes = b"") -> bytes:
+    """The answer to a head that no client sends, and a body."""
     place = urlsplit(str(quiet.base_url))
     with socket.create_connection((place.hostname, place.port), timeout=20) as connection:
-        connection.sendall(head + b"\r\n\r\n")
+        connection.sendall(head + b"\r\n\r\n" + body)
         return connection.makefile("rb").read()
 
 
@@ -58,6 +60,44 @@ def answer(quiet: httpx.Client, head: bytes) -> bytes:
 def test_a_host_is_named_once(quiet: httpx.Client, head: bytes, status: int, words: bytes) -> None:
     reply = answer(quiet, head)
     assert reply.startswith(b"HTTP/1.1 %d " % status) and words in reply
+
+
+@pytest.mark.parametrize("blanks", [b" ", b"\t", b" \t "])
+def test_blanks_behind_a_value_are_no_part_of_it(quiet: httpx.Client, blanks: bytes) -> None:
+    """RFC 9110, section 5.5. A key with a blank behind it is the same key, and a length the same length."""
+    body = json.dumps(SEEDED).encode()
+    head = [
+        b"POST /v1/matmul HTTP/1.1",
+        b"Host: localhost" + blanks,
+        b"Content-Type: application/json" + blanks,
+        b"Content-Length: %d" % len(body) + blanks,
+        b"Expect: 100-continue" + blanks,
+        b"Prefer: respond-async" + blanks,
+        b"X-Request-Id: blank" + blanks,
+        b"Idempotency-Key: blanks-%s" % blanks.hex().encode(),
+        b"Connection: close",
+    ]
+    plain = answer(quiet, b"\r\n".join(head), body)
+    head[-2] += blanks
+    again = answer(quiet, b"\r\n".join(head), body)
+    for reply in (plain, again):
+        assert (
+            reply.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 202 ") and b"\r\nx-request-id: blank\r\n" in reply
+        )
+    assert b"\r\nidempotent-replayed: true\r\n" in again
+
+
+@pytest.mark.parametrize("more", [b"", b"\r\nUpgrade: other\r\nConnection: Upgrade, close"])
+def test_trailers_are_no_headers(quiet: httpx.Client, more: bytes) -> None:
+    """They come when the request may have been admitted, or not."""
+    head = b"POST /v1/matmul HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close"
+    head += b"\r\nPrefer: respond-async\r\nTransfer-Encoding: chunked" + more
+    body = json.dumps(SEEDED).encode()
+    trailers = b"Host: other.example\r\nIdempotency-Key: \r\nX-Request-Id: trailing\r\nContent-Encoding: gzip"
+    reply = answer(quiet, head, b"%x\r\n%s\r\n0\r\n%s\r\n\r\n" % (len(body), body, trailers))
+    assert reply.startswith(b"HTTP/1.1 202 ") and b"trailing" not in reply
+    reply = answer(quiet, head, b"%x\r\n%s\r\n0\r\nX: %s\r\n\r\n" % (len(body), body, b"x" * (64 << 10)))
+    assert reply.startswith(b"HTTP/1.1 431 ")
 
 
 @pytest.mark.parametrize(
@@ -78,6 +118,21 @@ def test_a_header_with_two_values_is_refused(
     lines = [*(octets if name.startswith("X-") else []), *((name, value) for value in values)]
     document = problem(quiet.post(path, content=b"{}", headers=lines), 400, "invalid_header")
     assert document["field"] == name and "values that differ" in document["detail"]
+
+
+def test_a_202_after_a_wait_tells_of_the_job_as_it_is(
+    api: Api, quiet: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as it was when it was submitted."""
+
+    async def claimed_meanwhile(*_arguments: object) -> None:
+        (newest,) = api.ledger.list(JobFilter(), limit=1).jobs
+        api.claim(newest.id)
+
+    monkeypatch.setattr(matmul, "first_reply", claimed_meanwhile)
+    reply = quiet.post("/v1/matmul", json=SEEDED, headers={"prefer": "wait=1"})
+    assert (reply.status_code, reply.json()["job"]["state"]) == (202, "running")
+    assert reply.json()["job"]["queue_position"] is None
 
 
 def test_what_is_not_there_is_named(quiet: httpx.Client) -> None:
@@ -109,6 +164,9 @@ def test_a_query_that_is_not_known_is_refused(quiet: httpx.Client, path: str) ->
         ("jobs?state=queued&state=failed", "state", "comes more than once; send it once."),
         ("published/h200_quick/report?title=a&title=b", "title", "send it once."),
         (f"jobs?{'x' * 99}=1", f"'{'x' * 40}'", "limit, cursor."),
+        ("jobs?limit=1_0", "limit", "limit: a whole number belongs here."),
+        ("jobs?limit=1.0", "limit", "limit: a whole number belongs here."),
+        ("jobs?limit=-1", "limit", "greater than or equal to 1."),
         ("jobs?%00=", r"'\x00'", "limit, cursor."),
         (f"published/h200_quick/report?{'sections=summary&' * 14}", "sections", "sections may come at most 13 times."),
     ],

@@ -21,7 +21,8 @@ COMPRESS: dict[str, Any] = {"gzip": gzip.compress, "deflate": zlib.compress}
 
 
 def received(data: bytes, encoding: str, pieces: list[int], *, limit_bytes: int = 1 << 30) -> tuple[bytes, int]:
-    """The contents of a body received in these pieces, and the largest piece that was passed on."""
+    """The contents of a body received in these pieces, and the largest piece that was passed on. `encoding`: the lines
+    of its header, with a bar between them."""
     places = [0, *sorted(cut % (len(data) + 1) for cut in pieces), len(data)]
     messages = [{"type": "http.request", "body": data[begin:end], "more_body": True} for begin, end in pairwise(places)]
     coming = iter([*messages, {"type": "http.request", "body": b"", "more_body": False}])
@@ -32,7 +33,10 @@ def received(data: bytes, encoding: str, pieces: list[int], *, limit_bytes: int 
     async def whole() -> tuple[bytes, int]:
         scope = {
             "type": "http",
-            "headers": [(b"content-encoding", encoding.encode()), (b"content-length", b"%d" % len(data))],
+            "headers": [
+                *((b"content-encoding", line.encode()) for line in encoding.split("|")),
+                (b"content-length", b"%d" % len(data)),
+            ],
         }
         body = Body(scope, receive, limit_bytes=limit_bytes, inflates=True)
         batches = [batch async for batch in body.batches()]
@@ -71,8 +75,13 @@ def test_a_damaged_one_is_refused(encoding: str) -> None:
             received(wrong, encoding, [])
 
 
+@pytest.mark.parametrize("encoding", ["", "|", "IDENTITY", "|identity"])
+def test_one_that_names_no_coding_is_taken_as_it_is(encoding: str) -> None:
+    assert received(b"as it is", encoding, [])[0] == b"as it is"
+
+
 def test_others_are_not_taken() -> None:
-    for encoding in ("br", "zstd", "gzip, gzip"):
+    for encoding in ("br", "zstd", "gzip, gzip", "gzip|gzip", "identity|gzip"):
         with pytest.raises(UnsupportedMediaType):
             received(b"", encoding, [])
 
