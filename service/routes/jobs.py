@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from math import prod
 from typing import Annotated
@@ -106,19 +105,12 @@ async def get_job(request: Request, job_id: manual.JobId) -> Response:
 
 
 def _etag(job: Job) -> str:
-    """The version and, until the job has ended, what the record tells of the queue and of the clock."""
-    record = job.record
-    passing = () if record.state.is_terminal else (record.queue_position, record.progress.eta_s)
-    return f'"{"-".join(str(part) for part in (job.version, *passing) if part is not None)}"'
+    return f'"{job.version}"'
 
 
 def _is_news(job: Job, known: str | None) -> bool:
-    """Whether a long poll is answered: the job has another version than the caller's or, without one, has ended. Its
-    place in the queue is no news: where the queue moves fast, no poll would wait.
-    """
-    if known is None:
-        return job.record.state.is_terminal
-    return known.strip() != "*" and re.search(rf'"{job.version}(-[^"]*)?"', known) is None
+    """Whether a long poll is answered: the job has another version than the caller's or, without one, has ended."""
+    return job.record.state.is_terminal if known is None else not none_match(known, _etag(job))
 
 
 def _record_reply(job: Job, known: str | None, extra: dict[str, str]) -> Response:

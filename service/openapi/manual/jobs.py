@@ -54,9 +54,8 @@ GET: Piece = {
     "tags": TAGS,
     "operation_id": "get_job",
     "summary": "Read a job's record",
-    "description": "With `Prefer: wait=N` the answer comes when the record differs from the version in If-None-Match, "
-    "by more than its place in the queue and an estimate of time, or, without that header, when the job has ended; "
-    "after N seconds at the latest.",
+    "description": "With `Prefer: wait=N` the answer comes when the record differs from the version in If-None-Match "
+    "or, without that header, when the job has ended; after N seconds at the latest.",
     "responses": {
         200: json_answer(JobRecord, "The record.", "ETag", "Preference-Applied"),
         304: no_answer("The caller's copy is current.", "ETag", "Preference-Applied"),

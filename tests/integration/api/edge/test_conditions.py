@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -62,25 +61,6 @@ def test_another_record_than_if_match_names(api: Api, quiet: httpx.Client) -> No
     now = {"if-match": quiet.get(path).headers["etag"]}
     assert quiet.delete(path, headers=now).status_code == 204
     problem(quiet.delete(path, headers=now), 404, "job_not_found")
-
-
-def test_a_place_in_the_queue_is_part_of_the_etag(api: Api, quiet: httpx.Client) -> None:
-    """A caller who polls with If-None-Match sees its job move up. A long poll waits for more than that."""
-    ahead, job_id = submit(quiet), submit(quiet)
-    path = f"/v1/jobs/{job_id}"
-    first = quiet.get(path)
-    known = {"if-none-match": first.headers["etag"]}
-    api.ledger.cancel(ahead)
-    moved = quiet.get(path, headers=known)
-    assert (moved.status_code, moved.json()["queue_position"]) == (200, first.json()["queue_position"] - 1)
-    waited = quiet.get(path, headers=known | {"prefer": "wait=1"})
-    assert (waited.status_code, waited.headers["etag"]) == (200, moved.headers["etag"])
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(quiet.get, path, headers=known | {"prefer": "wait=60"})
-        with pytest.raises(TimeoutError):
-            waiting.result(0.5)
-        api.claim(job_id)
-        assert waiting.result(60).json()["state"] == "running"
 
 
 def test_a_matrix_that_is_there_and_one_that_is_not(quiet: httpx.Client) -> None:
