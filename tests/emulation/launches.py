@@ -59,10 +59,11 @@ class Run:
     numbers: tuple[int, ...]
     order: int = 0  # in which blocks, warps and lanes take turns: 0 rising, 1 falling, else shuffled by it
     label: object = ""  # for messages
+    late: int = -1  # the thread of each cluster that has a turn only where no other goes on; -1: none
 
     def packed(self) -> bytes:
         (x, _, z), (block_x, block_y, _) = self.launch.grid, self.launch.block
-        at = (x, z, block_x, block_y, self.launch.shared_bytes, self.launch.cluster, self.order)
+        at = (x, z, block_x, block_y, self.launch.shared_bytes, self.launch.cluster, self.order, self.late)
         return _words(*at, len(self.numbers), len(self.memories), *self.numbers) + b"".join(
             memory.packed() for memory in self.memories
         )

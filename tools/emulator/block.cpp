@@ -51,6 +51,7 @@ std::vector<std::unique_ptr<Thread>> threads;  // as many as any block had yet
 int count;                   // of this cluster,
 int of_block;                // and of each of its blocks
 int current = -1;
+int late = -1;  // has no turn now
 int launches = 0;
 bool changed;  // what threads look for, or where one of them stands, since all had a look
 const Kernel* kernel;
@@ -140,7 +141,7 @@ void release_next(Order& blocks) {
 
 void run_lane(int index) {
     Thread& thread = *threads[index];
-    if (thread.state != State::READY) return;
+    if (thread.state != State::READY || index == late) return;
     current = index;
     threadIdx = thread.index;
     blockIdx = {first_block.x + thread.rank, first_block.y, first_block.z};
@@ -158,14 +159,19 @@ void run_warp(int warp, Order& lanes) {
     while (release_warp(warp));
 }
 
-// Threads that look for something have another look, if anything has changed.
-bool look_around() {
+bool look_again_at_all() {
     bool any = false;
     for (int index = 0; index < count; ++index)
         if (threads[index]->state == State::LOOKING) {
             threads[index]->state = State::READY;
             any = true;
         }
+    return any;
+}
+
+// Threads that look for something have another look, if anything has changed.
+bool look_around() {
+    const bool any = look_again_at_all();
     if (any && !changed) {
         for (int index = 0; index < count; ++index)
             if (threads[index]->state == State::READY) threads[index]->state = State::LOOKING;
@@ -177,16 +183,23 @@ bool look_around() {
 
 // A warp goes as far as it can before another does: what it must not do before others have done their part, or after,
 // then shows in one order or the other. Of a block that has returned nobody may read shared memory any more.
-void run_cluster(Order& blocks, Order& warps, Order& lanes) {
+void run_cluster(Order& blocks, Order& warps, Order& lanes, int last) {
     for (int index = 0; index < count; ++index) {
         threads[index]->state = State::READY;
         threads[index]->together = 0;
     }
-    for (;;) {
+    for (bool others_go_on = true;;) {
+        late = others_go_on ? last : -1;
         for (const int warp : warps.next()) {
             run_warp(warp, lanes);
             const int rank = warp * warpSize / of_block;
             if (all_are(State::RETURNED, rank * of_block, of_block)) close_shared(rank);
+        }
+        others_go_on = late < 0 || changed;
+        if (late >= 0) {
+            look_again_at_all();
+            changed = false;
+            continue;
         }
         check_together();
         if (all_are(State::RETURNED, 0, count)) break;
@@ -265,7 +278,7 @@ void run_grid(const Kernel& called, const Grid& grid, const Arguments& given) {
         first_block = {static_cast<unsigned int>(cluster % across * grid.cluster), 0,
                        static_cast<unsigned int>(cluster / across)};
         refill_shared();
-        run_cluster(of_blocks, of_warps, of_lanes);
+        run_cluster(of_blocks, of_warps, of_lanes, static_cast<int>(grid.late));
     }
     end_shared();
     ++launches;

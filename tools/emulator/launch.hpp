@@ -36,6 +36,7 @@ struct Grid {
     long long x, z, block_x, block_y, shared_bytes;
     long long cluster;  // blocks next to each other on x that run together
     long long order;  // in which blocks, warps and lanes take turns; kinds as in order.hpp
+    long long late;   // the thread of each cluster that has a turn only where no other goes on; negative: none
 };
 
 void run_grid(const Kernel&, const Grid&, const Arguments&);

@@ -124,10 +124,16 @@ __device__ __forceinline__ void consume_tile(const Shared& at, const TileSchedul
     }
 }
 
-// For a consumer whose rows lie below C: it multiplies nothing, but releases the tile's stages as they arrive.
-__device__ __forceinline__ void skip_tile(const Shared& at, int steps, StageState& place) {
+// For a consumer whose rows lie below C: it multiplies nothing, but releases the tile's stages as they arrive. No
+// instruction of the tensor cores keeps its threads together, and one that came a whole ring late would take the phase
+// after for the one before.
+__device__ __forceinline__ void skip_tile(const Shared& at, int consumer, int steps, StageState& place) {
     for (int step = 0; step < steps; ++step, place.advance()) {
         wait_barrier(at.full(place.stage), place.parity);
+        if constexpr (RELEASES == 1)
+            sync_warpgroup(1 + consumer);
+        else
+            __syncwarp();
         release(at, place.stage);
     }
 }
@@ -140,7 +146,7 @@ __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& sc
     for (int wave = 0; schedule.find(wave, work); ++wave) {
         const int columns = work.columns;
         if (work.row + consumer * BOX >= end_of_rows(work, sizes))
-            skip_tile(at, steps_of(work, sizes), place);
+            skip_tile(at, consumer, steps_of(work, sizes), place);
         else if (BLOCK_N > 64 && columns <= 64)
             consume_tile<64>(at, schedule, map, sizes, work, consumer, place, boxes_stored, epilogue);
         else if (BLOCK_N > 128 && columns <= 128)

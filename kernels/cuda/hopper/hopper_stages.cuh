@@ -89,6 +89,11 @@ typedef PipelineState<STAGES> StageState;
 __device__ __forceinline__ void copy_chunk(unsigned int shared, const void* global, int bytes) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
 }
+
+// A barrier of a consumer's threads. Each has a number of its own, from 1 on.
+__device__ __forceinline__ void sync_warpgroup(int number) {
+    asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory");
+}
 #endif
 
 #ifdef SCALE_COLUMNS

@@ -11,11 +11,6 @@
 __device__ __forceinline__ void write_one(unsigned int shared, float number) {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared), "f"(number) : "memory");
 }
-
-// A barrier of the warpgroup's threads. Each warpgroup has a number of its own, from 1 on.
-__device__ __forceinline__ void sync_warpgroup(int number) {
-    asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory");
-}
 #endif
 
 template <int N>

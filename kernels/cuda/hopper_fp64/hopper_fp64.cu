@@ -101,6 +101,7 @@ __device__ __forceinline__ void multiply_tiles(const Shared& at, const TensorMap
         if (corner.row + row_of(warp) >= sizes.m || corner.column + column_of(warp) >= sizes.n) {
             for (int left = stages; left > 0; --left, place.advance()) {
                 wait_barrier(at.full(place.stage), place.parity);
+                __syncwarp();  // a lane that came a whole ring late would wait for another phase
                 if (lane == 0) arrive(at.empty(place.stage));
             }
             continue;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kernels.catalog import CATALOG
 from kernels.entries.hopper.waves import BLOCK_M, COUNTER, cut_always, workspace
@@ -16,26 +16,15 @@ from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.model.scales import SCALE_WIDTHS
 from kernels.selection.defaults import example, main_dtype
 from kernels.selection.triangles import computes_triangle
+from tests.gpu.sanitize.case import NORMAL, NOT_FINITE, Swept
+from tests.gpu.sanitize.waves import with_several_tiles
 from tests.support.kernels.catalogue import pair_dtypes
 
 # m, n, k, batch: parts of tiles on every side. Rows of the second begin where bulk copies do not reach.
 LARGER, BATCHED = (133, 261, 67, 1), (40, 50, 33, 2)
 DEEP, DEEPER = (133, 261, 1031), (300, 300, 2100)  # whose tiles are cut along k, of some kernels and of all others
-WIDER = 12  # tiles that C is high and wide: more than there are multiprocessors, so that some have several
 GROUP_SIZES = (65, 0, 1, 67)  # of the rows of the first
 TRANSPOSES = ((False, False), (False, True), (True, False), (True, True))
-NORMAL, NOT_FINITE = 0x3C, 0xFF  # every byte of the operands: an ordinary number in each type, and NaN in the floats
-
-
-@dataclass(frozen=True, slots=True)
-class Swept:
-    """A launch, of operands whose bytes are all `fill`."""
-
-    kernel: CudaKernel
-    config: TileConfig
-    problem: Problem
-    fill: int = NORMAL
-    fused: FusedEpilogue | None = None
 
 
 def on_gpu(traits: DeviceTraits) -> tuple[CudaKernel, ...]:
@@ -50,8 +39,9 @@ def launches(traits: DeviceTraits, names: Collection[str]) -> Iterator[Swept]:
         if kernel.name in names:
             for dtype in kernel.dtypes:
                 if kernel.unsupported_because(traits, dtype) is None:
-                    yield from _of_type(kernel, dtype, traits)
-                    yield from _otherwise_compiled(kernel, dtype, traits)
+                    swept = [*_of_type(kernel, dtype, traits), *_otherwise_compiled(kernel, dtype, traits)]
+                    yield from swept
+                    yield from with_several_tiles(swept, traits)
 
 
 def _of_type(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTraits) -> Iterator[Swept]:
@@ -105,6 +95,7 @@ def _otherwise_compiled(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTrai
                 scaled,
                 fused=FusedEpilogue(output, True, True),
             )
+    yield from _shared_out(kernel, dtype, traits)
     yield from _triangles(kernel, dtype, traits)
     if any(parameter.name == "promote" for parameter in kernel.parameters):
         for transpose_b in (False, True):
@@ -121,11 +112,19 @@ def _otherwise_compiled(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTrai
     for index, fused in enumerate(epilogues(kernel, dtype)):
         product = replace(plain, transpose_b=index % 2 == 1)
         yield Swept(kernel, usual, product, fused=fused)
-        if fused == FusedEpilogue(fused.output, has_bias=True):
-            m, n = (WIDER * usual.get(side, 128) + 1 for side in ("block_m", "block_n"))
-            yield Swept(kernel, usual, replace(product, m=m, n=n), fused=fused)
         if is_cut and fused.has_c:
             yield Swept(cut_always(kernel), usual, replace(product, k=DEEP[2]), fused=fused)
+
+
+def _shared_out(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTraits) -> Iterator[Swept]:
+    """Few tiles, which resident blocks cut along k; Hopper's tensor cores, and kernels with passes, do so otherwise."""
+    if kernel.workspace is workspace or kernel.passes is not None:
+        return
+    deep, asked = Problem(*DEEP, dtype), _asked(kernel, 0)
+    asked = {**asked, "resident": 1} if any(each.name == "resident" for each in kernel.parameters) else asked
+    one = Swept(kernel, kernel.resolve_config(asked, deep, traits), deep)
+    if one.plan.main.parts > 1:
+        yield one
 
 
 def _triangles(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTraits) -> Iterator[Swept]:
@@ -135,7 +134,8 @@ def _triangles(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTraits) -> It
     for transposes in TRANSPOSES[1:3]:
         problem = Problem(m, m, k, dtype, 1, *transposes, symmetric=True)
         every = (kernel.resolve_config(default.config, None, traits) for default in kernel.defaults)
-        config = next(each for each in every if computes_triangle(kernel, each, problem))
+        able = (each for each in every if computes_triangle(kernel, each, problem))
+        config = min(able, key=lambda each: each["block_m"] * each["block_n"])
         yield Swept(kernel, config, problem)
 
 

@@ -6,7 +6,7 @@ import cupy
 import numpy as np
 
 from kernels.model.numerics import DTYPES
-from tests.gpu.sanitize.launches import Swept
+from tests.gpu.sanitize.case import Swept
 from tests.support.scaled.operands import scaled_operands
 from worker.cuda.compile import Compiler
 from worker.cuda.complex.matrices import RealOperands, as_real

@@ -15,8 +15,11 @@ from benchmarks.tables.sanitizers import sanitizers
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.fused import FusedEpilogue
 from kernels.model.kernel import CudaKernel, DeviceTraits
+from kernels.model.numerics import Problem
 from tests.gpu.sanitize import __main__ as sanitize
-from tests.gpu.sanitize.launches import NORMAL, NOT_FINITE, Swept, launches, on_gpu
+from tests.gpu.sanitize.case import NORMAL, NOT_FINITE, Swept
+from tests.gpu.sanitize.launches import launches, on_gpu
+from tests.gpu.sanitize.waves import STAGES, form_of, has_several_tiles, stage_depth, stays
 from tests.stress.asked import named, own_epilogue
 from tests.stress.cases import Deck
 from tests.support.kernels.catalogue import mirrored_at_any_size, pair_dtypes
@@ -26,6 +29,7 @@ from worker.cuda.sources import Program, kernel_program
 H200 = DeviceTraits("gpu", (9, 0), 232_448, 132, "NVIDIA H200")
 T4 = DeviceTraits("gpu", (7, 5), 64 << 10, 40, "Tesla T4")
 DRAWN = 6000  # products that stress draws
+MULTIPROCESSORS = 132  # of the H200
 
 
 @pytest.fixture(autouse=True)
@@ -108,6 +112,48 @@ def test_epilogues_have_an_addend_or_none_both_and_each_activation() -> None:
     fused = {one.fused for one in launches(H200, ["hopper_bf16"]) if one.fused is not None}
     assert {FusedEpilogue("bfloat16"), FusedEpilogue("float32", has_bias=True)} < fused
     assert {(one.has_c, one.has_bias) for one in fused} == {(a, b) for a in (False, True) for b in (False, True)}
+
+
+def resident_kernels() -> set[str]:
+    """Of ours, those with a config whose blocks stay and go from tile to tile."""
+    configs = ((kernel, config) for kernel in on_gpu(H200) for config in kernel.configs())
+    return {
+        kernel.name
+        for kernel, config in configs
+        if kernel.plan(Problem(512, 512, 512, kernel.dtypes[0]), config).main.resident
+    }
+
+
+def test_blocks_that_stay_have_several_tiles() -> None:
+    """Whatever is compiled into such a kernel: a block that computes one tile shows nothing of what the next one finds.
+    What cuts tiles of digits along k is never compiled in where there are many."""
+    swept = [one for one in launches(H200, BY_NAME) if stays(one)]
+    several = [one for one in swept if has_several_tiles(one, MULTIPROCESSORS)]
+    assert {one.kernel.name for one in several} == resident_kernels()
+    without = {form_of(one) for one in swept} - {form_of(one) for one in several}
+    assert without == {("fp32_emulated", frozenset({"-DCUT"}), False)}
+
+
+def test_several_tiles_are_deeper_than_the_ring_of_stages_and_a_stage_deep_and_have_no_depth() -> None:
+    """The last of kernels that are launched then: others leave such a product to a kernel behind them."""
+    several = [one for one in launches(H200, BY_NAME) if has_several_tiles(one, MULTIPROCESSORS)]
+    stages: dict[str, set[int]] = {}
+    for one in several:
+        ring = one.config.get("stages", STAGES)
+        of_tile = -(-one.problem.k // stage_depth(one))
+        stages.setdefault(one.kernel.name, set()).add(min(of_tile, 2) if of_tile <= ring else ring + 1)
+        assert one.problem.k <= 1024, "a tool takes its time with each stage"
+    for name, found in stages.items():
+        kernel = BY_NAME[name]
+        assert isinstance(kernel, CudaKernel)
+        assert 1 in found and max(found) > 2, name
+        assert (0 in found) is (kernel.passes is None), name
+
+
+def test_a_cut_along_k_is_swept_in_every_kernel_that_makes_one() -> None:
+    """Blocks share out the tiles of a last wave, or all of few tiles."""
+    cut = {one.kernel.name for one in launches(H200, BY_NAME) if one.plan.main.resident and one.plan.main.parts > 1}
+    assert cut == {"hopper_bf16", "hopper_fp16", "hopper_fp32", "tensor_fp64", "fp32_emulated"}
 
 
 def test_a_device_sweeps_what_it_runs() -> None:
