@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Condition, RLock
 
 from jobs.errors import MatmulError
+
+
+KEPT_TOO_LONG_S = 60.0  # no step of other work takes so long, not even where it compiles
 
 
 class DeviceWanted(MatmulError):
@@ -31,9 +34,10 @@ class _Job:
 
 class DeviceLoans:
     """Safe to share between threads. Jobs do not exclude each other; only one piece of other work has the device at a
-    time."""
+    time. `give_up` is called where it keeps the device from a job for KEPT_TOO_LONG_S, as when a kernel hangs."""
 
-    def __init__(self) -> None:
+    def __init__(self, give_up: Callable[[], None] = lambda: None, *, too_long_s: float = KEPT_TOO_LONG_S) -> None:
+        self._give_up, self._too_long_s = give_up, too_long_s
         self._lock = RLock()  # entered by itself: a Condition calls Python for it
         self._changed = Condition(self._lock)
         self._jobs = 0
@@ -51,7 +55,8 @@ class DeviceLoans:
             self._jobs += 1
             try:
                 while self._is_lent:
-                    self._changed.wait()
+                    if not self._changed.wait(self._too_long_s):
+                        self._give_up()
             except BaseException:
                 self._jobs -= 1
                 raise
@@ -90,8 +95,8 @@ class DeviceLoans:
             return False
 
     def close(self) -> None:
-        """Stops lending the device, and waits until it has been returned."""
+        """Stops lending the device, and waits until it has been returned, but not for a kernel that hangs."""
         with self._lock:
             self._is_closed = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._is_lent)
+            self._changed.wait_for(lambda: not self._is_lent, self._too_long_s)

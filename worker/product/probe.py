@@ -24,6 +24,7 @@ from kernels.selection.tuned import Entry, Trial, TunedTable
 from worker.benchmark.case_run import CaseRun, Check
 from worker.benchmark.in_process import InProcess
 from worker.device.runner import Runner
+from worker.product.shapes import Measured
 
 TIMING = TimingSpec(rounds=1, warmup_ms=1.0, min_samples=3, max_samples=5, min_time_s=0.0, timeout_s=1.0)
 LAUNCHES = 12  # of each kernel, about: warmed up, checked twice, sampled
@@ -45,25 +46,28 @@ class Probe:
         for case in self._cases:
             yield Choice(BY_NAME[case.kernel], case.config, "It is measured."), case.problem
 
-    def measure(self, runner: Runner, check: Check) -> tuple[Entry, ...]:
-        """Measures the kernels. Returns nothing if the preferred kernel or a library could not be measured, because
-        then there is nothing to compare with. Memory that is kept for jobs stays, and memory that this takes is freed.
+    def measure(self, runner: Runner, check: Check) -> Measured:
+        """Measures the kernels. Those whose products are wrong are named and do not count in any config. No figures if
+        the preferred kernel or a library could not be measured, because then there is nothing to compare with. Memory
+        that is kept for jobs stays, and memory that this takes is freed.
 
         Raises DeviceFault, and what `check` raises.
         """
         with InProcess(runner, alone=False) as measurer:
             case_runs = (CaseRun(case, 0, 1, self._spec, self._spec.timing, self._device) for case in self._cases)
             records = [measurer.measure(case_run, check)[0] for case_run in case_runs]
-        counted = {record.case: record for record in records if _counts(record)}
-        needed = {self._preferred.name, *(case.kernel for case in self._cases if case.is_baseline)}
-        if not needed <= {record.kernel for record in counted.values()}:
-            return ()
-        return tuple(_entries(counted))
+        wrong = {record.kernel for record in records if record.status == "incorrect"}
+        counted = {record.case: record for record in records if _counts(record) and record.kernel not in wrong}
+        needed = {self._preferred.name, *(case.kernel for case in self._cases if case.is_baseline)} - wrong
+        has_all = needed <= {record.kernel for record in counted.values()}
+        return Measured(tuple(_entries(counted)) if has_all else (), tuple(sorted(wrong)))
 
 
 def probe_for(problem: Problem, accuracy: AccuracyName, device: DeviceInfo) -> Probe | None:
-    """The probe for a shape; None if the tables leave no doubt, or if measuring would take too long. Raises
-    NoKernelError, ConfigError."""
+    """The probe for a shape; None if the tables leave no doubt, if measuring would take too long, or of a symmetric
+    product: only whole ones are measured, which say nothing of it. Raises NoKernelError, ConfigError."""
+    if problem.symmetric or not problem.flops:
+        return None
     traits = device.traits
     expected = choose("auto", NO_CONFIG, problem, accuracy, traits)
     likely, fit = contenders(problem, accuracy, traits), candidates(problem, accuracy, traits)
@@ -88,8 +92,8 @@ def table_of(entries: tuple[Entry, ...], device: DeviceInfo) -> TunedTable:
 
 
 def _is_worth_it(likely: Sequence[Forecast], expected: Choice, preferred: Kernel, problem: Problem) -> bool:
-    """Whether there is a doubt, and time to settle it; of an empty product there is nothing to measure."""
-    if not likely or not problem.flops:
+    """Whether there is a doubt, and time to settle it."""
+    if not likely:
         return False
     alone = all(one.point.kernel is expected.kernel and one.point.config == expected.config for one in likely)
     launches_s = [problem.flops / (one.point.row.gflops * 1e9) for one in likely]
