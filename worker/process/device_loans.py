@@ -9,7 +9,6 @@ from threading import Condition, RLock
 
 from jobs.errors import MatmulError
 
-
 KEPT_TOO_LONG_S = 60.0  # no step of other work takes so long, not even where it compiles
 
 
@@ -42,6 +41,7 @@ class DeviceLoans:
         self._changed = Condition(self._lock)
         self._jobs = 0
         self._is_lent = False
+        self._wanted_at: float | None = None  # since when a job waits for it
         self._is_closed = False
         self._free_since = time.monotonic()
         self._job = _Job(self)
@@ -54,12 +54,22 @@ class DeviceLoans:
         with self._lock:
             self._jobs += 1
             try:
-                while self._is_lent:
-                    if not self._changed.wait(self._too_long_s):
-                        self._give_up()
+                if self._is_lent:
+                    self._wait_for_device()
             except BaseException:
                 self._jobs -= 1
                 raise
+
+    def _wait_for_device(self) -> None:
+        """Gives up by when the first job asked for it: each may wait for less than that."""
+        self._wanted_at = self._wanted_at or time.monotonic()
+        while self._is_lent:
+            left = self._wanted_at + self._too_long_s - time.monotonic()
+            if left > 0:
+                self._changed.wait(left)
+            else:
+                self._wanted_at = time.monotonic()
+                self._give_up()
 
     def end_job(self) -> None:
         with self._lock:
@@ -76,7 +86,7 @@ class DeviceLoans:
             yield
         finally:
             with self._lock:
-                self._is_lent = False
+                self._is_lent, self._wanted_at = False, None
                 self._changed.notify_all()
 
     def check(self) -> None:

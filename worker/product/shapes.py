@@ -87,4 +87,4 @@ def _check(entry: Entry, asked: AskedShape) -> None:
     exact = [(row.kernel, row.config) for row in entry.trials if row.is_as_exact]
     for row in entry.ranking:
         if BY_NAME[row.kernel].emulated_with is not None and (row.kernel, row.config) not in exact:
-            raise DataError(f"{asked.name}: {row.kernel} is ranked, and no trial of that config is as exact as the library.")
+            raise DataError(f"{asked.name}: {row.kernel} is ranked in a config that was not as exact as the library.")
