@@ -44,17 +44,19 @@ class Probe:
     def products(self) -> Iterator[tuple[Choice, Problem]]:
         """The products that have to be compiled for it."""
         for case in self._cases:
-            yield Choice(BY_NAME[case.kernel], case.config, "It is measured."), case.problem
+            yield _choice_of(case), case.problem
 
     def measure(self, runner: Runner, check: Check) -> Measured:
         """Measures the kernels. Those whose products are wrong are named and do not count in any config. No figures if
-        the preferred kernel or a library could not be measured, because then there is nothing to compare with. Memory
-        that is kept for jobs stays, and memory that this takes is freed.
+        the preferred kernel or a library could not be measured, because then there is nothing to compare with. Kernels
+        that are not compiled are left out: a job that arrives would wait for the compiler. Memory that is kept for jobs
+        stays, and memory that this takes is freed.
 
         Raises DeviceFault, and what `check` raises.
         """
+        cases = [case for case in self._cases if _is_compiled(case, runner)]
         with InProcess(runner, alone=False) as measurer:
-            case_runs = (CaseRun(case, 0, 1, self._spec, self._spec.timing, self._device) for case in self._cases)
+            case_runs = (CaseRun(case, 0, 1, self._spec, self._spec.timing, self._device) for case in cases)
             records = [measurer.measure(case_run, check)[0] for case_run in case_runs]
         wrong = {record.kernel for record in records if record.status == "incorrect"}
         counted = {record.case: record for record in records if _counts(record) and record.kernel not in wrong}
@@ -115,6 +117,15 @@ def _spec(likely: Sequence[Forecast], besides: Mapping[str, dict[str, int]], pro
 def _configs(one: Forecast) -> tuple[dict[str, int], ...]:
     nearby = dict(one.point.config)
     return (nearby,) if one.point.kernel.emulated_with is not None else (nearby, {})
+
+
+def _choice_of(case: Case) -> Choice:
+    return Choice(BY_NAME[case.kernel], case.config, "It is measured.")
+
+
+def _is_compiled(case: Case, runner: Runner) -> bool:
+    """A library is there; what it has to try is part of its measurement."""
+    return isinstance(BY_NAME[case.kernel], LibraryKernel) or runner.is_compiled(_choice_of(case), case.problem)
 
 
 def _counts(record: CaseRecord) -> bool:

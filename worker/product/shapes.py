@@ -78,6 +78,8 @@ def _check(entry: Entry, asked: AskedShape) -> None:
     """Raises DataError for what no worker measures: forecasts count on sizes, speeds and kernels that make sense."""
     if entry.dtype != asked.problem.dtype or not entry.is_of(asked.problem):
         raise DataError(f"{asked.name}: the entry is of {entry.dtype} at {entry.shape}.")
+    if entry.baseline is not None and entry.baseline not in BY_NAME:
+        raise DataError(f"{asked.name}: {entry.baseline!r:.40} is no kernel.")
     for row in (*entry.ranking, *entry.trials):
         speeds = row.gflops, 1.0 if row.fraction_of_baseline is None else row.fraction_of_baseline
         is_possible = all(MIN_SPEED <= speed <= MAX_SPEED for speed in speeds)

@@ -11,6 +11,7 @@ import redis
 from jobs.errors import StoreFull, StoreUnavailable
 from jobs.fleet import measured
 from jobs.settings import Settings
+from kernels.model.numerics import Problem
 from tests.integration.fleet.test_damaged_store import client, settings
 from tests.integration.worker.test_spare_time import NAME, Gpu, Worker
 from worker.process import spare_time
@@ -71,6 +72,19 @@ def test_what_was_measured_is_kept_once_redis_takes_it(
     other = Worker(client, settings.key_prefix)
     other.work()
     assert (other.taken(), other.gpu.behaviour.benches) == ("fp32_emulated", 0)
+
+
+def test_what_was_measured_is_kept_before_the_next_is_measured(
+    settings: Settings, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Worker(client, settings.key_prefix)
+    one.taken(Problem(703, 905, 1205, "float32"))
+    one.taken()
+    with monkeypatch.context() as away:
+        away.setattr(one.shared, "keep", refused)
+        assert not one.spare_time._try_step()
+    one.work()
+    assert all(one.shared.all().values()) and len(one.shared.all()) == one.gpu.behaviour.benches == 2
 
 
 def test_a_shape_is_put_back_to_a_redis_that_lost_its_data(

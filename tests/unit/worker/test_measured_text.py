@@ -70,3 +70,9 @@ def test_what_another_version_wrote_is_read_or_left_to_the_tables() -> None:
     assert read_measured(json.dumps(given), ASKED) == SOUND
     assert read_measured(json.dumps(given | {"later": 1}), ASKED) is None
     assert "probed" not in chosen(json.dumps(given | {"later": 1}))[1]
+
+
+def test_no_words_from_redis_get_into_the_reason_that_a_caller_reads() -> None:
+    measured = Measured((replace(SOUND.entries[0], baseline="whatever is there"),))
+    text = measured.text().replace('"fraction_of_baseline":null', '"fraction_of_baseline":3.0')
+    assert read_measured(text, ASKED) is None and "whatever" not in chosen(text)[1]

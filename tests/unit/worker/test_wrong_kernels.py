@@ -1,4 +1,5 @@
-"""A kernel whose product is wrong where it is measured for `auto` is not taken there, whatever tables say of it."""
+"""A kernel whose product is wrong where it is measured for `auto` is not taken there, whatever tables say of it; one
+that does not compile is not measured."""
 
 from __future__ import annotations
 
@@ -104,3 +105,13 @@ def test_other_shapes_are_not_concerned() -> None:
     other = Problem(703, 905, 1205, "float32")
     expected = choose("auto", NO_CONFIG, other, "fp32", SimulatedRunner().device.traits)
     assert choices.choose(other, "fp32").kernel is expected.kernel
+
+
+def test_nothing_is_compiled_while_a_job_would_have_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a kernel did not compile before."""
+    runner = Timed(only("cublas", fast_us=30.0))
+    monkeypatch.setattr(runner, "is_compiled", lambda choice, _: choice.kernel.name == "hopper_fp32")
+    probe = probe_for(NEW, "fp32", runner.device)
+    assert probe is not None and "fp32_emulated" in {choice.kernel.name for choice, _ in probe.products}
+    assert probe.measure(runner, nothing).entries
+    assert {case.kernel for case in runner.cases} == {"cublas", "cublas_tuned", "hopper_fp32"}
