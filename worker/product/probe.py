@@ -47,19 +47,23 @@ class Probe:
             yield _choice_of(case), case.problem
 
     def measure(self, runner: Runner, check: Check) -> Measured:
-        """Measures the kernels. Those whose products are wrong are named and do not count in any config. No figures if
-        the preferred kernel or a library could not be measured, because then there is nothing to compare with. Kernels
-        that are not compiled are left out: a job that arrives would wait for the compiler. Memory that is kept for jobs
-        stays, and memory that this takes is freed.
+        """Measures the kernels, as far as they are compiled: a job that arrives would wait for the compiler. One whose
+        product is wrong does not count in any config, and is named if it is wrong again: once may be the device's
+        doing, and all workers on the model would leave it out. No figures if the preferred kernel or a library could
+        not be measured, because then there is nothing to compare with. Memory that is kept for jobs stays, and memory
+        that this takes is freed.
 
         Raises DeviceFault, and what `check` raises.
         """
         cases = [case for case in self._cases if _is_compiled(case, runner)]
         with InProcess(runner, alone=False) as measurer:
-            case_runs = (CaseRun(case, 0, 1, self._spec, self._spec.timing, self._device) for case in cases)
+            case_runs = [CaseRun(case, 0, 1, self._spec, self._spec.timing, self._device) for case in cases]
             records = [measurer.measure(case_run, check)[0] for case_run in case_runs]
-        wrong = {record.kernel for record in records if record.status == "incorrect"}
-        counted = {record.case: record for record in records if _counts(record) and record.kernel not in wrong}
+            doubted = [run for run, record in zip(case_runs, records, strict=True) if record.status == "incorrect"]
+            again = [measurer.measure(case_run, check)[0] for case_run in doubted]
+        unsure = {case_run.case.kernel for case_run in doubted}
+        wrong = {record.kernel for record in again if record.status == "incorrect"}
+        counted = {record.case: record for record in records if _counts(record) and record.kernel not in unsure}
         needed = {self._preferred.name, *(case.kernel for case in self._cases if case.is_baseline)} - wrong
         has_all = needed <= {record.kernel for record in counted.values()}
         return Measured(tuple(_entries(counted)) if has_all else (), tuple(sorted(wrong)))

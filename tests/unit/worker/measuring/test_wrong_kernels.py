@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from jobs.benchmarks.cases import Case
 from jobs.benchmarks.spec import DataSpec
 from kernels.catalog import BY_NAME
 from kernels.model.entry.config import NO_CONFIG
@@ -91,6 +92,21 @@ def test_the_library_is_not_taken_where_it_is_wrong() -> None:
     measured = measured_on(Faulty("cublas", fast="cublas_tuned"))
     assert measured.wrong == ("cublas",)
     assert auto_with(measured).choose(NEW, "fp32").kernel.name != "cublas"
+
+
+def test_a_kernel_that_is_wrong_once_is_not_left_out_by_all_workers() -> None:
+    """Nor counted: it may be the device that errs."""
+    runner = Faulty("hopper_fp32")
+    with_case = runner.behaviour.on_prepare
+
+    def prepared(case: Case) -> None:
+        with_case(case)
+        if [each.kernel for each in runner.cases].count("hopper_fp32") > 1:
+            runner.wrong = ()
+
+    runner.behaviour.on_prepare = prepared
+    measured = measured_on(runner)
+    assert measured.wrong == () and "hopper_fp32" not in {row.kernel for row in measured.entries[0].ranking}
 
 
 def test_where_all_are_wrong_some_kernel_is_taken() -> None:
