@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from math import isfinite
+from math import inf, isfinite
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -85,9 +85,13 @@ def _checked(kind: type[T], value: Any, where: str) -> T:
 
 
 def _number(value: Any, where: str) -> float:
-    if type(value) not in (int, float) or not isfinite(value):
+    try:
+        number = float(value) if type(value) in (int, float) else inf
+    except OverflowError:  # an integer beyond all floats
+        number = inf
+    if not isfinite(number):
         raise DataError(f"{where} is {value!r:.40}; it must be a finite number.")
-    return float(value)
+    return number
 
 
 def _list(arguments: tuple[Any, ...], value: list[Any], where: str) -> tuple[Any, ...]:

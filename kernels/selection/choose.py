@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 
 from kernels.catalog import BY_NAME
-from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.entry.config import NO_CONFIG, ConfigError, TileConfig
 from kernels.model.entry.sentences import no_groups, wrong_scales
 from kernels.model.kernel import DeviceTraits, Kernel, LibraryKernel
 from kernels.model.kinds.composed import ComposedKernel
@@ -124,8 +125,16 @@ def _compiled_default(kernel: Kernel, problem: Problem, device: DeviceTraits, is
     """The kernel's config for the problem; if that is not compiled, one for other problems that is."""
     own = kernel.resolve_config(NO_CONFIG, problem, device)
     starts = (default.config for default in kernel.defaults if default.runs(problem.dtype, device))
-    others = (kernel.resolve_config(start, problem, device) for start in starts)
-    return next((config for config in (own, *others) if is_compiled(kernel, config)), own)
+    others = (_resolved(kernel, start, problem, device) for start in starts)
+    return next((config for config in chain([own], others) if config is not None and is_compiled(kernel, config)), own)
+
+
+def _resolved(kernel: Kernel, start: TileConfig, problem: Problem, device: DeviceTraits) -> TileConfig | None:
+    """None for a config that is too large for the element type, such as one for float32 of float64."""
+    try:
+        return kernel.resolve_config(start, problem, device)
+    except ConfigError:
+        return None
 
 
 def preferred_of(fit: Iterable[Kernel]) -> Kernel | None:

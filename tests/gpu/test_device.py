@@ -45,7 +45,7 @@ def test_the_device_says_what_it_is(runner: CudaRunner) -> None:
     assert device.compute_capability and device.multiprocessors and device.memory_bytes and device.l2_bytes
     assert device.shared_bytes_per_block and device.registers_per_block
     assert device.theoretical.memory_gb_s is None or device.theoretical.memory_gb_s > 50
-    assert {"driver", "cuda_runtime", "nvrtc", "cupy"} <= set(device.versions)
+    assert {"driver", "cuda_runtime", "nvrtc", "cublas", "cupy"} <= set(device.versions)
     telemetry = runner.telemetry()
     assert telemetry.memory_free_bytes and telemetry.memory_free_bytes > 0
     assert telemetry.temperature_c is None or 0 < telemetry.temperature_c < 120

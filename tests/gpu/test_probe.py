@@ -19,7 +19,7 @@ from worker.device.operands import HostOperand
 from worker.process.device_loans import DeviceLoans, DeviceWanted
 from worker.product.auto import AutoChoices
 from worker.product.probe import probe_for
-from worker.product.shapes import AskedShape, Measured
+from worker.product.shapes import AskedShape
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
@@ -63,7 +63,7 @@ def test_what_is_accepted_was_measured_there(runner: CudaRunner, problem: Proble
         pytest.skip("no table of this device leaves a doubt at that shape")
     runner.compile_ahead(probe.products)
     asked, choices = AskedShape(problem, accuracy), AutoChoices(runner)
-    choices.learn({asked.name: Measured(probe.measure(runner, nothing)).text()})
+    choices.learn({asked.name: probe.measure(runner, nothing).text()})
     chosen = choices.choose(problem, accuracy)
     assert f"probed here at {problem.m}×{problem.n}×{problem.k} (" in chosen.why
     assert any(chosen.kernel is one.point.kernel for one in likely) or isinstance(chosen.kernel, LibraryKernel)

@@ -11,6 +11,7 @@ from statistics import fmean, median
 
 from jobs.benchmarks.records import Samples, StopReason
 from jobs.benchmarks.spec import TimingSpec
+from jobs.errors import KernelUnavailable
 from kernels.model.kernel import DeviceClass
 from worker.benchmark.case_run import Check
 from worker.benchmark.stopping import StopRule
@@ -26,6 +27,7 @@ LONGEST_WARM_UP = 4.0  # multiple of the spec's `warmup_ms` if times do not beco
 MIN_SAMPLE_US: dict[DeviceClass, float] = {"gpu": 100.0, "cpu": 10.0}
 
 MAX_REPS = 100  # no launch is shorter than a microsecond
+MIN_TIME_US = 1e-6  # that counts: what is shorter took no time at all
 
 SLOW_CLOCK = 0.75  # of the default clock; below it a sample does not count (NVBench's rule)
 MANY_DISCARDED = 0.20  # share of discarded samples above which the device counts as throttled
@@ -70,7 +72,8 @@ class SampleSet:
 
 
 def warm_up(prepared: Prepared, timing: TimingSpec, check: Check) -> float:
-    """Launches until times are stable; returns the approximate time of one launch in microseconds.
+    """Launches until times are stable; returns the approximate time of one launch in microseconds. Raises
+    KernelUnavailable, and what `check` raises.
 
     At least `warmup_ms` and three launches, until the median of the last five moves by less than 1 %; at most four
     times `warmup_ms`.
@@ -79,7 +82,7 @@ def warm_up(prepared: Prepared, timing: TimingSpec, check: Check) -> float:
     times_us: list[float] = []
     while True:
         check()
-        times_us.append(prepared.sample(1, "warm").time_us)
+        times_us.append(_timed(prepared.sample(1, "warm")).time_us)
         spent_ms = (time.monotonic() - started) * 1e3
         enough = len(times_us) >= MIN_LAUNCHES and spent_ms >= timing.warmup_ms
         if (enough and _at_rest(times_us)) or spent_ms >= LONGEST_WARM_UP * timing.warmup_ms:
@@ -97,14 +100,14 @@ def reps_for(time_us: float, device_class: DeviceClass) -> int:
 
 
 def take(bench: Bench, prepared: Prepared, timing: TimingSpec, reps: int, check: Check) -> SampleSet:
-    """Takes samples until the stop rule ends it. Raises DeviceFault, and what `check` raises. Samples at a clock
-    lowered by the power cap count, because that is the device's real speed on such work.
+    """Takes samples until the stop rule ends it. Raises DeviceFault, KernelUnavailable, and what `check` raises.
+    Samples at a clock lowered by the power cap count, because that is the device's real speed on such work.
     """
     taken, rule, pause_s = SampleSet(reps), StopRule(timing), FIRST_PAUSE_S
     started = time.monotonic()
     while True:
         check()
-        sample = prepared.sample(reps, timing.cache)
+        sample = _timed(prepared.sample(reps, timing.cache), min_us=MIN_TIME_US)
         if _is_slow(sample, bench.default_clock_mhz) and not bench.is_power_capped():
             taken.discarded += 1
             _pause(pause_s, check)
@@ -117,6 +120,13 @@ def take(bench: Bench, prepared: Prepared, timing: TimingSpec, reps: int, check:
         if reason is not None:
             taken.stop_reason = reason
             return taken
+
+
+def _timed(sample: Sample, min_us: float = 0.0) -> Sample:
+    """The sample. Raises KernelUnavailable where the device's clock went backwards or stood still."""
+    if not min_us <= sample.time_us < math.inf:
+        raise KernelUnavailable(f"The device's clock counted {sample.time_us:g} µs, so it cannot be timed here.")
+    return sample
 
 
 def _is_slow(sample: Sample, default_clock_mhz: float | None) -> bool:

@@ -16,7 +16,7 @@ LAUNCH_SOURCES = Path(__file__).parent.parent / "cuda"  # what launches kernels,
 def measured_model(device: DeviceInfo) -> str:
     """A name that is equal for devices whose kernels are equally fast: same model, driver, libraries and kernels."""
     name = "-".join(re.findall("[a-z0-9]+", device.name.lower()))
-    sources = kernels_digest(), files_digest(LAUNCH_SOURCES, ("*.py", "src/*"))
+    sources = kernels_digest(), files_digest(LAUNCH_SOURCES, ("**/*.py", "src/*"))
     known = json.dumps([*sources, sorted(device.versions.items())])
     digest = hashlib.sha256(known.encode()).hexdigest()[:16]
     return f"{name}:{device.versions.get('driver', 'unknown')}:{digest}"

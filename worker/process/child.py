@@ -36,7 +36,7 @@ from worker.process.ends import WORK_TIMEOUT_S, JobEnds
 from worker.process.heartbeat import Heartbeat
 from worker.process.job_computer import JobComputer
 from worker.process.job_threads import JobThreads
-from worker.process.lease import EXIT_NOT_READY, LeaseKeeper
+from worker.process.lease import EXIT_FAULT, EXIT_NOT_READY, LeaseKeeper
 from worker.process.readiness import NotReady, prove
 from worker.process.spare_time import SpareTime
 from worker.product.claim_parts import Part, is_light, parts_of
@@ -50,6 +50,7 @@ CLAIM_TIMEOUT_S = 5.0  # the sweeper sends an abandoned message again
 MAX_LIGHT = 16  # light jobs of a claim
 ELSEWHERE_PAUSE_S = 0.2  # before this worker takes another message, which may be the same job's again
 SMALL_BYTES = 1 << 20  # of operands
+HANGS = "a measurement between jobs does not give the device back"
 
 log = structlog.get_logger(__name__)
 
@@ -66,7 +67,7 @@ class Child:
         tracing: Tracing | None = None,
     ) -> None:
         self._settings, self._runner, self._ledger = settings, runner, ledger
-        self._loans = DeviceLoans()
+        self._loans = DeviceLoans(lambda: self._lease.end_child(EXIT_FAULT, HANGS))
         self._under_way: set[tuple[str, int]] = set()  # jobs and attempts; changed in one step of the interpreter
         self._jobs_under_way = settings.jobs_under_way or runner.jobs_under_way
         self._light_extent = runner.light_extent if tracing is None else 0  # each has spans of its own

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Condition, RLock
 
 from jobs.errors import MatmulError
+
+KEPT_TOO_LONG_S = 60.0  # no step of other work takes so long, not even where it compiles
 
 
 class DeviceWanted(MatmulError):
@@ -31,13 +33,15 @@ class _Job:
 
 class DeviceLoans:
     """Safe to share between threads. Jobs do not exclude each other; only one piece of other work has the device at a
-    time."""
+    time. `give_up` is called where it keeps the device from a job for KEPT_TOO_LONG_S, as when a kernel hangs."""
 
-    def __init__(self) -> None:
+    def __init__(self, give_up: Callable[[], None] = lambda: None, *, too_long_s: float = KEPT_TOO_LONG_S) -> None:
+        self._give_up, self._too_long_s = give_up, too_long_s
         self._lock = RLock()  # entered by itself: a Condition calls Python for it
         self._changed = Condition(self._lock)
         self._jobs = 0
         self._is_lent = False
+        self._wanted_at: float | None = None  # since when a job waits for it
         self._is_closed = False
         self._free_since = time.monotonic()
         self._job = _Job(self)
@@ -50,11 +54,22 @@ class DeviceLoans:
         with self._lock:
             self._jobs += 1
             try:
-                while self._is_lent:
-                    self._changed.wait()
+                if self._is_lent:
+                    self._wait_for_device()
             except BaseException:
                 self._jobs -= 1
                 raise
+
+    def _wait_for_device(self) -> None:
+        """Gives up by when the first job asked for it: each may wait for less than that."""
+        self._wanted_at = self._wanted_at or time.monotonic()
+        while self._is_lent:
+            left = self._wanted_at + self._too_long_s - time.monotonic()
+            if left > 0:
+                self._changed.wait(left)
+            else:
+                self._wanted_at = time.monotonic()
+                self._give_up()
 
     def end_job(self) -> None:
         with self._lock:
@@ -71,7 +86,7 @@ class DeviceLoans:
             yield
         finally:
             with self._lock:
-                self._is_lent = False
+                self._is_lent, self._wanted_at = False, None
                 self._changed.notify_all()
 
     def check(self) -> None:
@@ -90,8 +105,8 @@ class DeviceLoans:
             return False
 
     def close(self) -> None:
-        """Stops lending the device, and waits until it has been returned."""
+        """Stops lending the device, and waits until it has been returned, but not for a kernel that hangs."""
         with self._lock:
             self._is_closed = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._is_lent)
+            self._changed.wait_for(lambda: not self._is_lent, self._too_long_s)

@@ -24,11 +24,12 @@ from worker.process.device_loans import DeviceLoans, DeviceWanted
 from worker.process.lease import EXIT_FAULT, end_process
 from worker.product.auto import AutoChoices
 from worker.product.probe import Probe, probe_for
-from worker.product.shapes import AskedShape, Measured, shape_named
+from worker.product.shapes import AskedShape, shape_named
 
 QUIET_S = 0.5  # without a job before work begins, so that bursts of products have priority
 LOOK_EVERY_S = 5.0  # interval of reading others' measurements and requested shapes
 MAX_OPEN = 256  # shapes asked for here that another worker began
+STOP_S = 2.0  # for the last step to end: it may have a shape to put back
 
 log = structlog.get_logger(__name__)
 
@@ -49,17 +50,21 @@ class SpareTime:
         self._runner, self._shared, self._loans, self._mode, self._end = runner, shared, loans, mode, end
         self._ahead: Iterator[tuple[Choice, Problem]] | None = None
         self._open: dict[str, AskedShape] = {}
+        self._untold: tuple[str, str] | None = None  # a shape, and what was measured there: nothing of one to put back
         self._has_read = mode == "off"
         self._look_at = 0.0  # time.monotonic()
         self._work = Event()
+        self._thread = Thread(target=self._run, name="spare time", daemon=True)
 
     def start(self) -> None:
-        Thread(target=self._run, name="spare time", daemon=True).start()
+        self._thread.start()
 
     def stop(self) -> None:
         """Returns the device, when the process ends."""
         self._loans.close()
         self._wake()
+        if self._thread.is_alive():
+            self._thread.join(STOP_S)
 
     def _wake(self) -> None:
         self._work.set()
@@ -131,6 +136,7 @@ class SpareTime:
 
     def _measure(self, asked: AskedShape, probe: Probe) -> None:
         """Measures a shape, once for all workers; interrupted if a job arrives."""
+        self._tell()
         with suppress(KernelUnavailable):  # the record of its case says so
             self._runner.compile_ahead(probe.products)
         if not self._shared.begin(asked.name):
@@ -140,21 +146,36 @@ class SpareTime:
         started = time.monotonic()
         try:
             with self._loans.spare():
-                entries = probe.measure(self._runner, self._loans.check)
+                measured = probe.measure(self._runner, self._loans.check)
         except DeviceWanted:
-            self._shared.put_back(asked.name)
-            self._look_at = 0.0
+            self._untold, self._look_at = (asked.name, ""), 0.0
+            with suppress(StoreUnavailable, StoreFull):
+                self._tell()
             raise
+        if measured.wrong:
+            log.error("kernels were wrong where they were measured for auto", shape=asked.name, kernels=measured.wrong)
         seconds = round(time.monotonic() - started, 3)
-        log.info("measured a shape for auto", shape=asked.name, figures=bool(entries), seconds=seconds)
-        if entries:
-            text = Measured(entries).text()
-            self._learn(asked, text)
-            self._shared.keep(asked.name, text)
+        log.info("measured a shape for auto", shape=asked.name, figures=bool(measured.entries), seconds=seconds)
+        if measured:
+            self._untold = asked.name, measured.text()
+            self._learn(asked, measured.text())
+            self._tell()
+
+    def _tell(self) -> None:
+        """Tells Redis what it was not told yet, as it did not serve then: else nobody would measure that shape."""
+        if self._untold is None:
+            return
+        name, text = self._untold
+        if text:
+            self._shared.keep(name, text)
+        else:
+            self._shared.put_back(name)
+        self._untold = None
 
     def _look(self) -> bool:
         """Reads what other workers have measured, and handles the most recently requested waiting shape."""
         self._look_at = time.monotonic() + LOOK_EVERY_S
+        self._tell()
         self._adopt(dict(self._open))
         if self._mode == "asked" and not self._shared.is_asked():
             return False

@@ -22,6 +22,10 @@ STUCK = (
     "No shape was measured for a minute. Jobs may keep the devices busy, or workers may run with "
     "MATMUL_AUTO_MEASURES=off or other kernels than this checkout."
 )
+NONE_LISTED = (
+    "No worker has listed a shape for the kernels of this checkout. If they were asked for some, they run another "
+    "version: run this from a checkout of theirs."
+)
 STOPPED = "Stopped. Shapes that were not measured stay listed: ask again to have them measured."
 
 
@@ -49,6 +53,9 @@ def tune(settings: Settings, *, stuck_s: float = STUCK_S) -> int:
             print(NO_GPU, file=sys.stderr)
             return 1
         shared = [MeasuredShapes(client, prefix=settings.key_prefix, model=model) for model in sorted(models)]
+        if not any(one.is_known() for one in shared):
+            print(NONE_LISTED, file=sys.stderr)
+            return 1
         try:
             return _wait(shared, stuck_s)
         finally:
@@ -56,12 +63,14 @@ def tune(settings: Settings, *, stuck_s: float = STUCK_S) -> int:
 
 
 def _wait(shared: list[MeasuredShapes], stuck_s: float) -> int:
-    left, changed_at = -1, time.monotonic()
+    left: list[str] | None = None
+    changed_at = time.monotonic()
     while True:
         shared[0].ask()  # again: another who asked and ended took it back
-        found = sum(len(one.to_measure(MAX_WANTED)) for one in shared)
-        if found != left:
-            print(f"{found} shapes to measure", flush=True)
+        found = [name for one in shared for name in one.to_measure(MAX_WANTED)]
+        if found != left:  # names, for as many may have been listed as were measured
+            if left is None or len(found) != len(left):
+                print(f"{len(found)} shapes to measure", flush=True)
             left, changed_at = found, time.monotonic()
         if not found:
             return 0

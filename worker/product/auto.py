@@ -6,16 +6,16 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
-from kernels.model.entry.config import NO_CONFIG, TileConfig
+from kernels.model.entry.config import NO_CONFIG
 from kernels.model.kernel import Kernel
 from kernels.model.numerics import AccuracyName, Problem
-from kernels.selection.candidates import Choice
-from kernels.selection.choose import choose, choose_from
+from kernels.selection.candidates import Choice, candidates
+from kernels.selection.choose import IsCompiled, choose, choose_from
 from kernels.selection.tuned import TABLES, TunedTable
 from worker.device.runner import Runner
 from worker.product.magnitudes import MeasuredMagnitudes
 from worker.product.probe import table_of
-from worker.product.shapes import AskedShape, read_measured
+from worker.product.shapes import AskedShape, Measured, read_measured
 
 KEPT = 4096  # shapes
 MAX_NEW_SHAPES = 256  # new shapes that wait to be examined; the oldest are dropped
@@ -43,9 +43,7 @@ class AutoChoices:
         name = asked.name
         if (known := self._choices.get(name)) is not None:
             return known
-        choice = choose_from(
-            self._tables(asked), problem, accuracy, self._runner.device.traits, self._compiled(problem)
-        )
+        choice = self._choice(asked, self._compiled(problem))
         self._keep(name, choice)
         self._new_shapes.append((asked, is_measured))
         self._on_new_shape()
@@ -58,8 +56,7 @@ class AutoChoices:
         asked = AskedShape(problem, accuracy)
         name = f"{asked.name} of {' '.join(kernel.name for kernel in kernels)}"
         if (known := self._choices.get(name)) is None:
-            traits, compiled = self._runner.device.traits, self._compiled(problem)
-            known = choose_from(self._tables(asked), problem, accuracy, traits, compiled, kernels)
+            known = self._choice(asked, self._compiled(problem), kernels)
             self._keep(name, known)
         return known
 
@@ -77,12 +74,11 @@ class AutoChoices:
         """Compiles the best choice that is known for a shape, and takes it from now on. Raises KernelUnavailable,
         NoKernelError, ConfigError.
         """
-        problem, accuracy, traits = asked.problem, asked.accuracy, self._runner.device.traits
         if asked.name in self._measured:
-            choice = choose_from(self._tables(asked), problem, accuracy, traits)
+            choice = self._choice(asked, lambda _kernel, _config: True)
         else:
-            choice = choose("auto", NO_CONFIG, problem, accuracy, traits)
-        self._runner.make_ready(choice, problem)
+            choice = choose("auto", NO_CONFIG, asked.problem, asked.accuracy, self._runner.device.traits)
+        self._runner.make_ready(choice, asked.problem)
         self._keep(asked.name, choice)
 
     def learn(self, measured: Mapping[str, str]) -> None:
@@ -93,12 +89,19 @@ class AutoChoices:
         while len(self._measured) > KEPT:
             self._measured.pop(next(iter(self._measured)))
 
-    def _tables(self, asked: AskedShape) -> Sequence[TunedTable]:
-        text = self._measured.get(asked.name)
-        measured = read_measured(text, asked) if text is not None else None
-        return TABLES if measured is None else (table_of(measured.entries, self._runner.device),)
+    def _choice(self, asked: AskedShape, compiled: IsCompiled, among: Sequence[Kernel] | None = None) -> Choice:
+        """By what was measured at the shape, or by the tables. Kernels whose products were wrong there are left out as
+        long as any others are left."""
+        text, device = self._measured.get(asked.name), self._runner.device
+        measured = (read_measured(text, asked) if text is not None else None) or Measured(())
+        tables: Sequence[TunedTable] = (table_of(measured.entries, device),) if measured.entries else TABLES
+        if measured.wrong:
+            found = candidates(asked.problem, asked.accuracy, device.traits)
+            fit = [kernel for kernel in found if kernel.is_everyday] if among is None else among
+            among = [kernel for kernel in fit if kernel.name not in measured.wrong] or fit
+        return choose_from(tables, asked.problem, asked.accuracy, device.traits, compiled, among)
 
-    def _compiled(self, problem: Problem) -> Callable[[Kernel, TileConfig], bool]:
+    def _compiled(self, problem: Problem) -> IsCompiled:
         return lambda kernel, config: self._runner.is_compiled(Choice(kernel, config, ""), problem)
 
     def _keep(self, name: str, choice: Choice) -> None:

@@ -24,6 +24,7 @@ from kernels.selection.tuned import Entry, Trial, TunedTable
 from worker.benchmark.case_run import CaseRun, Check
 from worker.benchmark.in_process import InProcess
 from worker.device.runner import Runner
+from worker.product.shapes import Measured
 
 TIMING = TimingSpec(rounds=1, warmup_ms=1.0, min_samples=3, max_samples=5, min_time_s=0.0, timeout_s=1.0)
 LAUNCHES = 12  # of each kernel, about: warmed up, checked twice, sampled
@@ -43,27 +44,36 @@ class Probe:
     def products(self) -> Iterator[tuple[Choice, Problem]]:
         """The products that have to be compiled for it."""
         for case in self._cases:
-            yield Choice(BY_NAME[case.kernel], case.config, "It is measured."), case.problem
+            yield _choice_of(case), case.problem
 
-    def measure(self, runner: Runner, check: Check) -> tuple[Entry, ...]:
-        """Measures the kernels. Returns nothing if the preferred kernel or a library could not be measured, because
-        then there is nothing to compare with. Memory that is kept for jobs stays, and memory that this takes is freed.
+    def measure(self, runner: Runner, check: Check) -> Measured:
+        """Measures the kernels, as far as they are compiled: a job that arrives would wait for the compiler. One whose
+        product is wrong does not count in any config, and is named if it is wrong again: once may be the device's
+        doing, and all workers on the model would leave it out. No figures if the preferred kernel or a library could
+        not be measured, because then there is nothing to compare with. Memory that is kept for jobs stays, and memory
+        that this takes is freed.
 
         Raises DeviceFault, and what `check` raises.
         """
+        cases = [case for case in self._cases if _is_compiled(case, runner)]
         with InProcess(runner, alone=False) as measurer:
-            case_runs = (CaseRun(case, 0, 1, self._spec, self._spec.timing, self._device) for case in self._cases)
+            case_runs = [CaseRun(case, 0, 1, self._spec, self._spec.timing, self._device) for case in cases]
             records = [measurer.measure(case_run, check)[0] for case_run in case_runs]
-        counted = {record.case: record for record in records if _counts(record)}
-        needed = {self._preferred.name, *(case.kernel for case in self._cases if case.is_baseline)}
-        if not needed <= {record.kernel for record in counted.values()}:
-            return ()
-        return tuple(_entries(counted))
+            doubted = [run for run, record in zip(case_runs, records, strict=True) if record.status == "incorrect"]
+            again = [measurer.measure(case_run, check)[0] for case_run in doubted]
+        unsure = {case_run.case.kernel for case_run in doubted}
+        wrong = {record.kernel for record in again if record.status == "incorrect"}
+        counted = {record.case: record for record in records if _counts(record) and record.kernel not in unsure}
+        needed = {self._preferred.name, *(case.kernel for case in self._cases if case.is_baseline)} - wrong
+        has_all = needed <= {record.kernel for record in counted.values()}
+        return Measured(tuple(_entries(counted)) if has_all else (), tuple(sorted(wrong)))
 
 
 def probe_for(problem: Problem, accuracy: AccuracyName, device: DeviceInfo) -> Probe | None:
-    """The probe for a shape; None if the tables leave no doubt, or if measuring would take too long. Raises
-    NoKernelError, ConfigError."""
+    """The probe for a shape; None if the tables leave no doubt, if measuring would take too long, or of a symmetric
+    product: only whole ones are measured, which say nothing of it. Raises NoKernelError, ConfigError."""
+    if problem.symmetric or not problem.flops:
+        return None
     traits = device.traits
     expected = choose("auto", NO_CONFIG, problem, accuracy, traits)
     likely, fit = contenders(problem, accuracy, traits), candidates(problem, accuracy, traits)
@@ -88,8 +98,8 @@ def table_of(entries: tuple[Entry, ...], device: DeviceInfo) -> TunedTable:
 
 
 def _is_worth_it(likely: Sequence[Forecast], expected: Choice, preferred: Kernel, problem: Problem) -> bool:
-    """Whether there is a doubt, and time to settle it; of an empty product there is nothing to measure."""
-    if not likely or not problem.flops:
+    """Whether there is a doubt, and time to settle it."""
+    if not likely:
         return False
     alone = all(one.point.kernel is expected.kernel and one.point.config == expected.config for one in likely)
     launches_s = [problem.flops / (one.point.row.gflops * 1e9) for one in likely]
@@ -111,6 +121,15 @@ def _spec(likely: Sequence[Forecast], besides: Mapping[str, dict[str, int]], pro
 def _configs(one: Forecast) -> tuple[dict[str, int], ...]:
     nearby = dict(one.point.config)
     return (nearby,) if one.point.kernel.emulated_with is not None else (nearby, {})
+
+
+def _choice_of(case: Case) -> Choice:
+    return Choice(BY_NAME[case.kernel], case.config, "It is measured.")
+
+
+def _is_compiled(case: Case, runner: Runner) -> bool:
+    """A library is there; what it has to try is part of its measurement."""
+    return isinstance(BY_NAME[case.kernel], LibraryKernel) or runner.is_compiled(_choice_of(case), case.problem)
 
 
 def _counts(record: CaseRecord) -> bool:

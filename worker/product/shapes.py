@@ -17,6 +17,9 @@ from kernels.strict_json import DataError, parse
 _SIZE = "([1-9][0-9]{0,17})"
 _NAME = re.compile(rf"(\w+) (\w+) {'x'.join([_SIZE] * 4)}")
 
+# GFLOPS, and times another's speed, between which every figure lies that a device can have.
+MIN_SPEED, MAX_SPEED = 1e-9, 1e9
+
 log = structlog.get_logger(__name__)
 
 
@@ -46,9 +49,14 @@ def shape_named(name: str) -> AskedShape | None:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The measurements at one shape: an entry for each accuracy class."""
+    """The measurements at one shape: an entry for each accuracy class. `wrong`: kernels whose products were wrong."""
 
     entries: tuple[Entry, ...]
+    wrong: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether measuring gave anything."""
+        return bool(self.entries or self.wrong)
 
     def text(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -70,12 +78,15 @@ def _check(entry: Entry, asked: AskedShape) -> None:
     """Raises DataError for what no worker measures: forecasts count on sizes, speeds and kernels that make sense."""
     if entry.dtype != asked.problem.dtype or not entry.is_of(asked.problem):
         raise DataError(f"{asked.name}: the entry is of {entry.dtype} at {entry.shape}.")
+    if entry.baseline is not None and entry.baseline not in BY_NAME:
+        raise DataError(f"{asked.name}: {entry.baseline!r:.40} is no kernel.")
     for row in (*entry.ranking, *entry.trials):
-        is_positive = row.gflops > 0 and (row.fraction_of_baseline is None or row.fraction_of_baseline > 0)
+        speeds = row.gflops, 1.0 if row.fraction_of_baseline is None else row.fraction_of_baseline
+        is_possible = all(MIN_SPEED <= speed <= MAX_SPEED for speed in speeds)
         is_error = not isinstance(row, Trial) or row.error_of_baseline is None or row.error_of_baseline >= 0
-        if row.kernel not in BY_NAME or not (is_positive and is_error):
+        if row.kernel not in BY_NAME or not (is_possible and is_error):
             raise DataError(f"{asked.name}: {row.kernel!r:.40} has no such figures.")
-    exact = {row.kernel for row in entry.trials if row.is_as_exact}
+    exact = [(row.kernel, row.config) for row in entry.trials if row.is_as_exact]
     for row in entry.ranking:
-        if BY_NAME[row.kernel].emulated_with is not None and row.kernel not in exact:
-            raise DataError(f"{asked.name}: {row.kernel} is ranked, and no trial of it is as exact as the library.")
+        if BY_NAME[row.kernel].emulated_with is not None and (row.kernel, row.config) not in exact:
+            raise DataError(f"{asked.name}: {row.kernel} is ranked in a config that was not as exact as the library.")

@@ -39,3 +39,12 @@ local function keep(model, max_shapes, ttl, shape, text)
   redis.call('EXPIRE', measured(model), ttl)
   redis.call('EXPIRE', ages(model), ttl)
 end
+
+-- Lists shapes to be measured; the oldest beyond the bound go.
+local function want(model, max_shapes, ttl, shapes)
+  for _, shape in ipairs(shapes) do
+    redis.call('ZADD', wanted(model), 'NX', int(now()), shape)
+  end
+  redis.call('ZREMRANGEBYRANK', wanted(model), 0, -max_shapes - 1)
+  redis.call('EXPIRE', wanted(model), ttl)
+end

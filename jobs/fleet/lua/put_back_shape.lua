@@ -1,8 +1,8 @@
 #!lua
--- A shape that was begun and not measured is wanted again.
-local model, shape = unpack(ARGV, 2, 3)
-if redis.call('HGET', measured(model), shape) == '' then
+-- A shape that was begun and not measured is wanted again, also by a Redis that has lost its data meanwhile.
+local model, max_shapes, ttl, shape = unpack(ARGV, 2, 5)
+if redis.call('HSTRLEN', measured(model), shape) == 0 then
   redis.call('HDEL', measured(model), shape)
   redis.call('ZREM', ages(model), shape)
-  redis.call('ZADD', wanted(model), int(now()), shape)
+  want(model, max_shapes, ttl, { shape })
 end

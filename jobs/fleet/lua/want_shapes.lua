@@ -1,11 +1,9 @@
 #!lua
--- Shapes asked for, to be measured when there is time; those that were tried are left out, the oldest beyond the bound go.
-local model, max_shapes, ttl = unpack(ARGV, 2, 4)
-local tried, list = measured(model), wanted(model)
+-- Shapes asked for, to be measured when there is time; those that were tried are left out.
+local shapes = {}
 for position = 5, #ARGV do
-  if redis.call('HEXISTS', tried, ARGV[position]) == 0 then
-    redis.call('ZADD', list, 'NX', int(now()), ARGV[position])
+  if redis.call('HEXISTS', measured(ARGV[2]), ARGV[position]) == 0 then
+    shapes[#shapes + 1] = ARGV[position]
   end
 end
-redis.call('ZREMRANGEBYRANK', list, 0, -max_shapes - 1)
-redis.call('EXPIRE', list, ttl)
+want(ARGV[2], ARGV[3], ARGV[4], shapes)

@@ -181,3 +181,22 @@ def test_where_the_store_does_not_tell_what_others_measured_all_else_goes_on(
     one.spare_time._look_at = 0.0
     one.work()
     assert asked == ["all", "all"]
+
+
+@pytest.mark.parametrize("kind", ["measured", "wanted"])
+def test_keys_that_something_else_made_are_removed(kind: str, settings: Settings, client: redis.Redis) -> None:
+    """Else nothing could ever be read, listed or kept there."""
+    one = Worker(client, settings.key_prefix)
+    client.set(key(one, kind, client), "of another type")
+    one.taken()
+    for _ in range(20):
+        one.spare_time._look_at = 0.0
+        one.spare_time._try_step()
+    assert one.taken() == "fp32_emulated" and one.shared.all()[NAME] != ""
+    assert one.shared.to_measure(9) == []
+
+
+def test_a_text_that_is_too_long_is_not_sent(settings: Settings, client: redis.Redis) -> None:
+    one = Worker(client, settings.key_prefix)
+    client.hset(key(one, "measured", client), mapping={"long": "x" * (measured.MAX_TEXT + 1), "short": "{}"})
+    assert one.shared._run("read_shapes", measured.MAX_TEXT, "long", "short", "none") == [None, b"{}", None]

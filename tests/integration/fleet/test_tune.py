@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 import redis
@@ -13,8 +14,9 @@ from jobs.fleet.registry import WorkerRegistry
 from jobs.fleet.workers import WorkerInfo
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
-from tests.integration.worker.test_spare_time import Worker, worker
+from tests.integration.worker.test_spare_time import NAME, Worker, worker
 from tests.support.ledger.ledgers import settings_for
+from worker.process import tune as tuning
 from worker.process.tune import tune
 
 __all__ = ["worker"]  # the fixture
@@ -60,3 +62,44 @@ def test_asking_without_a_worker_is_told(
 ) -> None:
     assert tune(settings_for(valkey, key_prefix)) == 1
     assert "No live worker has a GPU" in capsys.readouterr().err
+
+
+def test_workers_with_other_kernels_than_this_checkout_are_not_taken_for_done(
+    valkey: EmbeddedServer,
+    key_prefix: str,
+    worker: Callable[..., Worker],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, settings = worker("asked"), settings_for(valkey, key_prefix)
+    one.taken()
+    one.work()
+    with connect(settings) as client:
+        beat(one, client, key_prefix)
+        monkeypatch.setattr(tuning, "measured_model", lambda _: "of this checkout")
+        assert tune(settings) == 1
+        assert one.shared.to_measure(9) == [NAME]
+    assert capsys.readouterr().err == f"{tuning.NONE_LISTED}\n"
+
+
+def test_shapes_that_are_listed_as_fast_as_others_are_measured_are_progress(
+    valkey: EmbeddedServer, key_prefix: str, worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As beside live traffic."""
+    one, settings = worker("asked"), settings_for(valkey, key_prefix)
+    one.shared.want(["0"])
+    now = [0.0]
+
+    def sleep(_seconds: float) -> None:
+        """Half of what is waited for at most; meanwhile one is measured, and another is asked for."""
+        number = now[0] / 30
+        now[0] += 30
+        one.shared.begin(f"{number:.0f}")
+        if number < 9:
+            one.shared.want([f"{number + 1:.0f}"])
+
+    with connect(settings) as client:
+        beat(one, client, key_prefix)
+        monkeypatch.setattr(tuning, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+        assert tune(settings, stuck_s=60.0) == 0
+    assert now[0] == 300.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -20,6 +21,9 @@ from jobs.states import JobState
 from tests.support.workers.workers import WorkerBench
 from worker.cpu.runner import CpuRunner
 from worker.process.child import Child
+from worker.process.lease import EXIT_FAULT, LeaseKeeper
+
+TIMEOUT_S = 60.0
 
 
 class Meanwhile(RedisLedger):
@@ -134,3 +138,25 @@ def test_operands_stay_where_a_crash_of_redis_would_take_the_success_back(
     job_id = run(bench, lambda ledger, job_id: None)
     assert bench.ledger.get(job_id).record.state == JobState.SUCCEEDED
     assert stored_operands(bench, job_id) == [True, True]
+
+
+def test_a_process_whose_measurement_hangs_ends_once_a_job_waits(
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the code of a fault of the device."""
+    codes, ended = list[int](), Event()
+
+    def end_child(_: LeaseKeeper, code: int, __: str) -> None:
+        codes.append(code)
+        ended.set()
+
+    monkeypatch.setattr(LeaseKeeper, "end_child", end_child)
+    child = Child(bench.settings, CpuRunner(bench.settings), bench.ledger, bench.store)
+    monkeypatch.setattr(child._loans, "_too_long_s", 0.01)
+    waiting = Thread(target=child._loans.begin_job)
+    with child._loans.spare():
+        waiting.start()
+        assert ended.wait(TIMEOUT_S)
+    waiting.join(TIMEOUT_S)
+    child.heartbeat.stop()
+    assert set(codes) == {EXIT_FAULT}

@@ -73,6 +73,7 @@ def test_what_was_written_is_read(journey: Journey) -> None:
         ({"legs": ["A"]}, "journey.legs[0] is 'A'; it must be a dict."),
         ({"legs": [{"to": "A", "km": "3"}]}, "journey.legs[0].km is '3'; it must be a finite number."),
         ({"legs": [{"to": "A", "km": float("nan")}]}, "journey.legs[0].km is nan; it must be a finite number."),
+        ({"legs": [{"to": "A", "km": 10**400}]}, f"journey.legs[0].km is 1{39 * '0'}; it must be a finite number."),
         ({"legs": [{"to": "A", "km": True}]}, "journey.legs[0].km is True; it must be a finite number."),
         ({"legs": [{"to": None}]}, "journey.legs[0].to is None; it must be a str."),
         ({"start": [1]}, "journey.start has 1 entries; it must have 2."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from threading import Event, Thread
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 
 from worker.process.device_loans import DeviceLoans, DeviceWanted
 
@@ -69,3 +70,47 @@ def test_a_process_that_ends_lends_nothing() -> None:
     thread.join(DEADLINE_S)
     assert not thread.is_alive()
     assert not loans.wait_until_quiet(SOON_S)
+
+
+def test_a_job_does_not_wait_for_ever_for_a_kernel_that_hangs() -> None:
+    """The process is to end: the device does not come back by itself."""
+    given_up = Event()
+    loans = DeviceLoans(given_up.set, too_long_s=0.01)
+    thread = Thread(target=loans.begin_job)
+    with loans.spare():
+        thread.start()
+        assert given_up.wait(DEADLINE_S)
+        loans.close()
+        assert thread.is_alive()
+    thread.join(DEADLINE_S)
+    assert not thread.is_alive()
+
+
+def test_no_process_ends_for_a_device_that_comes_back_in_time() -> None:
+    given_up = Event()
+    loans = DeviceLoans(given_up.set)
+    thread = Thread(target=loans.begin_job)
+    with loans.spare():
+        thread.start()
+    thread.join(DEADLINE_S)
+    assert not thread.is_alive() and not given_up.is_set()
+
+
+def test_jobs_that_each_wait_for_a_short_time_wait_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each, its own time limit ends the wait before the process would be given up."""
+    now, given_up = [100.0], list[float]()
+    loans = DeviceLoans(lambda: given_up.append(now[0]), too_long_s=60.0)
+
+    def wait(left_s: float) -> None:
+        now[0] += min(left_s, 25.0)
+        raise SoftTimeLimitExceeded
+
+    with loans.spare():
+        monkeypatch.setattr("time.monotonic", lambda: now[0])
+        monkeypatch.setattr(loans._changed, "wait", wait)
+        for _ in range(4):
+            with pytest.raises(SoftTimeLimitExceeded):
+                loans.begin_job()
+        monkeypatch.undo()
+    assert given_up == [160.0]
+    loans.check()

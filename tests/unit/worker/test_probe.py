@@ -22,7 +22,7 @@ from worker.device.bench import Bench, ProductErrors, Watched
 from worker.process.device_loans import DeviceWanted
 from worker.product import probe
 from worker.product.probe import probe_for, table_of
-from worker.product.shapes import AskedShape, Measured, read_measured, shape_named
+from worker.product.shapes import AskedShape, read_measured, shape_named
 
 Speed = Callable[[Case], float]  # microseconds of a launch
 LIBRARY_ERROR = 1e-6
@@ -74,7 +74,7 @@ def nothing() -> None:
 def taken(runner: Timed, problem: Problem, accuracy: AccuracyName, check: Callable[[], None] = nothing) -> Choice:
     """Once what is worth it was measured there."""
     found, traits = probe_for(problem, accuracy, runner.device), runner.device.traits
-    entries = found.measure(runner, check) if found is not None else ()
+    entries = found.measure(runner, check).entries if found is not None else ()
     if not entries:
         return choose("auto", NO_CONFIG, problem, accuracy, traits)
     return choose_from([table_of(entries, runner.device)], problem, accuracy, traits)
@@ -197,7 +197,7 @@ def test_where_what_is_preferred_cannot_be_measured_the_tables_decide(monkeypatc
     monkeypatch.setattr(probe, "contenders", lambda *_: likely)
     monkeypatch.setattr(probe, "choose", lambda *_: expected)
     asked = probe_for(small, "exact", runner.device)
-    assert asked is not None and asked.measure(runner, nothing) == ()
+    assert asked is not None and not asked.measure(runner, nothing)
     runner.behaviour.watched = Watched()
     assert asked.measure(runner, nothing)
 
@@ -219,8 +219,10 @@ def recorded() -> Entry:
         Problem(9_001, 9_001, 9_001, "float32"),
         Problem(64, 64, 64, "int32"),
         Problem(1000, 1000, 0, "float32"),
+        Problem(0, 999, 999, "float32"),
+        Problem(701, 701, 1203, "float32", transpose_b=True, symmetric=True),
     ],
-    ids=["measured", "long", "long for a job that arrives", "of a type that was not measured", "empty"],
+    ids=["measured", "long", "long for a job", "of a type that was not measured", "empty", "no rows", "symmetric"],
 )
 def test_there_is_no_probe_without_a_doubt_or_without_the_time_to_settle_it(problem: Problem) -> None:
     device = Timed(only("cublas")).device
@@ -269,7 +271,7 @@ def test_figures_survive_as_a_text() -> None:
     runner = Timed(only("fp32_emulated"), lambda case: LIBRARY_ERROR * (1.0 if case.kernel == "cublas" else 0.9))
     found = probe_for(NEW, "fp32", runner.device)
     assert found is not None
-    measured = Measured(found.measure(runner, nothing))
+    measured = found.measure(runner, nothing)
     assert len(measured.entries[0].ranking) > 1 and measured.entries[0].trials
     assert read_measured(measured.text(), AskedShape(NEW, "fp32")) == measured
     assert read_measured(measured.text().replace("gflops", "speed"), AskedShape(NEW, "fp32")) is None

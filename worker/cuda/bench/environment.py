@@ -5,9 +5,7 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-import cupy
 import pynvml
-from cupy_backends.cuda.libs import cublas
 
 from jobs.fleet.workers import DeviceInfo
 from worker.cpu.environment import host_environment
@@ -34,7 +32,7 @@ def cuda_environment(device: DeviceInfo) -> dict[str, Any]:
         "persistence_mode": nvml.ask(lambda gpu: pynvml.nvmlDeviceGetPersistenceMode(gpu) == ON),
         "pcie": pcie(nvml),
         "architecture": platform.machine(),
-        "versions": device.versions | {"cublas": cublas_version()},
+        "versions": device.versions,
     }
 
 
@@ -60,9 +58,3 @@ def pcie(nvml: Nvml) -> dict[str, int | None]:
         "lanes": nvml.ask(lambda gpu: int(pynvml.nvmlDeviceGetCurrPcieLinkWidth(gpu))),
         "lanes_max": nvml.ask(lambda gpu: int(pynvml.nvmlDeviceGetMaxPcieLinkWidth(gpu))),
     }
-
-
-def cublas_version() -> str:
-    """The version as text, such as 13.1.0 for the number 130100."""
-    version = int(cublas.getVersion(cupy.cuda.get_cublas_handle()))
-    return f"{version // 10000}.{version // 100 % 100}.{version % 100}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import cupy
-from cupy_backends.cuda.libs import nvrtc
+from cupy_backends.cuda.libs import cublas, nvrtc
 
 from jobs.fleet.workers import Ceilings, DeviceInfo
 from worker.cuda.gpu.peaks import memory_gb_s, peak_gflops
@@ -64,6 +64,7 @@ def _versions() -> dict[str, str]:
         "cuda_driver_api": _dotted(runtime.driverGetVersion()),
         "cuda_runtime": _dotted(runtime.runtimeGetVersion()),
         "nvrtc": ".".join(map(str, nvrtc.getVersion())),
+        "cublas": _cublas_version(),
         "cupy": str(cupy.__version__),
     }
     driver = driver_version()
@@ -73,3 +74,9 @@ def _versions() -> dict[str, str]:
 def _dotted(version: int) -> str:
     """13000 is 13.0."""
     return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _cublas_version() -> str:
+    """The version as text, such as 13.1.0 for the number 130100."""
+    version = int(cublas.getVersion(cupy.cuda.get_cublas_handle()))
+    return f"{version // 10000}.{version // 100 % 100}.{version % 100}"

@@ -182,3 +182,12 @@ def no_trouble(case: Case, number: int) -> None:
 def test_float64_errors_are_taken_once() -> None:
     record, _ = measured(Behaviour(), case_run_of(round_number=1))
     assert record.round == 1 and record.error_vs_float64 is None
+
+
+@pytest.mark.parametrize("time_us", [0.0, -5.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("after", [0, 5])
+def test_a_clock_that_stands_still_or_goes_back_gives_no_figures(time_us: float, after: int) -> None:
+    """In the warm-up, where a short launch may seem to take no time, or while it is sampled."""
+    record, _ = measured(Behaviour(time_us=lambda number: time_us if number >= after else 100.0))
+    assert (record.status, record.gflops) == ("launch_error", None)
+    assert record.reason is not None and record.reason.startswith("The device's clock counted ")
