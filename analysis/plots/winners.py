@@ -4,13 +4,13 @@ size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from analysis.curves import curves, rank
-from analysis.library import baseline_fractions
+from analysis.library import baseline_fractions, beside_disturbed_library
 from analysis.measurement import Measurement, size_of
 from analysis.plots.looks import is_library
 from analysis.plots.style import COLOURS, FAINT, INK, panels
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CAPTION = (
     "Who wins: speed in % of the library's best line of the same accuracy at the same size. Framed, or dark: the "
-    "fastest hand-written kernel there. In parentheses: disturbed while it was measured."
+    "fastest hand-written kernel there. In parentheses: disturbed while it or the library was measured."
 )
 MAX_WITH_FIGURES = 12  # sizes; with more, cells have no room for a number
 FULL_COLOUR = 120.0  # % at which a cell has its full colour
@@ -39,7 +39,7 @@ class Share:
 
     percent: float
     is_best: bool  # the best of the clean ones at that size
-    is_clean: bool
+    is_clean: bool  # neither it nor the library's was disturbed
 
     @property
     def words(self) -> str:
@@ -66,11 +66,16 @@ def winners(measurements: Sequence[Measurement]) -> tuple[Winners, ...]:
         for point in curve.points
         if id(point) in shares and not is_library(point.kernel)
     ]
+    doubtful = beside_disturbed_library(measurements)
     dtypes = dict.fromkeys(point.dtype for point in points)
-    return tuple(_winners(dtype, [point for point in points if point.dtype == dtype], shares) for dtype in dtypes)
+    return tuple(
+        _winners(dtype, [point for point in points if point.dtype == dtype], shares, doubtful) for dtype in dtypes
+    )
 
 
-def _winners(dtype: DTypeName, points: Sequence[Measurement], shares: dict[int, float]) -> Winners:
+def _winners(
+    dtype: DTypeName, points: Sequence[Measurement], shares: Mapping[int, float], doubtful: Collection[int]
+) -> Winners:
     order = {name: place for place, name in enumerate(KERNEL_NAMES)}
     kernels = sorted({point.label for point in points}, key=lambda label: (order.get(label, len(order)), label))
     sizes = list(dict.fromkeys(_size(point) for point in sorted(points, key=lambda point: point.size)))
@@ -85,7 +90,8 @@ def _winners(dtype: DTypeName, points: Sequence[Measurement], shares: dict[int, 
         point = placed.get((kernel, size))
         if point is None:
             return None
-        return Share(shares[id(point)], point is best.get(size), point.condition.is_clean)
+        is_clean = point.condition.is_clean and id(point) not in doubtful
+        return Share(shares[id(point)], point is best.get(size), is_clean)
 
     cells = tuple(tuple(cell(kernel, size) for size in sizes) for kernel in kernels)
     return Winners(dtype=dtype, kernels=tuple(kernels), sizes=tuple(sizes), cells=cells)

@@ -10,7 +10,7 @@ from analysis.report import tables
 from analysis.report.causes import by_cause, features_of
 from analysis.report.document import Block, Cover, Heading, Text, counted, percent, shape, small
 from analysis.report.options import ReportOptions
-from analysis.report.subject import Pair, Subject
+from analysis.report.subject import Pair, Subject, beside_disturbed
 from jobs.states import JobState
 
 AHEAD = 1.0  # of the library's speed
@@ -80,12 +80,14 @@ def _measured(subject: Subject) -> str:
 
 
 def best_at_each_size(subject: Subject) -> list[Pair]:
-    """The fastest hand-written kernel for each type, accuracy and size that has a clean figure and a baseline; the
-    smallest share of the baseline first."""
+    """The fastest hand-written kernel for each type, accuracy and size that has a clean figure, and a baseline that has
+    one; the smallest share of the baseline first."""
     found: dict[tuple[str | None, ...], Pair] = {}
+    doubtful = beside_disturbed(subject.pairs)
     for pair in subject.own:
         key = (pair[1].dtype, pair[1].accuracy, shape(pair[1]))
-        if pair[0].fraction_of_baseline and (key not in found or (pair[1].gflops or 0) > (found[key][1].gflops or 0)):
+        is_held = pair[0].fraction_of_baseline and pair[0].case not in doubtful
+        if is_held and (key not in found or (pair[1].gflops or 0) > (found[key][1].gflops or 0)):
             found[key] = pair
     return sorted(found.values(), key=share)
 
