@@ -31,7 +31,10 @@ class Ratio(Strict):
     """A ratio of speeds with its interval."""
 
     value: float = Field(description="Median of the ratios of the rounds.", examples=[0.92])
-    lo: float = Field(description="Lower end, by the 95 % intervals of the medians in every round.")
+    lo: float = Field(
+        description="Lower end, by the 95 % intervals of the medians in every round; by the fastest and the slowest "
+        "sample of a round with fewer than six."
+    )
     hi: float = Field(description="Upper end.")
 
 

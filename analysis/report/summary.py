@@ -109,7 +109,7 @@ def _beside_library(subject: Subject) -> str | None:
     return (
         f"The fastest of them at each size reaches {percent(share(low))} of the baseline's speed "
         f"({low[1].label} at {shape(low[1])}) to {percent(share(high))} ({high[1].label} at {shape(high[1])}), "
-        f"{percent(median(map(share, held)))} at the median size, and is ahead at {ahead} of {len(held)}."
+        f"with a median of {percent(median(map(share, held)))}, and is ahead at {ahead} of {len(held)}."
     )
 
 

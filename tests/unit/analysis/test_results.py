@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,19 @@ def test_the_ratio_to_the_baseline_is_paired_by_round() -> None:
     assert found.hi == pytest.approx(expected * 1.002 / 0.998)
     assert only(results_of(*own, *baseline), "cublas").fraction_of_baseline is not None
     assert only(results_of(*own), "pipelined").fraction_of_baseline is None
+
+
+def test_a_ratio_of_few_samples_is_no_exact_one() -> None:
+    """Fewer than six have no 95 % interval of their median: what they span stands for it."""
+
+    def few(row: Mapping[str, Any]) -> CaseRecord:
+        times = summarize([row["kernel_ms"] * 1e3 * factor for factor in (0.98, 0.99, 1.0, 1.01, 1.02)])
+        return record(row, 0, ci95_lo_us=None, ci95_hi_us=None, samples=5, time_us=times)
+
+    found = only(results_of(few(ROW), few(CUBLAS)), "pipelined").fraction_of_baseline
+    expected = CUBLAS["kernel_ms"] / ROW["kernel_ms"]
+    assert found is not None and found.value == pytest.approx(expected)
+    assert (found.lo, found.hi) == pytest.approx((expected * 0.98 / 1.02, expected * 1.02 / 0.98))
 
 
 def test_a_wrong_product_in_one_round_leaves_no_figures() -> None:
