@@ -13,8 +13,6 @@ from analysis.report.options import ReportOptions
 from analysis.report.subject import Pair, Subject, beside_disturbed
 from jobs.states import JobState
 
-AHEAD = 1.0  # of the library's speed
-
 
 def title(subject: Subject, options: ReportOptions) -> str:
     if options.title:
@@ -98,6 +96,12 @@ def share(pair: Pair) -> float:
     return pair[0].fraction_of_baseline.value
 
 
+def is_ahead(pair: Pair) -> bool:
+    """Whether it is faster than the baseline, whatever the samples leave open."""
+    ratio = pair[0].fraction_of_baseline
+    return ratio is not None and ratio.lo > 1
+
+
 def _beside_library(subject: Subject) -> str | None:
     held = best_at_each_size(subject)
     if not held:
@@ -105,7 +109,7 @@ def _beside_library(subject: Subject) -> str | None:
     if len(held) == 1:
         return f"The fastest of them reaches {percent(share(held[0]))} of the baseline's speed."
     low, high = held[0], held[-1]
-    ahead = sum(share(pair) >= AHEAD for pair in held)
+    ahead = sum(map(is_ahead, held))
     return (
         f"The fastest of them at each size reaches {percent(share(low))} of the baseline's speed "
         f"({low[1].label} at {shape(low[1])}) to {percent(share(high))} ({high[1].label} at {shape(high[1])}), "

@@ -50,6 +50,14 @@ def test_samples_of_all_rounds_are_taken_together() -> None:
     assert found.state.sm_clock_mhz == pytest.approx((1900 + 1920) / 2)
 
 
+def test_the_interval_encloses_what_differs_from_round_to_round() -> None:
+    """Three rounds, each of which is known to half a percent, and which differ by four percent."""
+    steps = (1.0, 1.02, 1.04)
+    found = only(results_of(*(record(ROW, number, slower=slower) for number, slower in enumerate(steps))), "pipelined")
+    assert found.ci95_lo_us is not None and found.ci95_lo_us <= ROW["kernel_ms"] * 1e3 * 1.000001
+    assert found.ci95_hi_us is not None and found.ci95_hi_us >= ROW["kernel_ms"] * 1e3 * 1.04 * 0.999999
+
+
 def test_the_ratio_to_the_baseline_is_paired_by_round() -> None:
     """A clock that falls by half in one round is no difference between two kernels of that round."""
     own = [record(ROW, number, slower=slower) for number, slower in enumerate((1.0, 2.0, 1.2))]
@@ -97,7 +105,7 @@ def test_without_samples_the_fullest_round_stands_for_the_case() -> None:
     found = only(
         collect(job(), {name: text for name, text in findings.items() if not name.startswith("samples")}), "pipelined"
     )
-    assert found.kernel_ms == pytest.approx(2 * ROW["kernel_ms"])
+    assert found.kernel_ms == pytest.approx(2 * ROW["kernel_ms"]) and found.samples == 99
 
 
 def test_what_follows_from_other_cases_and_the_device() -> None:
