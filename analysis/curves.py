@@ -98,22 +98,24 @@ def form(measurement: Measurement) -> str:
 
 def speed_ups(measurements: Sequence[Measurement], over: str) -> tuple[float | None, ...]:
     """Speed of each measurement over that of the kernel `over` in its fastest config at the same shape, element type
-    and device. None if either has no figure.
+    and device; a disturbed one counts only if none is clean. None if either has no figure.
     """
-    references = (measurement for measurement in measurements if measurement.kernel == over)
-    return _ratios(
-        measurements, {case_key(measurement): speed(measurement) for measurement in _slowest_first(references)}
-    )
-
-
-def _slowest_first(measurements: Iterable[Measurement]) -> list[Measurement]:
-    """So that a mapping built in this order keeps the fastest of each key."""
-    return sorted(filter(usable, measurements), key=speed)
-
-
-def _ratios(measurements: Sequence[Measurement], references: Mapping[Hashable, float]) -> tuple[float | None, ...]:
+    references = _references(measurements, over)
     return tuple(_ratio(measurement, references.get(case_key(measurement))) for measurement in measurements)
 
 
-def _ratio(measurement: Measurement, reference: float | None) -> float | None:
-    return speed(measurement) / reference if usable(measurement) and reference else None
+def beside_disturbed(measurements: Iterable[Measurement], over: str) -> frozenset[int]:
+    """Ids of the measurements whose speed-up over that kernel is one over a disturbed measurement."""
+    measurements = list(measurements)
+    disturbed = {key for key, one in _references(measurements, over).items() if not one.condition.is_clean}
+    return frozenset(id(each) for each in measurements if case_key(each) in disturbed)
+
+
+def _references(measurements: Iterable[Measurement], over: str) -> Mapping[Hashable, Measurement]:
+    """By case. Sorted so that the best of each is the last, which the mapping keeps."""
+    found = (measurement for measurement in measurements if measurement.kernel == over and usable(measurement))
+    return {case_key(measurement): measurement for measurement in sorted(found, key=rank)}
+
+
+def _ratio(measurement: Measurement, reference: Measurement | None) -> float | None:
+    return speed(measurement) / speed(reference) if usable(measurement) and reference else None

@@ -92,6 +92,13 @@ def baseline_fractions(measurements: Sequence[Measurement]) -> tuple[float | Non
     return tuple(_fraction(each, library.best(each)) for each in measurements)
 
 
+def beside_disturbed_library(measurements: Sequence[Measurement]) -> frozenset[int]:
+    """Ids of the measurements that only a disturbed result of the library can be compared with."""
+    library = Library(measurements)
+    lines = ((each, library.best(each)) for each in measurements)
+    return frozenset(id(each) for each, line in lines if line is not None and not line.same.condition.is_clean)
+
+
 def lines_at_their_best(measurements: Sequence[Measurement]) -> Mapping[str, LibraryLine]:
     """For each size of a product that a hand-written kernel computed, the library's best result, if that is not the
     library's own choice on unpadded operands."""

@@ -36,7 +36,6 @@ def pooled(rounds: Sequence[CaseRecord], samples: Mapping[tuple[int, str], Sampl
         "reason": worst.reason,
         **_times(last.flops, counted, samples),
         **_checks(rounds),
-        "samples": sum(record.samples for record in counted),
         "discarded": sum(record.discarded for record in rounds),
         "inner_reps": max(record.inner_reps for record in rounds),
         "stop_reason": max(
@@ -64,15 +63,15 @@ def mean(values: Iterable[float | None]) -> float | None:
 def _times(flops: int, counted: Sequence[CaseRecord], kept: Mapping[tuple[int, str], Samples]) -> dict[str, Any]:
     """Times from all samples. If a round's samples were not kept, the round with the most samples represents
     the case."""
-    names = ("kernel_ms", "gflops", "time_us", "rel_iqr", "ci95_lo_us", "ci95_hi_us")
+    names = ("kernel_ms", "gflops", "time_us", "rel_iqr", "ci95_lo_us", "ci95_hi_us", "samples")
     if not counted:
-        return dict.fromkeys(names)
+        return dict.fromkeys(names) | {"samples": 0}
     of_rounds = [kept.get((record.round, record.case), Samples()).time_us for record in counted]
     if not all(of_rounds):
         fullest = max(counted, key=lambda record: record.samples)
         return {name: getattr(fullest, name) for name in names}
     together = [time for times in of_rounds for time in times]
-    times, interval = summarize(together), ci95(sorted(together))
+    times, interval = summarize(together), _interval(together, counted)
     return {
         "kernel_ms": times.median / 1e3,
         "gflops": flops / (times.median * 1e3),
@@ -80,7 +79,17 @@ def _times(flops: int, counted: Sequence[CaseRecord], kept: Mapping[tuple[int, s
         "rel_iqr": (times.q3 - times.q1) / times.median,
         "ci95_lo_us": interval[0] if interval else None,
         "ci95_hi_us": interval[1] if interval else None,
+        "samples": sum(record.samples for record in counted),
     }
+
+
+def _interval(together: Sequence[float], rounds: Sequence[CaseRecord]) -> tuple[float, float] | None:
+    """95 % interval of the median of all samples, so wide that it encloses the median of every round: samples of a
+    round are alike, and what differs from round to round is not in their spread."""
+    if (interval := ci95(sorted(together))) is None:
+        return None
+    medians = [record.kernel_ms * 1e3 for record in rounds if record.kernel_ms]
+    return min(interval[0], *medians), max(interval[1], *medians)
 
 
 def _checks(rounds: Sequence[CaseRecord]) -> dict[str, Any]:

@@ -31,7 +31,10 @@ class Ratio(Strict):
     """A ratio of speeds with its interval."""
 
     value: float = Field(description="Median of the ratios of the rounds.", examples=[0.92])
-    lo: float = Field(description="Lower end, by the 95 % intervals of the medians in every round.")
+    lo: float = Field(
+        description="Lower end, by the 95 % intervals of the medians in every round; by the fastest and the slowest "
+        "sample of a round with fewer than six."
+    )
     hi: float = Field(description="Upper end.")
 
 
@@ -51,6 +54,9 @@ class CaseResult(CaseRecord):
 
     round: int = Field(description="Last round that is in it, from 0.")
     attempt: int = Field(description="Last attempt that measured it.")
+    ci95_lo_us: float | None = Field(
+        None, description="95 % interval of the median, by order statistics; it encloses the median of every round."
+    )
     gflops_lo: float | None = Field(None, description="Speed at the third quartile of the times.")
     gflops_hi: float | None = Field(None, description="Speed at the first quartile of the times.")
     rounds: tuple[RoundFigures, ...] = Field((), description="The rounds by themselves.")

@@ -155,10 +155,12 @@ def _ratio(record: CaseRecord, baseline: CaseRecord | None) -> Ratio | None:
 
 
 def _ends_ms(record: CaseRecord) -> tuple[float, float]:
-    """95 % interval of the median; the median itself if no interval is known."""
-    median_us = (record.kernel_ms or 0.0) * 1e3
-    lo_us, hi_us = record.ci95_lo_us or median_us, record.ci95_hi_us or median_us
-    return lo_us / 1e3, hi_us / 1e3
+    """95 % interval of the median; of fewer than six samples, which have none, the fastest and the slowest one."""
+    lo_us, hi_us, spread = record.ci95_lo_us, record.ci95_hi_us, record.time_us
+    if lo_us is not None and hi_us is not None:
+        return lo_us / 1e3, hi_us / 1e3
+    median_ms = record.kernel_ms or 0.0
+    return (spread.min / 1e3, spread.max / 1e3) if spread else (median_ms, median_ms)
 
 
 def _together(ratios: Sequence[Ratio]) -> Ratio | None:

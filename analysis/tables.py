@@ -100,13 +100,24 @@ def rows(results: Results) -> list[dict[str, Value]]:
     ]
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet calculates begins with one of them
+
+
+def cell(value: Value) -> Value:
+    """The value as CSV has it. A text that would be a formula begins with an apostrophe: a file of results that was
+    imported may hold any text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+
+
 def to_csv(results: Results) -> str:
     """RFC 4180 with a header; unknown values are empty, booleans are `true` and `false`."""
     held = io.StringIO(newline="")
     writer = csv.writer(held)
     writer.writerow(COLUMNS)
     for row in rows(results):
-        writer.writerow([str(value).lower() if isinstance(value, bool) else value for value in row.values()])
+        writer.writerow(map(cell, row.values()))
     return held.getvalue()
 
 

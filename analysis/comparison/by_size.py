@@ -9,6 +9,7 @@ from analysis.answers.answer import fastest
 from analysis.comparison.alike import unlike
 from analysis.curves import speed, usable
 from analysis.measurement import Measurement, size_of
+from kernels.model.numerics import DTYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class SizeComparison:
 
 
 def by_size(before: Iterable[Measurement], after: Iterable[Measurement]) -> list[SizeComparison]:
-    """Compares every product and element type that both runs have, in the order of the first run."""
+    """Compares every product, element type and accuracy class that both runs have, in the order of the first run. A
+    kernel of unknown class is taken to be of its element type's own."""
     old, new = _groups(before), _groups(after)
     pairs = ((fastest(group), fastest(new[key])) for key, group in old.items() if key in new)
     return [_compared(one, other) for one, other in pairs if one is not None and other is not None]
@@ -42,7 +44,8 @@ def by_size(before: Iterable[Measurement], after: Iterable[Measurement]) -> list
 def _groups(found: Iterable[Measurement]) -> dict[Hashable, list[Measurement]]:
     groups: dict[Hashable, list[Measurement]] = {}
     for each in filter(usable, found):
-        groups.setdefault((each.dtype, each.m, each.n, each.k, each.batch), []).append(each)
+        accuracy = each.accuracy or DTYPES[each.dtype].accuracy
+        groups.setdefault((each.dtype, accuracy, each.m, each.n, each.k, each.batch), []).append(each)
     return groups
 
 

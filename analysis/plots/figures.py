@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 HEADROOM = 1.05  # times the highest peak
 MANY_PANELS = 3
+MAX_MARKS = 100  # of a line: more would cover each other, and cost a report most of its time
 ROOM_FOR_LETTERS = 50  # along the x axis
 MAX_SIZES_WITH_FIGURES = 11  # columns of a grid that have room for numbers
 COLOUR_BAR_IN = 0.55
@@ -101,7 +102,8 @@ def _chart(axes: Axes, chart: Chart) -> None:
         if not series.is_joined:
             style |= {"linestyle": "none"}
         x, y = zip(*series.points, strict=True) if series.points else ((), ())
-        axes.plot(x, y, label=series.name, **style)
+        marked = _marked(x) if series.is_joined and not chart.x.names else None
+        axes.plot(x, y, label=series.name, markevery=marked, **style)
         if series.disturbed:
             axes.plot(*zip(*series.disturbed, strict=True), **_disturbed_marks(style))
         if series.band and series.is_joined:
@@ -117,6 +119,19 @@ def _chart(axes: Axes, chart: Chart) -> None:
         axes.grid(visible=True, which="major", color=GRID)
     axes.set_title(chart.title)
     _peaks(axes, chart.peaks)
+
+
+def _marked(sizes: Sequence[float]) -> list[int] | None:
+    """The points of a long line that get a mark, as many as stand apart on a logarithmic axis; None for all. The line
+    goes through every point."""
+    if len(sizes) <= MAX_MARKS:
+        return None
+    least = (sizes[-1] / sizes[0]) ** (1 / MAX_MARKS)
+    kept = [0]
+    for place, size in enumerate(sizes[1:], 1):
+        if size >= least * sizes[kept[-1]]:
+            kept.append(place)
+    return kept
 
 
 def _disturbed_marks(style: dict[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from analysis.curves import Curve, curves, is_library, speed_ups, usable
-from analysis.library import baseline_fractions
+from analysis.curves import Curve, beside_disturbed, curves, is_library, speed_ups, usable
+from analysis.library import baseline_fractions, beside_disturbed_library
 from analysis.measurement import Interval, Measurement
 from analysis.plots.description import Axis, Chart, Panel, Peak, Rows, Scale, Series, is_wide, number
 from analysis.plots.looks import looks
@@ -66,14 +66,16 @@ def by_size(measurements: Measurements, quantity: Quantity) -> tuple[Panel, ...]
 
 def speed_up(measurements: Measurements) -> tuple[Panel, ...]:
     quantity = Quantity(label="times as fast as naive", value=lambda _: None, level=1.0)
-    return _panels(_ratio_lines(measurements, speed_ups(measurements, "naive")), quantity, ())
+    ratios, doubtful = speed_ups(measurements, "naive"), beside_disturbed(measurements, "naive")
+    return _panels(_ratio_lines(measurements, ratios, doubtful), quantity, ())
 
 
 def fraction(measurements: Measurements) -> tuple[Panel, ...]:
     """Libraries are not drawn: each is 100 % of itself."""
     quantity = Quantity(label="% of the library's speed", value=lambda _: None, level=100.0, scale="linear")
     own = [each for each in measurements if not is_library(each.kernel)]
-    return _panels(_ratio_lines(own, _percent(measurements, own)), quantity, ())
+    doubtful = beside_disturbed_library(measurements)
+    return _panels(_ratio_lines(own, _percent(measurements, own), doubtful), quantity, ())
 
 
 def beside_library(measurements: Measurements) -> tuple[Panel, ...]:
@@ -94,19 +96,20 @@ def _percent(measurements: Measurements, wanted: Measurements) -> list[float | N
     return [None if (ratio := ratios[id(each)]) is None else 100 * ratio for each in wanted]
 
 
-def _ratio_lines(measurements: Measurements, ratios: Sequence[float | None]) -> list[_Line]:
-    """Lines of ratios, at the same points as the curves of speed."""
+def _ratio_lines(measurements: Measurements, ratios: Sequence[float | None], doubtful: Collection[int]) -> list[_Line]:
+    """Lines of ratios, at the same points as the curves of speed. `doubtful`: ids of what is compared with a disturbed
+    measurement."""
     by_point = {id(each): ratio for each, ratio in zip(measurements, ratios, strict=True)}
     quantity = Quantity(label="", value=lambda each: by_point[id(each)])
-    return _lines(measurements, quantity)
+    return _lines(measurements, quantity, doubtful)
 
 
-def _lines(measurements: Measurements, quantity: Quantity) -> list[_Line]:
-    lines = (_line(curve, quantity) for curve in curves(measurements, by_form=True))
+def _lines(measurements: Measurements, quantity: Quantity, doubtful: Collection[int] = ()) -> list[_Line]:
+    lines = (_line(curve, quantity, doubtful) for curve in curves(measurements, by_form=True))
     return [line for line in lines if line is not None]
 
 
-def _line(curve: Curve, quantity: Quantity) -> _Line | None:
+def _line(curve: Curve, quantity: Quantity, doubtful: Collection[int]) -> _Line | None:
     known = [(each, value) for each in curve.points if (value := quantity.value(each)) is not None]
     if not known:
         return None
@@ -118,7 +121,9 @@ def _line(curve: Curve, quantity: Quantity) -> _Line | None:
         name=curve.label,
         points=tuple((each.size, value) for each, value in known),
         band=tuple(bands) if len(bands) == len(known) else (),
-        disturbed=tuple((each.size, value) for each, value in known if not each.condition.is_clean),
+        disturbed=tuple(
+            (each.size, value) for each, value in known if id(each) in doubtful or not each.condition.is_clean
+        ),
         is_square=all(each.is_square for each, _ in known),
     )
 

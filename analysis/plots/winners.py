@@ -4,13 +4,13 @@ size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from analysis.curves import curves, rank
-from analysis.library import baseline_fractions
+from analysis.library import baseline_fractions, beside_disturbed_library
 from analysis.measurement import Measurement, size_of
 from analysis.plots.looks import is_library
 from analysis.plots.style import COLOURS, FAINT, INK, panels
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CAPTION = (
-    "Who wins: speed in % of the library's best line of the same accuracy at the same size. Framed, or dark: the "
-    "fastest hand-written kernel there. In parentheses: disturbed while it was measured."
+    "Who wins: speed in % of the library's best line of the same accuracy at the same size. Framed, "
+    "underlined or dark: the fastest hand-written kernel there. In parentheses: disturbed while it or the library was "
+    "measured."
 )
 MAX_WITH_FIGURES = 12  # sizes; with more, cells have no room for a number
 FULL_COLOUR = 120.0  # % at which a cell has its full colour
@@ -39,7 +40,7 @@ class Share:
 
     percent: float
     is_best: bool  # the best of the clean ones at that size
-    is_clean: bool
+    is_clean: bool  # neither it nor the library's was disturbed
 
     @property
     def words(self) -> str:
@@ -66,11 +67,16 @@ def winners(measurements: Sequence[Measurement]) -> tuple[Winners, ...]:
         for point in curve.points
         if id(point) in shares and not is_library(point.kernel)
     ]
+    doubtful = beside_disturbed_library(measurements)
     dtypes = dict.fromkeys(point.dtype for point in points)
-    return tuple(_winners(dtype, [point for point in points if point.dtype == dtype], shares) for dtype in dtypes)
+    return tuple(
+        _winners(dtype, [point for point in points if point.dtype == dtype], shares, doubtful) for dtype in dtypes
+    )
 
 
-def _winners(dtype: DTypeName, points: Sequence[Measurement], shares: dict[int, float]) -> Winners:
+def _winners(
+    dtype: DTypeName, points: Sequence[Measurement], shares: Mapping[int, float], doubtful: Collection[int]
+) -> Winners:
     order = {name: place for place, name in enumerate(KERNEL_NAMES)}
     kernels = sorted({point.label for point in points}, key=lambda label: (order.get(label, len(order)), label))
     sizes = list(dict.fromkeys(_size(point) for point in sorted(points, key=lambda point: point.size)))
@@ -85,7 +91,8 @@ def _winners(dtype: DTypeName, points: Sequence[Measurement], shares: dict[int, 
         point = placed.get((kernel, size))
         if point is None:
             return None
-        return Share(shares[id(point)], point is best.get(size), point.condition.is_clean)
+        is_clean = point.condition.is_clean and id(point) not in doubtful
+        return Share(shares[id(point)], point is best.get(size), is_clean)
 
     cells = tuple(tuple(cell(kernel, size) for size in sizes) for kernel in kernels)
     return Winners(dtype=dtype, kernels=tuple(kernels), sizes=tuple(sizes), cells=cells)
@@ -124,7 +131,9 @@ def _bars(axes: Axes, shown: Winners) -> None:
 def _field(axes: Axes, shown: Winners) -> None:
     percent = [[cell.percent if cell else float("nan") for cell in row] for row in shown.cells]
     edges = [[place - 0.5 for place in range(len(side) + 1)] for side in (shown.sizes, shown.kernels)]
-    axes.pcolormesh(*edges, percent, cmap="Blues", vmin=0, vmax=FULL_COLOUR, edgecolors="white", linewidth=0.6)
+    is_dense = len(shown.sizes) > MAX_LABELS  # white edges and frames would leave nothing of such narrow cells
+    look: dict[str, Any] = {"rasterized": True} if is_dense else {"edgecolors": "white", "linewidth": 0.6}
+    axes.pcolormesh(*edges, percent, cmap="Blues", vmin=0, vmax=FULL_COLOUR, **look)
     step = ceil(len(shown.sizes) / MAX_LABELS)
     axes.set_xticks(range(0, len(shown.sizes), step), labels=shown.sizes[::step])
     if _is_slanted(shown):
@@ -135,8 +144,8 @@ def _field(axes: Axes, shown: Winners) -> None:
         if len(shown.sizes) <= MAX_WITH_FIGURES:
             colour = "white" if cell.percent > DARK else INK
             axes.text(x, y, cell.words, ha="center", va="center", fontsize=8, color=colour)
-    frames = [(x, y) for y, row in enumerate(shown.cells) for x, cell in enumerate(row) if cell and cell.is_best]
-    axes.add_collection(_framed(frames), autolim=False)
+    best = [(x, y) for y, row in enumerate(shown.cells) for x, cell in enumerate(row) if cell and cell.is_best]
+    axes.add_collection(_underlined(best) if is_dense else _framed(best), autolim=False)
     for spine in axes.spines.values():
         spine.set_visible(False)
 
@@ -154,3 +163,12 @@ def _framed(cells: Sequence[tuple[int, int]]) -> Any:
         [(x - 0.47, y - 0.47), (x + 0.47, y - 0.47), (x + 0.47, y + 0.47), (x - 0.47, y + 0.47)] for x, y in cells
     ]
     return PolyCollection(corners, facecolors="none", edgecolors="#d55e00", linewidths=1.8, zorder=3)
+
+
+def _underlined(cells: Sequence[tuple[int, int]]) -> Any:
+    """Bars at the feet of the cells, as one path: a picture of hundreds of sizes has a bar for each."""
+    from matplotlib.collections import PathCollection
+    from matplotlib.path import Path
+
+    bars = [Path([(x - 0.5, y + 0.3), (x + 0.5, y + 0.3), (x + 0.5, y + 0.5), (x - 0.5, y + 0.5)]) for x, y in cells]
+    return PathCollection([Path.make_compound_path(*bars)] if bars else [], facecolors="#d55e00", zorder=3)

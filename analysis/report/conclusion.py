@@ -8,16 +8,27 @@ from collections.abc import Callable, Iterator
 from analysis.report.causes import by_cause, features_of
 from analysis.report.document import Block, Heading, Items, Text, counted, percent, shape
 from analysis.report.options import ReportOptions, paragraphs
-from analysis.report.subject import Subject
-from analysis.report.summary import AHEAD, best_at_each_size, share
+from analysis.report.subject import Pair, Subject
+from analysis.report.summary import best_at_each_size, is_ahead, share
 
 ABREAST = 0.95  # of the baseline's speed
-GROUPS: tuple[tuple[str, Callable[[float], bool]], ...] = (
-    ("Hand-written kernels are at least as fast as the baseline", lambda part: part >= AHEAD),
-    ("They are within 5 % of it", lambda part: ABREAST <= part < AHEAD),
-    ("The baseline is ahead by more than 5 %", lambda part: part < ABREAST),
-)
 NAMED_CAUSES, MAX_NAMED = 3, 8
+
+
+def _is_abreast(pair: Pair) -> bool:
+    ratio = pair[0].fraction_of_baseline
+    return ratio is not None and not is_ahead(pair) and (ratio.value >= ABREAST or ratio.hi >= 1)
+
+
+def _is_behind(pair: Pair) -> bool:
+    return not is_ahead(pair) and not _is_abreast(pair)
+
+
+GROUPS: tuple[tuple[str, Callable[[Pair], bool]], ...] = (
+    ("Hand-written kernels are faster than the baseline", is_ahead),
+    ("Hand-written kernels are within 5 % of it, or as fast by what the samples tell", _is_abreast),
+    ("The baseline is ahead by more than 5 %", _is_behind),
+)
 
 
 def conclusion(subject: Subject, options: ReportOptions) -> Iterator[Block]:
@@ -33,7 +44,7 @@ def conclusion(subject: Subject, options: ReportOptions) -> Iterator[Block]:
 def _beside_baseline(subject: Subject) -> Iterator[str]:
     held = sorted(best_at_each_size(subject), key=lambda pair: pair[1].size)
     for words, belongs in GROUPS:
-        named = [f"{shape(pair[1])} ({pair[1].label}, {percent(share(pair))})" for pair in held if belongs(share(pair))]
+        named = [f"{shape(pair[1])} ({pair[1].label}, {percent(share(pair))})" for pair in held if belongs(pair)]
         if named:
             more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
             yield f"{words} at {len(named)} of {counted(len(held), 'size')}: {', '.join(named[:MAX_NAMED])}{more}."

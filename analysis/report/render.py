@@ -26,14 +26,12 @@ SERVED_INSTEAD = {WHO_WINS: "fraction-of-baseline", BESIDE: "gflops"}
 
 def html_report(subject: Subject, options: ReportOptions = AS_IT_IS) -> str:
     """One file without scripts or external resources. Without matplotlib it has no plots, and says so."""
-    blocks, plots = _with_plots(subject, options)
-    author = options.author or ", ".join(subject.authors)
-    return to_html(title(subject, options), author, blocks, plots)
+    return _html(subject, options)
 
 
 def pdf_report(subject: Subject, options: ReportOptions = AS_IT_IS) -> bytes:
     """The report on A4 pages. Raises ExtraMissing."""
-    return to_pdf(html_report(subject, options))
+    return to_pdf(_html(subject, options, is_paper=True))
 
 
 def markdown_report(subject: Subject, options: ReportOptions = AS_IT_IS, *, plots_at: str | None = None) -> str:
@@ -52,6 +50,12 @@ def zip_report(subject: Subject, options: ReportOptions = AS_IT_IS) -> bytes:
     """Markdown with its pictures."""
     blocks, plots = _with_plots(subject, options)
     return to_zip(to_markdown(blocks, picture), plots)
+
+
+def _html(subject: Subject, options: ReportOptions, *, is_paper: bool = False) -> str:
+    blocks, plots = _with_plots(subject, options)
+    author = options.author or ", ".join(subject.authors)
+    return to_html(title(subject, options), author, blocks, plots, is_paper=is_paper)
 
 
 def _with_plots(subject: Subject, options: ReportOptions) -> tuple[list[Block], Mapping[str, bytes]]:

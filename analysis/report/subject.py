@@ -55,6 +55,12 @@ class Subject:
         return tuple(pair for pair in self.clean if not is_library(pair[1].kernel))
 
 
+def beside_disturbed(pairs: Sequence[Pair]) -> frozenset[str]:
+    """Ids of the cases whose baseline was disturbed: no conclusion rests on their shares of its speed."""
+    disturbed = {result.case for result, one in pairs if usable(one) and not one.condition.is_clean}
+    return frozenset(result.case for result, _ in pairs if result.baseline in disturbed)
+
+
 def of_results(results: Results) -> Subject:
     """The subject for a benchmark."""
     job = results.job

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from analysis.configs import Best, best_configs
 from analysis.curves import curves, is_library, speed, usable
@@ -23,7 +23,7 @@ from analysis.report.document import (
     small,
     times,
 )
-from analysis.report.subject import Pair
+from analysis.report.subject import Pair, beside_disturbed
 from analysis.result_models import CaseResult
 from kernels.catalog import KERNEL_NAMES
 
@@ -45,13 +45,19 @@ def best(pairs: Sequence[Pair]) -> list[Pair]:
 
 def headline(pairs: Sequence[Pair]) -> str | None:
     """The fastest hand-written kernel of each element type and accuracy, and the fastest library of the same. Disturbed
-    cases are left out, and counted."""
-    clean = [pair for pair in pairs if usable(pair[1]) and pair[1].condition.is_clean]
+    cases are left out, and counted; so are shares of a disturbed baseline."""
+    doubtful = beside_disturbed(pairs)
+    clean = [_without_share(pair, doubtful) for pair in pairs if usable(pair[1]) and pair[1].condition.is_clean]
     sentences = [sentence for dtype in dict.fromkeys(m.dtype for _, m in clean) for sentence in _fastest(dtype, clean)]
     kinds = Counter(measurement.condition.kind for _, measurement in pairs if usable(measurement))
     if disturbed := [f"{count} {kind}" for kind, count in kinds.items() if kind != "clean"]:
         sentences.append(f"Left out, of {counted(len(pairs), 'case')}: {', '.join(disturbed)}.")
     return " ".join(sentences) or None
+
+
+def _without_share(pair: Pair, doubtful: Collection[str]) -> Pair:
+    result, one = pair
+    return (result.model_copy(update={"fraction_of_baseline": None}), one) if result.case in doubtful else pair
 
 
 def _fastest(dtype: str, clean: Sequence[Pair]) -> Iterator[str]:

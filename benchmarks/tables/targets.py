@@ -13,6 +13,7 @@ from analysis.result_models import CaseResult, Ratio, Results
 from benchmarks.kernel_targets import AUTO, PADDED_TO, TARGETS, Bounds, Target, TargetShape
 from benchmarks.measure.auto_sample import geometric_mean
 from benchmarks.recorded import read as read_record
+from jobs.benchmarks.statistics import ci95
 from kernels.model.numerics import DTYPES
 from tools.markdown import table
 
@@ -85,10 +86,12 @@ def _named(kernel: str, target: Target) -> str:
 
 
 def _paired(ours: CaseResult, other: CaseResult) -> Ratio | None:
-    """For cases of the same rounds: the median of the rounds' ratios, between the smallest and the largest of them."""
+    """For cases of the same rounds: the median of the rounds' ratios, with its 95 % interval. Fewer than six have none:
+    they count as unpaired."""
     times = {each.round: each.kernel_ms for each in other.rounds if each.kernel_ms}
     ratios = [times[each.round] / each.kernel_ms for each in ours.rounds if each.kernel_ms and each.round in times]
-    return Ratio(value=median(ratios), lo=min(ratios), hi=max(ratios)) if ratios else _unpaired(ours, other)
+    interval = ci95(sorted(ratios))
+    return Ratio(value=median(ratios), lo=interval[0], hi=interval[1]) if interval else _unpaired(ours, other)
 
 
 def _unpaired(ours: CaseResult, other: CaseResult) -> Ratio | None:

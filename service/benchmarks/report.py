@@ -87,7 +87,7 @@ class ReportForm:
     make: Callable[[Subject, ReportOptions, str | None], bytes]
     disposition: Literal["inline", "attachment"] = "attachment"
     headers: Mapping[str, str] = field(default_factory=dict)
-    is_long: bool = False  # to make: a minute for thousands of cases
+    is_long: bool = False  # to make: half a minute for thousands of cases
 
 
 FORMS: Mapping[ReportFormat, ReportForm] = {

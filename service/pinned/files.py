@@ -28,6 +28,7 @@ from service.benchmarks.replies import find_benchmark
 from service.bodies.options import options_error
 from service.bodies.reader import json_object
 from service.context import Context
+from service.pinned.contradictions import check_consistent
 from service.pinned.pins import keep_imported
 
 FORMAT, VERSION = "matmul-service/results", 1
@@ -154,6 +155,7 @@ def _check_whole(file: ResultsFile) -> None:
     names = {record_name(record.round, record.case) for record in file.records}
     if len(names) < len(file.records):
         raise InvalidRequest("A case is there twice in one round.", field="records")
+    check_consistent(file.records, file.samples)
     measured = {samples_name(record.round, record.case) for record in file.records}
     if stray := file.samples.keys() - measured:
         raise InvalidRequest(f"Samples are of no record: {min(stray)!a}.", field="samples")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
 
 from analysis.report.document import Block, Code, Contents, Cover, Figure, Heading, Items, Table, Text
+from analysis.report.forms.lines import is_long, to_lines
 
 SHORT_ROWS = 24  # of a table that is kept on one page
 _RULES = re.compile(r'(?<=<style type="text/css">).*?(?=</style>)', re.DOTALL)
@@ -20,9 +22,12 @@ def style() -> str:
     return (Path(__file__).parent / "style.css").read_text("utf-8")
 
 
-def to_html(title: str, author: str, blocks: Iterable[Block], plots: Mapping[str, bytes]) -> str:
-    """`plots`: SVG by name; a figure without a plot is left out."""
-    body = "\n".join(filter(None, (_block(block, plots) for block in blocks)))
+def to_html(
+    title: str, author: str, blocks: Iterable[Block], plots: Mapping[str, bytes], *, is_paper: bool = False
+) -> str:
+    """`plots`: SVG by name; a figure without a plot is left out. `is_paper`: long tables and plots in the forms that
+    WeasyPrint draws in less time."""
+    body = "\n".join(filter(None, (_block(block, plots, is_paper) for block in blocks)))
     named = f'<meta name="author" content="{escape(author)}">\n' if author else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -32,7 +37,7 @@ def to_html(title: str, author: str, blocks: Iterable[Block], plots: Mapping[str
     )
 
 
-def _block(block: Block, plots: Mapping[str, bytes]) -> str:
+def _block(block: Block, plots: Mapping[str, bytes], is_paper: bool) -> str:
     match block:
         case Cover():
             return _cover(block)
@@ -50,9 +55,9 @@ def _block(block: Block, plots: Mapping[str, bytes]) -> str:
         case Code(text=text):
             return f"<pre><code>{escape(text)}</code></pre>"
         case Table():
-            return _table(block)
+            return to_lines(block) if is_paper and is_long(block) else _table(block)
         case Figure(name=name):
-            return _figure(block, plots[name]) if name in plots else ""
+            return _figure(block, plots[name], is_paper) if name in plots else ""
 
 
 def anchor(heading: str) -> str:
@@ -83,8 +88,14 @@ def _row(cells: tuple[str, ...]) -> str:
     return f'<tr><th scope="row">{escape(name)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in values) + "</tr>"
 
 
-def _figure(figure: Figure, svg: bytes) -> str:
-    return f"<figure>\n{inline_svg(svg, figure)}\n<figcaption>{escape(figure.caption)}</figcaption>\n</figure>"
+def _figure(figure: Figure, svg: bytes, is_paper: bool) -> str:
+    drawn = _image(svg, figure) if is_paper else inline_svg(svg, figure)
+    return f"<figure>\n{drawn}\n<figcaption>{escape(figure.caption)}</figcaption>\n</figure>"
+
+
+def _image(svg: bytes, figure: Figure) -> str:
+    """The plot as an image, whose thousands of elements are no part of the page and match none of its style's rules."""
+    return f'<img alt="{escape(figure.caption)}" src="data:image/svg+xml;base64,{b64encode(svg).decode()}">'
 
 
 def inline_svg(svg: bytes, figure: Figure) -> str:

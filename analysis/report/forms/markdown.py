@@ -37,10 +37,12 @@ def _block(block: Block, link: Link) -> str:
 
 
 def plain(text: str) -> str:
-    """Text without markup: characters with a meaning in Markdown or HTML are escaped, lines are joined. The narrow
-    space within a number stays."""
+    """Text without markup: characters with a meaning in Markdown or HTML are escaped, also those with one at the
+    beginning of a line; lines are joined. The narrow space within a number stays."""
     one_line = re.sub(r"[^\S\u202f]+", " ", text).strip()
-    return re.sub(r"([\\`*_\[\]<>|#&~$])", r"\\\1", one_line)
+    escaped = re.sub(r"([\\`*_\[\]<>|#&~$])", r"\\\1", one_line)
+    not_numbered = re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", escaped)
+    return re.sub(r"^(?=[-+=](?:[-=\s]|$))", r"\\", not_numbered)
 
 
 def _fenced(text: str, language: str) -> str:

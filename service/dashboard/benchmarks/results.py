@@ -88,6 +88,7 @@ def _page(request: Request, context: Context, job_id: str, view: ResultsPageQuer
     """For worker threads: a thousand cases take their time. Raises JobNotFound, NotFound, StoreUnavailable."""
     job = find_benchmark(context, job_id, owner_of(request))
     results = results_of(context, job)
+    conditions = {case.case: condition(case) for case in results.records}
     return page(
         request,
         "results.html",
@@ -98,7 +99,8 @@ def _page(request: Request, context: Context, job_id: str, view: ResultsPageQuer
         in_words=in_words,
         yardstick=yardstick_of(results),
         model_of=model_of,
-        conditions={case.case: condition(case) for case in results.records},
+        conditions=conditions,
+        disturbed={case for case, one in conditions.items() if one.kind not in ("clean", "no figure")},
         published=PUBLISHED,
         models=MODELS,
         kernels=_values(view.kernel, (case.kernel for case in results.records)),

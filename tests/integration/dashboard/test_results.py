@@ -145,6 +145,21 @@ def test_a_recorded_run_with_everything(
     assert first[11] == str(case.launch.registers)
 
 
+def test_a_share_of_a_disturbed_baseline_says_so(
+    browser: httpx.Client, finished: str, recorded: dict[str, Results], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = recorded["quick"]
+    own = next(case for case in run.records if case.fraction_of_baseline and case.case != case.baseline)
+    records = [
+        case.model_copy(update={"contended": True}) if case.case == own.baseline else case for case in run.records
+    ]
+    disturbed = run.model_copy(update={"records": tuple(records)})
+    for results, says_so in ((run, False), (disturbed, True)):
+        monkeypatch.setattr(results_page, "results_of", lambda context, job, results=results: results)
+        shares = [row[6] for row in rows(get(browser, at(finished))) if row[6].endswith("baseline contended")]
+        assert bool(shares) == says_so
+
+
 def test_every_column_of_the_cases_has_its_heading(browser: httpx.Client, finished: str) -> None:
     page = get(browser, at(finished))
     table = page.html.partition('id="cases"')[2].partition("</table>")[0]

@@ -143,6 +143,8 @@ def test_a_file_that_is_none_is_refused_in_a_sentence(quiet: httpx.Client, expor
         ({"cpu_launch_us": -1.0}, "a figure in it is negative"),
         ({"launch": {"resident_blocks": -1}}, "a figure in it is negative"),
         ({"gflops": 1e6}, "its speed is not that of its time"),
+        ({"kernel_ms": 1e3, "gflops": None}, "its time is not the median of its statistics"),
+        ({"ci95_lo_us": 1e9, "ci95_hi_us": 1e10}, "the interval of its median does not enclose it"),
     ],
 )
 def test_figures_that_contradict_each_other_are_refused(
@@ -151,6 +153,22 @@ def test_figures_that_contradict_each_other_are_refused(
     """Reports and comparisons would divide by them, or draw one and print the other."""
     records = [exported["records"][0] | change, *exported["records"][1:]]
     assert why in problem(sent(quiet, {**exported, "records": records}), 422, "invalid_request")["detail"]
+
+
+def test_records_do_not_contradict_their_samples_or_each_other(quiet: httpx.Client, exported: dict[str, Any]) -> None:
+    record, *others = exported["records"]
+    name = f"samples:0:{record['case']}"
+    slower = {**exported["samples"], name: {"time_us": [1e6 * us for us in exported["samples"][name]["time_us"]]}}
+    mean = {**record, "time_us": {**record["time_us"], "mean": 9 * record["time_us"]["max"]}}
+    elsewhere = next(one for one in others if one["n"] != record["n"] or one["dtype"] != record["dtype"])
+    for change, why in (
+        ({"samples": slower}, "its time is not the median of its samples"),
+        ({"records": [mean, *others]}, "its mean or its 95th percentile lies outside of its samples"),
+        ({"records": [record, {**record, "case": "again"}, *others]}, "twice in one round, under two names"),
+        ({"records": [{**record, "baseline": elsewhere["case"]}, *others]}, "its baseline is of another product"),
+    ):
+        document = problem(sent(quiet, {**exported, **change}), 422, "invalid_request")
+        assert why in document["detail"] and document["field"] == "records"
 
 
 def test_quartiles_are_in_their_order(quiet: httpx.Client, exported: dict[str, Any]) -> None:

@@ -77,6 +77,14 @@ def test_cases_that_were_not_measured_alike_are_not_compared(
     assert (by_the_size.ratio is None) == (by_the_size.why_not != "") == (why != "In time")
 
 
+def test_arithmetic_of_another_class_is_another_product() -> None:
+    """TensorFloat-32 is no faster float32: each class is compared with its own."""
+    fp32, tf32 = (timed(ms, ms, ms, accuracy=accuracy) for ms, accuracy in ((1.0, "fp32"), (0.2, "tf32")))
+    assert by_size([fp32], [tf32]) == []
+    assert [one.ratio for one in by_size([fp32, tf32], [tf32, fp32])] == [1.0, 1.0]
+    assert [one.ratio for one in by_size([fp32], [replace(fp32, accuracy=None)])] == [1.0]
+
+
 def test_results_say_how_they_were_measured() -> None:
     asked = spec(data={"distribution": "zeros"})
     (one, *_) = run_of(collect(job(asked), kept(two_rounds()))).measurements

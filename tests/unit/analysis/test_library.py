@@ -14,13 +14,18 @@ from analysis.library import Library, baseline_fractions, lines_at_their_best, s
 from analysis.measurement import Measurement
 from analysis.plots.beside import beside
 from analysis.plots.winners import winners
+from analysis.report.conclusion import conclusion
+from analysis.report.document import Items
 from analysis.report.findings import limitations
+from analysis.report.options import ReportOptions
 from analysis.report.speeds import speeds
-from analysis.report.subject import of_publication
+from analysis.report.subject import of_publication, of_results
+from analysis.report.summary import best_at_each_size, is_ahead
+from analysis.result_models import Ratio
 from kernels.published import PUBLISHED
 from kernels.selection.tuned import BestResult
 from tests.support.kernels.tuned import entry, row
-from tests.support.recorded import made
+from tests.support.recorded import made, recorded_results
 
 USEFUL = (1025 / 1088) ** 3  # of the operations at 1088
 
@@ -120,3 +125,28 @@ def test_the_best_results_of_a_kernel_are_held_against_a_tuned_library() -> None
     assert best.fraction_of_library == pytest.approx(773 / 788)
     alone = BestResult("Test GPU", entry(1025, rows=[own, row("cublas", 267.0)], baseline="cublas"), own)
     assert alone.fraction_of_library == 2.9
+
+
+@pytest.mark.parametrize(
+    ("value", "lo", "hi", "group"),
+    [
+        (1.003, 0.99, 1.01, "within 5 % of it"),  # a coin's toss, not a win
+        (1.02, 1.01, 1.03, "faster than the baseline"),
+        (0.94, 0.9, 1.01, "as fast by what the samples tell"),
+        (0.94, 0.93, 0.945, "ahead by more than 5 %"),
+        (0.96, 0.955, 0.965, "within 5 % of it"),
+    ],
+)
+def test_a_kernel_is_ahead_only_beyond_what_the_samples_leave_open(
+    value: float, lo: float, hi: float, group: str
+) -> None:
+    results = recorded_results("grade")
+    best = next(pair[0] for pair in best_at_each_size(of_results(results)) if pair[0].n == 2048)
+    changed = best.model_copy(update={"fraction_of_baseline": Ratio(value=value, lo=lo, hi=hi)})
+    records = tuple(changed if case is best else case for case in results.records)
+    subject = of_results(results.model_copy(update={"records": records}))
+    (items,) = (block for block in conclusion(subject, ReportOptions()) if isinstance(block, Items))
+    (held,) = (text for text in items.texts if "2048 (" in text)
+    assert group in held
+    before, after = (sum(map(is_ahead, best_at_each_size(of))) for of in (of_results(results), subject))
+    assert after - before == (lo > 1)

@@ -14,7 +14,7 @@ from analysis.comparison.compare import Run, compare, run_of
 from analysis.comparison.history import MIN_RUNS, history
 from analysis.condition import Condition
 from analysis.configs import best_configs
-from analysis.curves import curves
+from analysis.curves import beside_disturbed, curves, speed_ups
 from analysis.dips import features
 from analysis.explain import explain, why
 from analysis.measurement import Device
@@ -25,11 +25,12 @@ from analysis.plots.lines import GFLOPS, by_size
 from analysis.plots.winners import winners
 from analysis.report import causes, method, tables
 from analysis.report.conclusion import conclusion
-from analysis.report.document import Items, Text
+from analysis.report.document import Items, Table, Text
 from analysis.report.options import ReportOptions
 from analysis.report.render import markdown_report
+from analysis.report.speeds import speeds
 from analysis.report.subject import Pair, of_publication, of_results
-from analysis.report.summary import sentences
+from analysis.report.summary import best_at_each_size, sentences
 from analysis.result_models import CaseResult, Results
 from analysis.results import measurements
 from analysis.roofline import Roofs, bound, measured_roofs, units_of
@@ -195,6 +196,35 @@ def test_a_report_concludes_nothing_from_a_disturbed_case_and_marks_it(kind: str
     text = markdown_report(subject)
     assert text.count(" † |") == 4 and f"pipelined at 2048: {subject.disturbed[0][1].condition.sentence}" in text
     assert "†" not in markdown_report(of_results(grade()))
+
+
+@pytest.mark.parametrize("kind", DISTURBANCES)
+def test_nothing_is_concluded_from_a_disturbed_baseline_and_shares_of_it_are_marked(kind: str) -> None:
+    subject = of_results(planted("cublas", 2048, 5.0, **DISTURBANCES[kind]))
+    held = {(own.label, own.n) for _, own in best_at_each_size(subject)}
+    assert len(held) == 5 and not any(n == 2048 for _, n in held)
+    told = text_of([Text(" ".join(sentences(subject))), *conclusion(subject, ReportOptions())])
+    assert "of the baseline there" not in told and "pipelined at 2048 with" in told and "2048 (" not in told
+    shares = next(block for block in speeds(subject.pairs) if isinstance(block, Table) and "Share" in block.caption)
+    row = shares.rows[[row[0] for row in shares.rows].index("pipelined")]
+    assert [cell.endswith("†") for cell in row[1:]] == [name == "2048" for name in shares.head[1:]]
+    assert "or what it is compared with" in shares.note
+    (field,) = winners(subject.measurements)
+    assert {row[-1].words[0] for row in field.cells if row[-1]} == {"("} and {
+        row[0].is_clean for row in field.cells if row[0]
+    } == {True}
+
+
+def test_a_speed_up_is_over_the_clean_naive_kernel_or_is_marked() -> None:
+    slow, fast = (made(1024, gflops=gflops, config={"block_m": place}) for place, gflops in enumerate((50.0, 90.0)))
+    tiled = made(1024, gflops=200.0, kernel="unrolled", label="unrolled")
+    disturbed = replace(fast, condition=CONTENDED)
+    assert speed_ups([slow, disturbed, tiled], "naive")[2] == 4.0
+    assert beside_disturbed([slow, disturbed, tiled], "naive") == frozenset()
+    assert id(tiled) in beside_disturbed([disturbed, tiled], "naive")
+    text = markdown_report(of_results(planted("naive", 2048, **DISTURBANCES["contended"])))
+    row = next(line for line in text.split("Speed-up over naive")[1].splitlines() if line.startswith("| pipelined"))
+    assert row.count("†") == 1
 
 
 def test_where_all_are_disturbed_none_wins() -> None:

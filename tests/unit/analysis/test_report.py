@@ -216,6 +216,13 @@ def test_text_is_never_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(rows) == 1 and len(re.findall(r"(?<!\\)\|", rows[0])) == 5
 
 
+@pytest.mark.parametrize("text", ["- one", "+ one", "1. one", "1984) one", "---", "===", "2024."])
+def test_no_line_begins_a_list_or_a_rule(text: str) -> None:
+    written = markdown_of(collect(job(), {}), ReportOptions(text=text))
+    assert text not in written.splitlines() and text in written.replace("\\", "")
+    assert plain("-1.5") == "-1.5" and plain("1.5 a") == "1.5 a" and plain("–") == "–"
+
+
 def test_without_matplotlib_the_report_is_whole_but_for_its_plots(
     results: Results, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,14 @@ def test_samples_of_all_rounds_are_taken_together() -> None:
     assert found.state.sm_clock_mhz == pytest.approx((1900 + 1920) / 2)
 
 
+def test_the_interval_encloses_what_differs_from_round_to_round() -> None:
+    """Three rounds, each of which is known to half a percent, and which differ by four percent."""
+    steps = (1.0, 1.02, 1.04)
+    found = only(results_of(*(record(ROW, number, slower=slower) for number, slower in enumerate(steps))), "pipelined")
+    assert found.ci95_lo_us is not None and found.ci95_lo_us <= ROW["kernel_ms"] * 1e3 * 1.000001
+    assert found.ci95_hi_us is not None and found.ci95_hi_us >= ROW["kernel_ms"] * 1e3 * 1.04 * 0.999999
+
+
 def test_the_ratio_to_the_baseline_is_paired_by_round() -> None:
     """A clock that falls by half in one round is no difference between two kernels of that round."""
     own = [record(ROW, number, slower=slower) for number, slower in enumerate((1.0, 2.0, 1.2))]
@@ -60,6 +69,19 @@ def test_the_ratio_to_the_baseline_is_paired_by_round() -> None:
     assert found.hi == pytest.approx(expected * 1.002 / 0.998)
     assert only(results_of(*own, *baseline), "cublas").fraction_of_baseline is not None
     assert only(results_of(*own), "pipelined").fraction_of_baseline is None
+
+
+def test_a_ratio_of_few_samples_is_no_exact_one() -> None:
+    """Fewer than six have no 95 % interval of their median: what they span stands for it."""
+
+    def few(row: Mapping[str, Any]) -> CaseRecord:
+        times = summarize([row["kernel_ms"] * 1e3 * factor for factor in (0.98, 0.99, 1.0, 1.01, 1.02)])
+        return record(row, 0, ci95_lo_us=None, ci95_hi_us=None, samples=5, time_us=times)
+
+    found = only(results_of(few(ROW), few(CUBLAS)), "pipelined").fraction_of_baseline
+    expected = CUBLAS["kernel_ms"] / ROW["kernel_ms"]
+    assert found is not None and found.value == pytest.approx(expected)
+    assert (found.lo, found.hi) == pytest.approx((expected * 0.98 / 1.02, expected * 1.02 / 0.98))
 
 
 def test_a_wrong_product_in_one_round_leaves_no_figures() -> None:
@@ -83,7 +105,7 @@ def test_without_samples_the_fullest_round_stands_for_the_case() -> None:
     found = only(
         collect(job(), {name: text for name, text in findings.items() if not name.startswith("samples")}), "pipelined"
     )
-    assert found.kernel_ms == pytest.approx(2 * ROW["kernel_ms"])
+    assert found.kernel_ms == pytest.approx(2 * ROW["kernel_ms"]) and found.samples == 99
 
 
 def test_what_follows_from_other_cases_and_the_device() -> None:

@@ -40,6 +40,15 @@ def test_columns_are_the_same_whatever_was_measured(results: Results) -> None:
     assert to_csv(collect(job(), {})) == ",".join(COLUMNS) + "\r\n"
 
 
+@pytest.mark.parametrize("begins", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_text_is_a_formula_of_a_spreadsheet(begins: str) -> None:
+    """A file of results that was imported may hold any reason, and any name of a case."""
+    evil = f'{begins}HYPERLINK("http://evil","open")'
+    wrong = record(DOCUMENT["records"][0], status="skipped", reason=evil, case=evil, kernel_ms=None, gflops=None)
+    (row,) = csv.DictReader(io.StringIO(to_csv(collect(job(), kept([wrong]))), newline=""))
+    assert (row["reason"], row["case"], row["status"]) == (f"'{evil}", f"'{evil}", "skipped")
+
+
 def test_every_value_is_of_its_columns_kind(results: Results) -> None:
     kinds: dict[str, type | tuple[type, ...]] = {"text": str, "integer": int, "number": (int, float), "truth": bool}
     for row in rows(results):

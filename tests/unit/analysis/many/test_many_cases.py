@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 from analysis.curves import curves
@@ -14,6 +16,8 @@ from analysis.dips import features
 from analysis.library import baseline_fractions
 from analysis.measurement import Measurement
 from analysis.plots import winners
+from analysis.plots.figures import MAX_MARKS, figure
+from analysis.plots.lines import GFLOPS, by_size
 from tests.support.recorded import made
 
 FEW = 150
@@ -60,8 +64,32 @@ def test_work_rises_with_the_number_of_cases(work: Callable[[Sequence[Measuremen
 
 def test_a_grid_of_many_sizes_names_some_of_them() -> None:
     shown = winners.winners(many(FEW, "register_tiled", "cublas"))
-    (axes,) = winners.figure(shown).axes
+    axes: Any = winners.figure(shown).axes[0]
     labels = [label.get_text() for label in axes.get_xticklabels()]
     assert labels[0] == "64" and len(labels) <= winners.MAX_LABELS
     assert [shown[0].sizes[round(place)] for place in axes.get_xticks()] == labels
-    assert len(axes.patches) == 0 and len(axes.collections[-1].get_paths()) == FEW
+
+
+def test_a_grid_of_many_sizes_has_a_colour_for_each_cell_which_no_edge_or_frame_covers() -> None:
+    axes: Any = winners.figure(winners.winners(many(FEW, "register_tiled", "cublas"))).axes[0]
+    mesh, best = axes.collections
+    assert len(axes.patches) == 0 and mesh.get_array().size == FEW
+    assert mesh.get_rasterized() and not mesh.get_edgecolor().size
+    (bars,) = best.get_paths()  # one path for all of them
+    starts = [*np.flatnonzero(bars.codes == bars.MOVETO), len(bars.vertices)]
+    heights = [np.ptp(bars.vertices[start : start + 4, 1]) for start in starts[:-1]]
+    assert len(heights) == FEW and max(heights) <= 0.25
+
+
+def test_marks_of_a_long_line_stand_apart_and_the_line_has_every_point() -> None:
+    for count in (MAX_MARKS, 5 * MAX_MARKS):
+        chart = by_size(many(count, "register_tiled"), GFLOPS)
+        axes: Any = figure(chart).axes[0]
+        (line,) = (one for one in axes.get_lines() if one.get_label() == "register_tiled")
+        assert len(line.get_xdata()) == count
+        marked = line.get_markevery()
+        if count == MAX_MARKS:
+            assert marked is None
+            continue
+        steps = [after / before for before, after in pairwise(line.get_xdata()[place] for place in marked)]
+        assert 10 < len(marked) <= MAX_MARKS + 1 and min(steps) > 1.01 and marked[0] == 0

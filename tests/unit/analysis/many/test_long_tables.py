@@ -1,0 +1,75 @@
+"""Long tables on paper: lines of text with every cell in its column, a heading on each page, nothing beyond it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from analysis.report.document import Table
+from analysis.report.forms.html import to_html
+from analysis.report.forms.lines import LINE_LETTERS, LONG_ROWS, is_long, to_lines
+from analysis.report.forms.pdf import to_pdf
+from tests.unit.analysis.test_report_pdf import MARGIN_PT, text_of
+
+HEAD = ("kernel and size", "GFLOPS", "share of the baseline")
+FIGURES = Table(
+    "Speeds",
+    HEAD,
+    tuple((f"naive, {n}", f"{n}\u202f{n % 1000:03}", f"{n / 7:.1f} (–)") for n in range(1000, 1000 + 2 * LONG_ROWS)),
+)
+WORDS = Table(
+    "Causes <&>",
+    ("kernel", "why"),
+    tuple((f"tiled{n}", f"it reads <{n}> & {'more words ' * 12}the end") for n in range(LONG_ROWS + 1)),
+    words=True,
+)
+
+
+def lines_of(table: Table) -> list[str]:
+    """The rows' lines, without markup."""
+    body = to_lines(table).partition("<tbody>")[2]
+    return [line for found in re.findall(r"<pre>(.*?)</pre>", body, re.DOTALL) for line in found.split("\n")]
+
+
+def test_each_row_is_a_line_with_its_cells_in_columns() -> None:
+    lines = lines_of(FIGURES)
+    assert [tuple(re.split(r"  +", line)) for line in lines] == [
+        tuple(cell.replace("\u202f", "\xa0") for cell in row) for row in FIGURES.rows
+    ]
+    assert len({len(line) for line in lines}) == 1, "figures end in the same column"
+
+
+def test_long_words_are_wrapped_within_their_column_and_none_is_lost() -> None:
+    lines = lines_of(WORDS)
+    assert len(lines) > len(WORDS.rows) and max(map(len, lines)) <= LINE_LETTERS + len("&lt;&gt;&amp;")
+    assert " ".join(" ".join(lines).split()) == " ".join(
+        f"{name} {why}".replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for name, why in WORDS.rows
+    )
+
+
+def test_paper_takes_less_than_an_element_a_row() -> None:
+    cheap, dear = (to_html("T", "", [FIGURES], {}, is_paper=is_paper) for is_paper in (True, False))
+    assert cheap.count("</") < len(FIGURES.rows) < dear.count("</td>")
+
+
+@pytest.mark.parametrize("cells", [("短い", "1"), ("a\u0301", "1"), ("a\nb", "1"), ("\u200f", "1")])
+def test_letters_of_other_widths_stay_in_a_table(cells: tuple[str, str]) -> None:
+    assert not is_long(Table("T", ("a", "b"), (cells,) * (LONG_ROWS + 1)))
+
+
+def test_a_table_that_is_not_long_stays_one() -> None:
+    assert not is_long(Table("T", HEAD, FIGURES.rows[:LONG_ROWS])) and is_long(FIGURES)
+
+
+def test_every_page_has_the_heading_and_no_line_leaves_it(tmp_path: Path) -> None:
+    path = tmp_path / "long.pdf"
+    path.write_bytes(to_pdf(to_html("T", "", [FIGURES, WORDS], {}, is_paper=True)))
+    pages = text_of(path, "-layout").split("\f")[:-1]
+    assert len(pages) > 3 and all("share of" in page or "why" in page for page in pages)
+    words = " ".join("\f".join(pages).replace("\xa0", " ").split())
+    assert all(" ".join(row).replace("\u202f", " ") in words for row in FIGURES.rows)
+    box = text_of(path, "-bbox")
+    (width,) = set(map(float, re.findall(r'<page width="([\d.]+)"', box)))
+    assert max(map(float, re.findall(r'xMax="([\d.]+)"', box))) <= width - MARGIN_PT + 1
