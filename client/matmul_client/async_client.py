@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ssl
 from collections.abc import AsyncIterator
-from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
@@ -93,14 +92,14 @@ class AsyncClient:
     async def matrix(self, matrix_id: str) -> AsyncMatrix:
         """A stored matrix, by its id. Raises NotFound."""
         call = self._call(None)
-        info = await self._run(call, get_json(call, f"/v1/matrices/{matrix_id}"))
+        info = await self._run(call, matrices.find(call, matrix_id))
         return AsyncMatrix(self, info["id"], info["dtype"], tuple(info["shape"]))
 
     async def job(self, job_id: str) -> AsyncJob:
         """A job that was submitted earlier, by any client; an AsyncBenchmark if it is a benchmark."""
         call = self._call(None)
-        record = await self._run(call, get_json(call, f"/v1/jobs/{quote(job_id, safe='')}"))
-        return AsyncBenchmark(self, record) if record["kind"] == "benchmark" else AsyncJob(self, record)
+        record = await self._run(call, jobs.find(call, job_id))
+        return AsyncBenchmark(self, record) if record.get("kind") == "benchmark" else AsyncJob(self, record)
 
     async def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:
         """Yields job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
@@ -135,8 +134,7 @@ class AsyncClient:
     async def kernel(self, name: str) -> Record:
         """One kernel, with its tile parameters and requirements."""
         call = self._call(None)
-        found: Record = await self._run(call, get_json(call, f"/v1/kernels/{quote(name)}"))
-        return found
+        return await self._run(call, get_json(call, f"/v1/kernels/{quote(name)}", "name"))
 
     async def devices(self) -> list[Record]:
         call = self._call(None)
@@ -171,7 +169,7 @@ class AsyncClient:
             result: T = end.value
             return result
         except BaseException:
-            if call.owned or call.unanswered:
+            if call.has_started:
                 await self._abandon(call)
             raise
 
@@ -215,7 +213,7 @@ class AsyncClient:
         """Yields events up to the job's last one, reconnecting after interruptions and restarts of the service."""
         feed = EventFeed(job_id, self._max_retries)
         while not feed.ended:
-            async with self._connections.opened(feed.request(), inf) as opened:
+            async with self._connections.opened(feed.request(), self._call(None).deadline, is_stream=True) as opened:
                 outcome: Reply | NoReply = NoReply(EVENTS_ENDED, may_have_arrived=True)
                 try:
                     if isinstance(opened, NoReply):

@@ -100,14 +100,14 @@ class Client:
     def matrix(self, matrix_id: str) -> Matrix:
         """A stored matrix, by its id. Raises NotFound."""
         call = self._call(None)
-        info = self._run(call, get_json(call, f"/v1/matrices/{matrix_id}"))
+        info = self._run(call, matrices.find(call, matrix_id))
         return Matrix(self, info["id"], info["dtype"], tuple(info["shape"]))
 
     def job(self, job_id: str) -> Job:
         """A job that was submitted earlier, by any client; a Benchmark if it is a benchmark."""
         call = self._call(None)
-        record = self._run(call, get_json(call, f"/v1/jobs/{quote(job_id, safe='')}"))
-        return Benchmark(self, record) if record["kind"] == "benchmark" else Job(self, record)
+        record = self._run(call, jobs.find(call, job_id))
+        return Benchmark(self, record) if record.get("kind") == "benchmark" else Job(self, record)
 
     def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:
         """Yields job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
@@ -140,8 +140,7 @@ class Client:
     def kernel(self, name: str) -> Record:
         """One kernel, with its tile parameters and requirements."""
         call = self._call(None)
-        found: Record = self._run(call, get_json(call, f"/v1/kernels/{quote(name)}"))
-        return found
+        return self._run(call, get_json(call, f"/v1/kernels/{quote(name)}", "name"))
 
     def devices(self) -> list[Record]:
         call = self._call(None)
@@ -176,7 +175,7 @@ class Client:
             result: T = end.value
             return result
         except BaseException:
-            if call.owned or call.unanswered:
+            if call.has_started:
                 self._abandon(call)
             raise
 
@@ -207,10 +206,14 @@ class Client:
                 errors.append(error)
 
         threads = [threading.Thread(target=run, args=(flow(),), daemon=True) for flow in step.flows]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        except BaseException:  # as by Ctrl-C: no flow sends anything more
+            call.deadline = 0.0
+            raise
         if errors:
             raise errors[0]
 
@@ -221,7 +224,7 @@ class Client:
         """Yields events up to the job's last one, reconnecting after interruptions and restarts of the service."""
         feed = EventFeed(job_id, self._max_retries)
         while not feed.ended:
-            with self._connections.opened(feed.request(), inf) as opened:
+            with self._connections.opened(feed.request(), self._call(None).deadline) as opened:
                 outcome: Reply | NoReply = NoReply(EVENTS_ENDED, may_have_arrived=True)
                 try:
                     if isinstance(opened, NoReply):

@@ -6,13 +6,14 @@ The service names element types as numpy and ml_dtypes do, except `float8_e4m3`,
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from matmul_client.core.errors import InvalidOperand, ServiceFailed
+from matmul_client.core.errors import InvalidOperand, ServiceFailed, foreign_reply
 from matmul_client.core.wire import Buffer, Reply
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _BITS: Mapping[str, str] = {"bfloat16": "bfloat16", "float8_e4m3": "float8_e4m3f
 _TORCH_BITS: Mapping[str, str] = {"torch.bfloat16": "int16", "torch.float8_e4m3fn": "uint8"}
 _NAMES: Mapping[str, str] = {**{name: name for name in _NUMPY}, **{theirs: ours for ours, theirs in _BITS.items()}}
 TYPES = ", ".join([*_NUMPY, *_BITS.values()])
+_SIZES = re.compile(r"[0-9]{1,18}(,[0-9]{1,18}){1,2}")  # rows and columns, perhaps after a batch
+_LARGE_BYTES = 1 << 16
 
 
 def to_array(value: Any, name: str) -> Array:
@@ -125,6 +128,8 @@ def array_of(reply: Reply) -> Array:
     import numpy as np
 
     name, sizes = reply.headers.get("x-matmul-dtype", ""), reply.headers.get("x-matmul-shape", "")
+    if not name or not _SIZES.fullmatch(sizes) or reply.headers.get("content-encoding", "identity") != "identity":
+        raise foreign_reply(reply.status)
     if name not in _NUMPY and name not in _BITS:
         raise ServiceFailed(f"The service sent elements of a type that this client does not know: {name!r}.")
     dtype = np.dtype(name) if name in _NUMPY else _ml_dtype(_BITS[name])
@@ -156,10 +161,10 @@ class BodyReader:
 
 
 def memory(size: int) -> memoryview:
-    """A buffer of that size, not filled with zeros first, as a bytearray would be."""
+    """A buffer of that size, not filled with zeros first, as a bytearray would be. Raises ServiceFailed."""
     import numpy as np
 
-    return np.empty(size, np.uint8).data
-
-
-_LARGE_BYTES = 1 << 16
+    try:
+        return np.empty(size, np.uint8).data
+    except (MemoryError, ValueError):
+        raise ServiceFailed(f"The reply is said to have {size} bytes, more than there is memory for here.") from None

@@ -10,10 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from matmul_client.core.operands import ChainedProduct
 
 T = TypeVar("T")
 Buffer: TypeAlias = bytes | memoryview
+LONGEST_S = 86400.0  # of one phase or pause: a socket takes no endless time
 JSON, OCTETS = "application/json", "application/octet-stream"
 
 
@@ -90,11 +94,19 @@ class Call:
     contact: Contact = field(default_factory=Contact)
     clock: Callable[[], float] = time.monotonic
     owned: list[str] = field(default_factory=list)  # jobs to be cancelled if the call fails
+    chained: list[ChainedProduct] = field(default_factory=list)  # whose jobs are among those
+    uploads: list[str] = field(default_factory=list)  # targets of uploads in ranges, to be ended if the call fails
     unanswered: Request | None = None  # may have made a job whose id has not come back
+    was_cut: bool = False  # of the latest request, a try before its last one may have been carried out
     deadline: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.deadline = self.clock() + self.timeout_s
+
+    @property
+    def has_started(self) -> bool:
+        """Whether something must be cancelled if the call fails."""
+        return bool(self.owned or self.uploads or self.unanswered)
 
     @property
     def remaining_s(self) -> float:
