@@ -161,6 +161,14 @@ class AsyncClient:
 
     async def _run(self, call: Call, flow: Flow[T]) -> T:
         """Runs a flow to its end. If that fails or is cancelled, what the call had started is cancelled too."""
+        try:
+            return await self._play(call, flow)
+        except BaseException:
+            if call.has_started:
+                await self._abandon(call)
+            raise
+
+    async def _play(self, call: Call, flow: Flow[T]) -> T:
         outcome: Outcome = None
         try:
             while True:
@@ -168,10 +176,6 @@ class AsyncClient:
         except StopIteration as end:
             result: T = end.value
             return result
-        except BaseException:
-            if call.has_started:
-                await self._abandon(call)
-            raise
 
     async def _abandon(self, ended: Call) -> None:
         """Cancels what a failed call had started. It cannot be cancelled in turn; its deadline is short."""
@@ -196,7 +200,7 @@ class AsyncClient:
 
         async def run(flow: Flow[None]) -> None:
             try:
-                await self._run(call, flow)
+                await self._play(call, flow)
             except MatmulError as error:
                 errors.append(error)
 

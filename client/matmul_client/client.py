@@ -167,6 +167,14 @@ class Client:
 
     def _run(self, call: Call, flow: Flow[T]) -> T:
         """Does what the flow asks for, to its end. What the call has started is cancelled where it ends badly."""
+        try:
+            return self._play(call, flow)
+        except BaseException:
+            if call.has_started:
+                self._abandon(call)
+            raise
+
+    def _play(self, call: Call, flow: Flow[T]) -> T:
         outcome: Outcome = None
         try:
             while True:
@@ -174,10 +182,6 @@ class Client:
         except StopIteration as end:
             result: T = end.value
             return result
-        except BaseException:
-            if call.has_started:
-                self._abandon(call)
-            raise
 
     def _abandon(self, ended: Call) -> None:
         call = Call(CLEAN_UP_S, self._max_retries, self._contact)
@@ -197,12 +201,12 @@ class Client:
         return None
 
     def _run_concurrently(self, call: Call, step: Concurrent) -> None:
-        errors: list[MatmulError] = []
+        errors: list[BaseException] = []
 
         def run(flow: Flow[None]) -> None:
             try:
-                self._run(call, flow)
-            except MatmulError as error:
+                self._play(call, flow)
+            except BaseException as error:
                 errors.append(error)
 
         threads = [threading.Thread(target=run, args=(flow(),), daemon=True) for flow in step.flows]
