@@ -134,7 +134,7 @@ class AsyncClient:
     async def kernel(self, name: str) -> Record:
         """One kernel, with its tile parameters and requirements."""
         call = self._call(None)
-        return await self._run(call, get_json(call, f"/v1/kernels/{quote(name)}", "name"))
+        return await self._run(call, get_json(call, f"/v1/kernels/{quote(name, safe='')}", "name"))
 
     async def devices(self) -> list[Record]:
         call = self._call(None)
@@ -196,12 +196,12 @@ class AsyncClient:
         return None
 
     async def _run_concurrently(self, call: Call, step: Concurrent) -> None:
-        errors: list[MatmulError] = []
+        errors: list[Exception] = []
 
         async def run(flow: Flow[None]) -> None:
             try:
                 await self._play(call, flow)
-            except MatmulError as error:
+            except Exception as error:
                 errors.append(error)
 
         async with anyio.create_task_group() as tasks:

@@ -140,7 +140,7 @@ class Client:
     def kernel(self, name: str) -> Record:
         """One kernel, with its tile parameters and requirements."""
         call = self._call(None)
-        return self._run(call, get_json(call, f"/v1/kernels/{quote(name)}", "name"))
+        return self._run(call, get_json(call, f"/v1/kernels/{quote(name, safe='')}", "name"))
 
     def devices(self) -> list[Record]:
         call = self._call(None)

@@ -13,7 +13,7 @@ from matmul_client import Busy, Client, DeadlineExceeded, JobFailed, NotFound, S
 from matmul_client.core import matrices, products, ranges
 from matmul_client.core.exchange import exchange
 from matmul_client.core.operands import ChainedProduct, Operand
-from matmul_client.core.wire import Concurrent, Flow, NoReply, Reply, Request
+from matmul_client.core.wire import Compute, Concurrent, Flow, NoReply, Reply, Request
 from tests.unit.client.play import CUT, JOB, LOCATION, NOT_SENT, ONE, Played, problem
 
 A = np.ones((1, 1), np.float32)
@@ -27,9 +27,12 @@ FULL = problem(503, "queue_full")
 @pytest.mark.parametrize(
     ("last", "error"), [(FULL, Busy), (NOT_SENT, ConnectionError), (problem(500, "internal_error"), ServiceFailed)]
 )
-def test_a_job_made_by_a_try_that_was_cut_is_cancelled(cut: Reply | NoReply, last: Reply, error: type) -> None:
+def test_a_job_made_by_a_try_that_was_cut_is_cancelled(
+    cut: Reply | NoReply, last: Reply | NoReply, error: type[Exception]
+) -> None:
     """Though the answer to a later try says nothing of it."""
-    played = Played([cut, last, last], max_retries=2)
+    answers: list[Reply | NoReply] = [cut, last, last]
+    played = Played(answers, max_retries=2)
     with pytest.raises(error):
         played.run(products.multiply(played.call, A, A, {}))
     assert played.call.has_started
@@ -40,7 +43,9 @@ def test_a_job_made_by_a_try_that_was_cut_is_cancelled(cut: Reply | NoReply, las
 
 @pytest.mark.parametrize("last", [FULL, problem(500, "worker_lost", job=JOB)])
 def test_what_made_no_job_or_one_that_has_ended_needs_no_cancelling(last: Reply) -> None:
-    for answers in ([NOT_SENT, last], [CUT, problem(500, "worker_lost", job=JOB)]):
+    ended: list[Reply | NoReply] = [CUT, problem(500, "worker_lost", job=JOB)]
+    refused: list[Reply | NoReply] = [NOT_SENT, last]
+    for answers in (refused, ended):
         played = Played(answers, max_retries=1)
         with pytest.raises((Busy, JobFailed)):
             played.run(products.multiply(played.call, A, A, {}))
@@ -140,9 +145,11 @@ def test_after_ctrl_c_no_thread_sends_more() -> None:
 def test_a_thread_that_fails_of_itself_is_heard() -> None:
     """Else the upload would be said to be complete."""
 
-    def lane() -> Flow[None]:
+    def fails() -> None:
         raise MemoryError
-        yield
+
+    def lane() -> Flow[None]:
+        yield Compute(fails)
 
     def flow() -> Flow[None]:
         yield Concurrent((lane,))
