@@ -76,10 +76,16 @@ def _on_host(value: Any, name: str) -> Array:
         raise InvalidOperand(f"{name} is a {type(value).__name__}; give an array of numpy, or one with __dlpack__.")
     detached = value.detach() if hasattr(value, "detach") else value  # a torch tensor that is differentiated
     bits = _TORCH_BITS.get(str(getattr(detached, "dtype", "")))
-    if bits is not None:  # DLPack has these types and numpy has not
-        dtype = str(detached.dtype).rpartition(".")[2]
-        return _from_dlpack(detached.view(getattr(sys.modules["torch"], bits))).view(_ml_dtype(dtype))
-    return _from_dlpack(detached)
+    try:
+        if bits is not None:  # DLPack has these types and numpy has not
+            dtype = str(detached.dtype).rpartition(".")[2]
+            return _from_dlpack(detached.view(getattr(sys.modules["torch"], bits))).view(_ml_dtype(dtype))
+        return _from_dlpack(detached)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, InvalidOperand):
+            raise
+        why = " ".join(str(error).split()).rstrip(".")
+        raise InvalidOperand(f"{name} cannot be read by DLPack: {why}; give an array of numpy made of it.") from error
 
 
 def _from_dlpack(value: Any) -> Array:
