@@ -37,6 +37,11 @@ def to_array(value: Any, name: str) -> Array:
 
     Its integers may still be of a type that the service does not have: `numbers.one_type` is for that.
     """
+    return dense(seen(value, name))
+
+
+def seen(value: Any, name: str) -> Array:
+    """`value` as an array of two or three axes on the host, as it lies there. Raises InvalidOperand."""
     import numpy as np
 
     array = _on_host(value, name)
@@ -49,6 +54,13 @@ def to_array(value: Any, name: str) -> Array:
         raise InvalidOperand(
             f"{name} is {array.ndim}-D; an operand has rows and columns, and may have a batch axis{column}."
         )
+    return array
+
+
+def dense(array: Array) -> Array:
+    """Row by row and little-endian; copied only where it is not."""
+    import numpy as np
+
     dtype = array.dtype if array.dtype.byteorder != ">" else array.dtype.newbyteorder("<")
     return np.ascontiguousarray(array, dtype=dtype)
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from matmul_client.core.elements import Array, array_of, content_hash, dtype_name, elements, to_array
+from matmul_client.core.elements import Array, array_of, content_hash, dense, dtype_name, elements, seen
 from matmul_client.core.errors import NotFound, foreign_reply
 from matmul_client.core.exchange import Record, document_of, exchange, get_json
 from matmul_client.core.numbers import one_type
 from matmul_client.core.operands import Operand
 from matmul_client.core.ranges import RANGED_BYTES, send_in_ranges
-from matmul_client.core.wire import OCTETS, Call, Compute, Flow, Request
+from matmul_client.core.wire import OCTETS, Call, Compute, Flow, Request, computed
 
 HEAD_BYTES = 64 << 10  # a smaller matrix is sent without asking whether the service has it
 
@@ -28,7 +28,10 @@ class StoredMatrix:
 
 def upload(call: Call, value: Any) -> Flow[StoredMatrix]:
     """Stores a matrix under the hash of its contents; nothing is sent if the service has it."""
-    (array,) = one_type({"the matrix": to_array(value, "the matrix")}, is_plain=False).values()
+    given = seen(value, "the matrix")
+    (array,) = (
+        yield from computed(lambda: one_type({"the matrix": dense(given)}, is_plain=False), given.nbytes)
+    ).values()
     digest = content_hash(array)
     yield Compute(lambda: digest.update(elements(array)))
     stored = StoredMatrix(digest.hexdigest(), dtype_name(array), array.shape)

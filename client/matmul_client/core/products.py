@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, SupportsIndex
 
 from matmul_client.core.bodies import Reference, body_of, fits_multipart
-from matmul_client.core.elements import Array, array_of, to_array
+from matmul_client.core.elements import Array, array_of, dense, seen
 from matmul_client.core.errors import (
     InvalidOperand,
     InvalidRequest,
@@ -25,7 +25,7 @@ from matmul_client.core.matrices import upload
 from matmul_client.core.numbers import one_type
 from matmul_client.core.operands import ChainedProduct, Operand
 from matmul_client.core.options import plain
-from matmul_client.core.wire import OCTETS, Call, Flow, Reply, Request
+from matmul_client.core.wire import OCTETS, Call, Flow, Reply, Request, computed
 
 ADDED = ("c", "bias")  # operands that are added
 SCALES = ("scale_a", "scale_b")
@@ -63,7 +63,7 @@ def submit_chain(call: Call, product: ChainedProduct) -> Flow[str]:
         request = yield from _product_request(call, product.left, product.right, {})
         reply = yield from _post(call, request, {"prefer": "respond-async"})
         product.job_id = _job_id(reply)
-        call.chained.append(product)
+        call.forget.append(product.forget)
     return product.job_id
 
 
@@ -95,17 +95,23 @@ def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> 
             operands[name] = yield from _reference(call, value)
             _add_view(chosen, name, value)
         else:
-            arrays[name] = to_array(value, name)
-    scales = {name: arrays.pop(name) for name in SCALES if name in arrays}
+            arrays[name] = seen(value, name)
     is_plain = not operands and not chosen.keys() & {"alpha", "beta"} and not arrays.keys() & {*ADDED}
-    operands |= _addends_widened(one_type(arrays, is_plain=is_plain), chosen)
-    operands |= {name: array.astype("float32", copy=False) for name, array in scales.items()}
+    size = sum(array.nbytes for array in arrays.values())
+    operands |= yield from computed(lambda: _converted(arrays, chosen, is_plain=is_plain), size)
     yield from _upload_what_no_form_carries(call, operands)
     media_type, body = body_of(operands, plain(chosen))
     headers = {"content-type": media_type}
     if call.max_retries:
         headers["idempotency-key"] = secrets.token_hex(16)
     return Request("POST", "/v1/matmul", headers, body)
+
+
+def _converted(arrays: Mapping[str, Array], options: Mapping[str, Any], *, is_plain: bool) -> dict[str, Array]:
+    """Dense, and of one type but for the scales. Raises InvalidOperand."""
+    whole = {name: dense(array) for name, array in arrays.items()}
+    scales = {name: whole.pop(name).astype("float32", copy=False) for name in SCALES if name in whole}
+    return _addends_widened(one_type(whole, is_plain=is_plain), options) | scales
 
 
 def _whole(sizes: Iterable[SupportsIndex]) -> list[int]:
@@ -188,8 +194,8 @@ def _product(call: Call, job_id: str) -> Flow[Reply]:
 
 def abandon(call: Call, ended: Call) -> Flow[None]:
     """Cancels what a failed call had started. A job whose id was never received is found by its Idempotency-Key."""
-    for product in ended.chained:
-        product.job_id = None  # it is to be cancelled; if the product is asked for again, it is computed again
+    for forget in ended.forget:
+        forget()
     while ended.uploads:
         with suppress(MatmulError):
             yield from exchange(call, Request("DELETE", ended.uploads.pop()))

@@ -10,14 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
-
-if TYPE_CHECKING:
-    from matmul_client.core.operands import ChainedProduct
+from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
 Buffer: TypeAlias = bytes | memoryview
 LONGEST_S = 86400.0  # of one phase or pause: a socket takes no endless time
+LONG_BYTES = 1 << 20  # to work on fewer takes less time than to ask a thread for it
 JSON, OCTETS = "application/json", "application/octet-stream"
 
 
@@ -78,6 +76,15 @@ Outcome: TypeAlias = Reply | NoReply | None
 Flow: TypeAlias = Generator[Step, Outcome, T]
 
 
+def computed(work: Callable[[], T], size: int) -> Flow[T]:
+    """The result of work on so many bytes."""
+    if size < LONG_BYTES:
+        return work()
+    done: list[T] = []
+    yield Compute(lambda: done.append(work()))
+    return done[0]
+
+
 @dataclass(slots=True)
 class Contact:
     """Whether the service has ever answered this client. If it has, the client retries longer when it is gone."""
@@ -94,7 +101,7 @@ class Call:
     contact: Contact = field(default_factory=Contact)
     clock: Callable[[], float] = time.monotonic
     owned: list[str] = field(default_factory=list)  # jobs to be cancelled if the call fails
-    chained: list[ChainedProduct] = field(default_factory=list)  # whose jobs are among those
+    forget: list[Callable[[], None]] = field(default_factory=list)  # to be called if those are cancelled
     uploads: list[str] = field(default_factory=list)  # targets of uploads in ranges, to be ended if the call fails
     unanswered: Request | None = None  # may have made a job whose id has not come back
     was_cut: bool = False  # of the latest request, a try before its last one may have been carried out

@@ -15,7 +15,7 @@ from matmul_client.core import matrices, products, ranges
 from matmul_client.core.bodies import Reference, body_of
 from matmul_client.core.elements import BodyReader, array_of, dtype_name, elements, to_array
 from matmul_client.core.operands import Operand
-from matmul_client.core.wire import Reply
+from matmul_client.core.wire import Compute, Reply, Request
 from tests.unit.client.play import CUT, ONE, Played, problem
 
 NUMPY = [np.float16, np.float32, np.float64, np.int8, np.int32, np.complex64, np.complex128]
@@ -219,3 +219,13 @@ def test_a_conjugate_transpose_is_two_options_and_a_complex_factor_a_pair() -> N
     matrix = np.array([[1 + 2j, 3]])
     np.testing.assert_array_equal(matrices.resolve_view(matrix, operand), matrix.conj().T)
     assert matrices.resolve_view(matrix, operand.H) is matrix
+
+
+def test_large_operands_are_converted_where_no_event_loop_waits() -> None:
+    """Small ones at once: a thread would take longer."""
+    for large in (np.asfortranarray(np.ones((600, 300))), np.ones((600, 600), np.int64)):
+        for flow in (products.multiply, products.submit):
+            assert isinstance(next(flow(Played([]).call, large, large.T, {})), Compute)
+        assert isinstance(next(matrices.upload(Played([]).call, large)), Compute)
+    small = np.asfortranarray(np.ones((20, 30)))
+    assert isinstance(next(products.multiply(Played([]).call, small, small.T, {})), Request)

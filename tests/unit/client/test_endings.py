@@ -56,8 +56,9 @@ def test_a_matrix_that_a_try_before_may_have_deleted_is_deleted() -> None:
     gone = problem(404, "matrix_not_found")
     played = Played([CUT, gone])
     played.run(matrices.delete(played.call, "a"))
-    for answers in ([gone], [NOT_SENT, gone], [FULL, gone]):
-        missing = Played(answers)
+    before: list[list[Reply | NoReply]] = [[], [NOT_SENT], [FULL]]
+    for answers in before:
+        missing = Played([*answers, gone])
         with pytest.raises(NotFound):
             missing.run(matrices.delete(missing.call, "a"))
 
