@@ -49,7 +49,8 @@ Record = dict[str, Any]
 
 
 class AsyncClient:
-    """`Client` for one event loop, of asyncio or trio: the same parameters and the same methods, to be awaited."""
+    """`Client` for one event loop, of asyncio or trio: the same parameters and the same methods, to be awaited. Used in
+    another event loop, it raises MatmulError."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class AsyncClient:
         return AsyncBenchmark(self, record) if record.get("kind") == "benchmark" else AsyncJob(self, record)
 
     async def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:
-        """Yields job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
+        """Job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
         call = self._call(None)
         return await self._run(call, jobs.list_jobs(call, limit, where))
 

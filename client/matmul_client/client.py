@@ -54,7 +54,8 @@ class Client:
 
     `timeout`, in seconds, is the deadline of a whole call, retries and waiting included. A call that is cut off, or
     refused for a limit, is tried again `max_retries` times under one Idempotency-Key: it makes one job. With
-    `max_retries=0` no key is sent, which saves the service some work.
+    `max_retries=0` no key is sent, which saves the service some work; a job whose id had not come when the call failed
+    then goes on.
     `ssl_context`: for certificates that the system does not know.
     """
 
@@ -110,7 +111,7 @@ class Client:
         return Benchmark(self, record) if record.get("kind") == "benchmark" else Job(self, record)
 
     def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:
-        """Yields job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
+        """Job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
         call = self._call(None)
         return self._run(call, jobs.list_jobs(call, limit, where))
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from io import BufferedReader, RawIOBase
 from typing import Any
 
@@ -86,12 +86,22 @@ class Connections:
             if time.monotonic() - since < IDLE_S and not _has_something(connection):
                 return connection
             connection.close()
-        service, timeout_s = self._service, min(CONNECT_S, _left_s(deadline))
-        if self._context is not None:
-            made: HTTPConnection = HTTPSConnection(service.host, service.port, timeout=timeout_s, context=self._context)
-        else:
-            made = HTTPConnection(service.host, service.port, timeout=timeout_s)
-        made.connect()
+        return self._connected(min(deadline, time.monotonic() + CONNECT_S))
+
+    def _connected(self, deadline: float) -> HTTPConnection:
+        """A new connection. The addresses of a host share the time until the deadline. Raises OSError."""
+        service = self._service
+        made = HTTPConnection(service.host, service.port or (443 if service.is_secure else 80))
+        connected = _socket_to(made.host, made.port, deadline)
+        try:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._context is not None:
+                connected.settimeout(_left_s(deadline))
+                connected = self._context.wrap_socket(connected, server_hostname=service.host)
+        except BaseException:
+            connected.close()
+            raise
+        made.sock = connected
         return made
 
     def _keep(self, connection: HTTPConnection) -> None:
@@ -203,6 +213,22 @@ def _pieces(buffers: tuple[Buffer, ...]) -> Iterator[Buffer]:
     for buffer in buffers:
         for start in range(0, len(buffer), PIECE_BYTES):
             yield buffer[start : start + PIECE_BYTES]
+
+
+def _socket_to(host: str, port: int, deadline: float) -> socket.socket:
+    """Raises OSError."""
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for number, (family, kind, protocol, _, address) in enumerate(addresses, 1):
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.settimeout(_left_s(deadline) / (len(addresses) - number + 1))
+            made.connect(address)
+            return made
+        except BaseException as error:
+            made.close()
+            if number == len(addresses) or not isinstance(error, OSError):
+                raise
+    raise OSError("its name has no address")
 
 
 def _left_s(deadline: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -123,6 +124,38 @@ def test_a_head_in_however_many_pieces_ends_with_the_deadline(answer: bytes, mon
         outcome = connections.exchange(ASK, 12.0)
         connections.close()
     assert isinstance(outcome, NoReply) and LATE.rstrip(".") in outcome.reason
+
+
+class Dead:
+    """A socket to a host that does not answer."""
+
+    waited_s = 0.0
+    timeout_s = 0.0
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def settimeout(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+
+    def connect(self, _: object) -> None:
+        assert self.timeout_s > 0.5
+        Dead.waited_s += self.timeout_s
+        raise TimeoutError("timed out")
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_addresses_of_a_host_share_the_time_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gets some, so that one that does not answer leaves time for the next."""
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 1))] * 4
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    monkeypatch.setattr(socket, "socket", Dead)
+    monkeypatch.setattr("matmul_client.connections.time", SimpleNamespace(monotonic=lambda: Dead.waited_s))
+    outcome = Connections(Service("http://a", None), None).exchange(ASK, 8.0)
+    assert isinstance(outcome, NoReply) and not outcome.may_have_arrived
+    assert Dead.waited_s == pytest.approx(8.0)
 
 
 def test_whoever_watches_http_sees_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
