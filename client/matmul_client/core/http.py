@@ -66,7 +66,11 @@ def _no_url(url: str) -> str:
 
 def unreachable(url: str, error: Exception) -> NoReply:
     """No connection was made: the service has seen nothing of the request."""
-    what_to_do = "Does it speak plain http://?" if isinstance(error, ssl.SSLError) else "Is it running?"
+    what_to_do = "Is it running?"
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        what_to_do = "If you know its certificate, trust it by ssl_context or SSL_CERT_FILE."
+    elif isinstance(error, ssl.SSLError) or "[SSL:" in str(error):  # as httpx2 tells it
+        what_to_do = "Does it speak plain http://?"
     return NoReply(f"The service at {url} cannot be reached: {_words(error)}. {what_to_do}", may_have_arrived=False)
 
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
+from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from matmul_client import AsyncClient, Client, MatmulError
+from matmul_client import AsyncClient, Client, MatmulError, Unreachable
 from matmul_client.connections import IDLE_S, Connections
 from matmul_client.core.http import LATE, Service
 from matmul_client.core.wire import NoReply, Reply, Request
+from tests.support.replicas.certificates import Authority
+from tests.support.replicas.endpoint import server_context
 from tests.unit.client.scripted import HEAD, scripted
 
 LIST = b'{"kernels": []}'
@@ -40,17 +44,25 @@ class Kernels(BaseHTTPRequestHandler):
         pass
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """As where a handshake fails."""
+
+
 @contextmanager
-def kept() -> Iterator[tuple[str, list[object]]]:
+def kept(context: ssl.SSLContext | None = None) -> Iterator[tuple[str, list[object]]]:
     """A server that leaves its connections open: its URL, and whose each request was."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Kernels)
+    server = Server(("127.0.0.1", 0), Kernels)
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     callers: list[object] = []
     server.callers = callers  # type: ignore[attr-defined]
-    server.daemon_threads = True
     thread = Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", callers
+        yield f"http{'s' if context else ''}://127.0.0.1:{server.server_port}", callers
     finally:
         server.shutdown()
         thread.join()
@@ -67,6 +79,32 @@ def test_a_forked_process_uses_none_of_its_parents_connections(monkeypatch: pyte
         client.kernels()
     first, second, third, fourth = callers
     assert first == second != third == fourth
+
+
+def test_encrypted_connections_are_kept_and_say_what_is_wrong(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+
+    async def ask(url: str, trusted: ssl.SSLContext | None) -> None:
+        async with AsyncClient(url, ssl_context=trusted, max_retries=0) as client:
+            await client.kernels()
+            await client.kernels()
+
+    with kept(server_context(authority, asks_clients=False)) as (url, callers):
+        trusted = ssl.create_default_context(cafile=str(authority.file))
+        with Client(url, ssl_context=trusted) as client:
+            assert client.kernels() == client.kernels() == []
+        asyncio.run(ask(url, trusted))
+        assert callers[0] == callers[1] != callers[2] == callers[3]
+        with Client(url, max_retries=0) as stranger, pytest.raises(Unreachable, match="trust it by ssl_context"):
+            stranger.kernels()
+        with pytest.raises(Unreachable, match="trust it by ssl_context"):
+            asyncio.run(ask(url, None))
+    with kept() as (url, _):
+        secure = url.replace("http", "https")
+        with Client(secure, max_retries=0) as client, pytest.raises(Unreachable, match="speak plain http://"):
+            client.kernels()
+        with pytest.raises(Unreachable, match="speak plain http://"):
+            asyncio.run(ask(secure, None))
 
 
 class Stale:
