@@ -15,6 +15,7 @@ from matmul_client.core.errors import (
     InvalidOperand,
     InvalidRequest,
     MatmulError,
+    NotFound,
     ServerError,
     foreign_reply,
     job_error,
@@ -70,7 +71,8 @@ def submit_chain(call: Call, product: ChainedProduct) -> Flow[str]:
 def multiply_chain(call: Call, product: ChainedProduct) -> Flow[Array]:
     """The product of a chain; the last of it takes one request."""
     if product.job_id is not None:
-        return (yield from fetch(call, product.job_id))
+        with suppress(NotFound):  # the job has expired, and is made again
+            return (yield from fetch(call, product.job_id))
     array, product.job_id = yield from _multiplied(call, product.left, product.right, {})
     return array
 

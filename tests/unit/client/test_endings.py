@@ -71,6 +71,8 @@ def test_a_chain_is_computed_once() -> None:
     for chain in (product, product, ChainedProduct(Operand(product), A)):
         assert played.run(products.multiply_chain(played.call, chain)) == A
     assert [request.method for request in played.requests] == ["POST", "GET", "GET", "POST"]
+    expired = Played([problem(404, "job_not_found"), PRODUCT])
+    assert expired.run(products.multiply_chain(expired.call, product)) == A
 
 
 def test_a_link_whose_job_was_cancelled_is_computed_again() -> None:
