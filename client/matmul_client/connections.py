@@ -132,7 +132,9 @@ class Connections:
                     connection.send(piece)
         received = Received(connection.sock, deadline)
         connection.response_class = partial(_response, received)  # type: ignore[assignment]  # it is called as a class
-        return Opened(connection.getresponse(), received)
+        response = connection.getresponse()
+        received.may_end = not response.chunked
+        return Opened(response, received)
 
 
 class Received(RawIOBase):
@@ -143,6 +145,7 @@ class Received(RawIOBase):
         self._file = connection.makefile("rb", buffering=0)
         self.deadline = deadline
         self.stall_s = LONGEST_S  # until the reply begins: the service may wait for a job as long as it was asked to
+        self.may_end = False  # http.client takes the end of the connection for that of a head, or of a chunk's size
 
     def makefile(self, mode: str) -> BufferedReader:
         """What http.client asks of a socket."""
@@ -156,7 +159,10 @@ class Received(RawIOBase):
         if time.monotonic() >= self.deadline:
             raise TimeoutError(LATE)
         self._socket.settimeout(min(self.stall_s, _left_s(self.deadline)))
-        return self._file.readinto(memory)
+        count = self._file.readinto(memory)
+        if count == 0 and not self.may_end:
+            raise ConnectionError("the reply is not whole")
+        return count
 
     def close(self) -> None:
         self._file.close()
