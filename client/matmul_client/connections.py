@@ -161,7 +161,7 @@ class Received(RawIOBase):
         self._socket.settimeout(min(self.stall_s, _left_s(self.deadline)))
         count = self._file.readinto(memory)
         if count == 0 and not self.may_end:
-            raise ConnectionError("the reply is not whole")
+            raise ConnectionError("it ended before the reply did")
         return count
 
     def close(self) -> None:
