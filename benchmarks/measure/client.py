@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.measure.http.client import Connection
 from matmul_client import Client
 from matmul_client.core import products
-from matmul_client.core.wire import Call, Request
+from matmul_client.core.wire import Call, Compute, Request
 from tools.stack import Stack
 from worker.cpu.environment import dated_environment
 
@@ -37,7 +37,11 @@ WARM_UPS = 10
 
 def request_of(a: Any, b: Any) -> Request:
     """The request that the client sends for a product."""
-    step = products.multiply(Call(60.0, 20), a, b, {}).send(None)
+    flow = products.multiply(Call(60.0, 20), a, b, {})
+    step = next(flow)
+    while isinstance(step, Compute):
+        step.work()
+        step = flow.send(None)
     assert isinstance(step, Request)
     return step
 

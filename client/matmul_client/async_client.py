@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ssl
 from collections.abc import AsyncIterator
-from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
@@ -50,7 +49,8 @@ Record = dict[str, Any]
 
 
 class AsyncClient:
-    """`Client` for one event loop, of asyncio or trio: the same parameters and the same methods, to be awaited."""
+    """`Client` for one event loop, of asyncio or trio: the same parameters and the same methods, to be awaited. Used in
+    another event loop, it raises MatmulError."""
 
     def __init__(
         self,
@@ -93,17 +93,17 @@ class AsyncClient:
     async def matrix(self, matrix_id: str) -> AsyncMatrix:
         """A stored matrix, by its id. Raises NotFound."""
         call = self._call(None)
-        info = await self._run(call, get_json(call, f"/v1/matrices/{matrix_id}"))
+        info = await self._run(call, matrices.find(call, matrix_id))
         return AsyncMatrix(self, info["id"], info["dtype"], tuple(info["shape"]))
 
     async def job(self, job_id: str) -> AsyncJob:
         """A job that was submitted earlier, by any client; an AsyncBenchmark if it is a benchmark."""
         call = self._call(None)
-        record = await self._run(call, get_json(call, f"/v1/jobs/{quote(job_id, safe='')}"))
-        return AsyncBenchmark(self, record) if record["kind"] == "benchmark" else AsyncJob(self, record)
+        record = await self._run(call, jobs.find(call, job_id))
+        return AsyncBenchmark(self, record) if record.get("kind") == "benchmark" else AsyncJob(self, record)
 
     async def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:
-        """Yields job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
+        """Job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
         call = self._call(None)
         return await self._run(call, jobs.list_jobs(call, limit, where))
 
@@ -135,8 +135,7 @@ class AsyncClient:
     async def kernel(self, name: str) -> Record:
         """One kernel, with its tile parameters and requirements."""
         call = self._call(None)
-        found: Record = await self._run(call, get_json(call, f"/v1/kernels/{quote(name)}"))
-        return found
+        return await self._run(call, get_json(call, f"/v1/kernels/{quote(name, safe='')}", "name"))
 
     async def devices(self) -> list[Record]:
         call = self._call(None)
@@ -163,6 +162,14 @@ class AsyncClient:
 
     async def _run(self, call: Call, flow: Flow[T]) -> T:
         """Runs a flow to its end. If that fails or is cancelled, what the call had started is cancelled too."""
+        try:
+            return await self._play(call, flow)
+        except BaseException:
+            if call.has_started:
+                await self._abandon(call)
+            raise
+
+    async def _play(self, call: Call, flow: Flow[T]) -> T:
         outcome: Outcome = None
         try:
             while True:
@@ -170,10 +177,6 @@ class AsyncClient:
         except StopIteration as end:
             result: T = end.value
             return result
-        except BaseException:
-            if call.owned or call.unanswered:
-                await self._abandon(call)
-            raise
 
     async def _abandon(self, ended: Call) -> None:
         """Cancels what a failed call had started. It cannot be cancelled in turn; its deadline is short."""
@@ -194,12 +197,12 @@ class AsyncClient:
         return None
 
     async def _run_concurrently(self, call: Call, step: Concurrent) -> None:
-        errors: list[MatmulError] = []
+        errors: list[Exception] = []
 
         async def run(flow: Flow[None]) -> None:
             try:
-                await self._run(call, flow)
-            except MatmulError as error:
+                await self._play(call, flow)
+            except Exception as error:
                 errors.append(error)
 
         async with anyio.create_task_group() as tasks:
@@ -215,7 +218,7 @@ class AsyncClient:
         """Yields events up to the job's last one, reconnecting after interruptions and restarts of the service."""
         feed = EventFeed(job_id, self._max_retries)
         while not feed.ended:
-            async with self._connections.opened(feed.request(), inf) as opened:
+            async with self._connections.opened(feed.request(), self._call(None).deadline, is_stream=True) as opened:
                 outcome: Reply | NoReply = NoReply(EVENTS_ENDED, may_have_arrived=True)
                 try:
                     if isinstance(opened, NoReply):

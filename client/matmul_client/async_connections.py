@@ -11,14 +11,17 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx2
 
 from matmul_client.core.elements import BodyReader
-from matmul_client.core.http import CONNECT_S, LATE, LONGEST_S, PIECE_BYTES, STALL_S, Service, broken, unreachable
-from matmul_client.core.wire import Buffer, NoReply, Reply, Request
+from matmul_client.core.errors import MatmulError
+from matmul_client.core.http import CONNECT_S, LATE, PIECE_BYTES, STALL_S, Service, broken, unreachable
+from matmul_client.core.wire import LONGEST_S, Buffer, NoReply, Reply, Request
 
 # Errors of a connection that was never made.
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
@@ -31,7 +34,8 @@ class AsyncConnections:
         self._service = service
         # Without TLS no certificates are read: that takes time.
         self._transport = httpx2.AsyncHTTPTransport(verify=context or service.is_secure)
-        self._url = lru_cache(maxsize=64)(lambda target: httpx2.URL(service.url + target))
+        self._loop: object = None
+        self._url = lru_cache(maxsize=64)(lambda target: httpx2.URL(service.base + target))
 
     async def aclose(self) -> None:
         await self._transport.aclose()
@@ -53,8 +57,11 @@ class AsyncConnections:
         return NoReply(LATE, may_have_arrived=True)
 
     @asynccontextmanager
-    async def opened(self, request: Request, deadline: float) -> AsyncIterator[httpx2.Response | NoReply]:
-        """A reply whose body has not been read yet."""
+    async def opened(
+        self, request: Request, deadline: float, *, is_stream: bool = False
+    ) -> AsyncIterator[httpx2.Response | NoReply]:
+        """A reply whose body has not been read yet. The body of a stream may come after the deadline."""
+        self._check_loop()
         timeouts = Timeouts(deadline)
         asked = httpx2.Request(
             request.method,
@@ -70,10 +77,19 @@ class AsyncConnections:
             yield tell(self._service.url, error)
             return
         timeouts.stall_s = STALL_S
+        timeouts.deadline = inf if is_stream else deadline
         try:
             yield response
         finally:
             await response.aclose()
+
+    def _check_loop(self) -> None:
+        """Connections end with the event loop that made them."""
+        running = anyio.lowlevel.current_token()
+        if self._loop is None:
+            self._loop = running
+        elif self._loop != running:
+            raise MatmulError("This AsyncClient belongs to another event loop; make one in each.")
 
 
 class Pieces(httpx2.AsyncByteStream):
@@ -97,11 +113,11 @@ class Timeouts(dict[str, float]):
 
     def __init__(self, deadline: float) -> None:
         super().__init__()
-        self._deadline = deadline
+        self.deadline = deadline
         self.stall_s = LONGEST_S  # until the reply begins: the service may wait for a job as long as it was asked to
 
     def get(self, phase: str, default: Any = None) -> Any:
-        left_s = min(LONGEST_S, max(0.001, self._deadline - time.monotonic()))
+        left_s = min(LONGEST_S, max(0.001, self.deadline - time.monotonic()))
         if phase == "read":
             return min(left_s, self.stall_s)
         return min(left_s, CONNECT_S) if phase == "connect" else left_s

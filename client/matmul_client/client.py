@@ -54,7 +54,8 @@ class Client:
 
     `timeout`, in seconds, is the deadline of a whole call, retries and waiting included. A call that is cut off, or
     refused for a limit, is tried again `max_retries` times under one Idempotency-Key: it makes one job. With
-    `max_retries=0` no key is sent, which saves the service some work.
+    `max_retries=0` no key is sent, which saves the service some work; a job whose id had not come when the call failed
+    then goes on.
     `ssl_context`: for certificates that the system does not know.
     """
 
@@ -100,17 +101,17 @@ class Client:
     def matrix(self, matrix_id: str) -> Matrix:
         """A stored matrix, by its id. Raises NotFound."""
         call = self._call(None)
-        info = self._run(call, get_json(call, f"/v1/matrices/{matrix_id}"))
+        info = self._run(call, matrices.find(call, matrix_id))
         return Matrix(self, info["id"], info["dtype"], tuple(info["shape"]))
 
     def job(self, job_id: str) -> Job:
         """A job that was submitted earlier, by any client; a Benchmark if it is a benchmark."""
         call = self._call(None)
-        record = self._run(call, get_json(call, f"/v1/jobs/{quote(job_id, safe='')}"))
-        return Benchmark(self, record) if record["kind"] == "benchmark" else Job(self, record)
+        record = self._run(call, jobs.find(call, job_id))
+        return Benchmark(self, record) if record.get("kind") == "benchmark" else Job(self, record)
 
     def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:
-        """Yields job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
+        """Job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
         call = self._call(None)
         return self._run(call, jobs.list_jobs(call, limit, where))
 
@@ -140,8 +141,7 @@ class Client:
     def kernel(self, name: str) -> Record:
         """One kernel, with its tile parameters and requirements."""
         call = self._call(None)
-        found: Record = self._run(call, get_json(call, f"/v1/kernels/{quote(name)}"))
-        return found
+        return self._run(call, get_json(call, f"/v1/kernels/{quote(name, safe='')}", "name"))
 
     def devices(self) -> list[Record]:
         call = self._call(None)
@@ -168,6 +168,14 @@ class Client:
 
     def _run(self, call: Call, flow: Flow[T]) -> T:
         """Does what the flow asks for, to its end. What the call has started is cancelled where it ends badly."""
+        try:
+            return self._play(call, flow)
+        except BaseException:
+            if call.has_started:
+                self._abandon(call)
+            raise
+
+    def _play(self, call: Call, flow: Flow[T]) -> T:
         outcome: Outcome = None
         try:
             while True:
@@ -175,10 +183,6 @@ class Client:
         except StopIteration as end:
             result: T = end.value
             return result
-        except BaseException:
-            if call.owned or call.unanswered:
-                self._abandon(call)
-            raise
 
     def _abandon(self, ended: Call) -> None:
         call = Call(CLEAN_UP_S, self._max_retries, self._contact)
@@ -198,19 +202,23 @@ class Client:
         return None
 
     def _run_concurrently(self, call: Call, step: Concurrent) -> None:
-        errors: list[MatmulError] = []
+        errors: list[BaseException] = []
 
         def run(flow: Flow[None]) -> None:
             try:
-                self._run(call, flow)
-            except MatmulError as error:
+                self._play(call, flow)
+            except BaseException as error:
                 errors.append(error)
 
         threads = [threading.Thread(target=run, args=(flow(),), daemon=True) for flow in step.flows]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        except BaseException:  # as by Ctrl-C: no flow sends anything more
+            call.deadline = 0.0
+            raise
         if errors:
             raise errors[0]
 
@@ -221,7 +229,7 @@ class Client:
         """Yields events up to the job's last one, reconnecting after interruptions and restarts of the service."""
         feed = EventFeed(job_id, self._max_retries)
         while not feed.ended:
-            with self._connections.opened(feed.request(), inf) as opened:
+            with self._connections.opened(feed.request(), self._call(None).deadline) as opened:
                 outcome: Reply | NoReply = NoReply(EVENTS_ENDED, may_have_arrived=True)
                 try:
                     if isinstance(opened, NoReply):

@@ -9,7 +9,6 @@ from matmul_client.core import benchmarks, jobs, matrices, products
 from matmul_client.core.bodies import Reference
 from matmul_client.core.elements import Array
 from matmul_client.core.events import Event
-from matmul_client.core.exchange import get_json
 from matmul_client.core.operands import ChainedProduct, Operand
 from matmul_client.core.results import BenchmarkResult, Plot, Point, point_of, record_html
 from matmul_client.core.wire import Call, Flow
@@ -114,7 +113,7 @@ class Job(_Handle):
 
     def _heard(self, timeout: float | None, *, wait: bool) -> Record:
         call = self._client._call(timeout)
-        flow = jobs.wait(call, self.id) if wait else get_json(call, f"/v1/jobs/{self.id}")
+        flow = jobs.wait(call, self.id) if wait else jobs.find(call, self.id)
         self.record = self._client._run(call, flow)
         return self.record
 
@@ -160,7 +159,7 @@ class Benchmark(Job):
 
     def plot(self, name: str = "gflops") -> Plot:
         """One of the service's plots. The error for an unknown name lists the valid ones."""
-        return Plot(self.drawn(name, "svg").decode())
+        return Plot(self.drawn(name, "svg").decode(errors="replace"))
 
     def drawn(self, name: str, form: str) -> bytes:
         """Fetches a plot as `svg` or `png`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,9 @@ def multiply(settings: Settings, a: Path, b: Path, output: Path | None, **option
     """Multiply two .npy files. Without -o the product is printed."""
     import numpy as np
 
+    from matmul_client.core.errors import DeadlineExceeded, MatmulError, Unreachable
+    from matmul_client.core.http import CLEAN_UP_S
+
     given = {name: value for name, value in options.items() if value not in (None, False)}
     given |= {name: _read(given[name]) for name in ("c", "bias") if name in given}
     operands = _read(a), _read(b)
@@ -103,8 +107,12 @@ def multiply(settings: Settings, a: Path, b: Path, output: Path | None, **option
             record = job.wait()  # before the product, which would be lost if this were asked for in vain
             product = job.result()
         except KeyboardInterrupt:
-            click.echo(cancelled(job, timeout=2, done="The product was cancelled."), err=True)
+            click.echo(cancelled(job, timeout=CLEAN_UP_S, done="The product was cancelled."), err=True)
             sys.exit(INTERRUPTED)
+        except (DeadlineExceeded, Unreachable):
+            with suppress(MatmulError):  # the first error is the one to tell
+                job.cancel(timeout=CLEAN_UP_S)
+            raise
     if output is not None:
         write_whole(output, lambda file: np.save(file, _in_npy(product)))
     if settings.as_json:

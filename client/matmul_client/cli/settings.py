@@ -51,7 +51,7 @@ def configured() -> Mapping[str, Any]:
         import tomli as tomllib
     path = config_path()
     try:
-        found = tomllib.loads(path.read_text())
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -103,6 +103,8 @@ def with_service(command: F) -> F:
             return command(_settings(as_json), **own)
         except MatmulError as error:
             fail(error, as_json)
+        except BrokenPipeError:
+            raise  # whoever reads has enough, as `head`; click then ends quietly
         except OSError as error:
             what = f"{error.filename}: " if error.filename else ""
             fail(click.UsageError(f"{what}{error.strerror or error}."), as_json)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from matmul_client.core.errors import NotFound, ServiceFailed, job_error
-from matmul_client.core.exchange import exchange, get_json
-from matmul_client.core.jobs import Record, wait
+from matmul_client.core.errors import InvalidRequest, NotFound, ServiceFailed, foreign_reply, job_error
+from matmul_client.core.exchange import Record, exchange, get_json
+from matmul_client.core.jobs import job_of, wait
 from matmul_client.core.options import plain
 from matmul_client.core.results import BenchmarkResult
 from matmul_client.core.wire import JSON, Call, Flow, Request
@@ -30,16 +30,13 @@ def start(call: Call, preset: str | None, fields: Mapping[str, Any]) -> Flow[Rec
     body = json.dumps({**({"preset": preset} if preset else {}), **plain(fields)}).encode()
     headers = {"content-type": JSON, "idempotency-key": secrets.token_hex(16)}
     reply = yield from exchange(call, Request("POST", "/v1/benchmarks", headers, (body,)))
-    record: Record = json.loads(bytes(reply.body))["job"]
-    return record
+    return job_of(reply)
 
 
 def compare(call: Call, before: str, after: str) -> Flow[Record]:
     """The results of `after`, with their comparison to those of `before`: ids of two benchmarks' jobs."""
-    found: Record = yield from get_json(
-        call, f"/v1/benchmarks/{quote(after, safe='')}/results?{urlencode({'compare': before})}"
-    )
-    return found
+    target = f"/v1/benchmarks/{quote(after, safe='')}/results?{urlencode({'compare': before})}"
+    return (yield from get_json(call, target, "cases", "counts"))
 
 
 def result(call: Call, job_id: str) -> Flow[BenchmarkResult]:
@@ -52,18 +49,20 @@ def result(call: Call, job_id: str) -> Flow[BenchmarkResult]:
 
 def results(call: Call, job_id: str) -> Flow[BenchmarkResult]:
     """The results so far."""
-    document = yield from get_json(call, f"/v1/benchmarks/{job_id}/results")
+    document = yield from get_json(call, f"/v1/benchmarks/{job_id}/results", "job", "records", "warnings")
     try:
-        drawn = (yield from rendered(call, job_id, "plots/gflops", "svg")).decode()
+        drawn = (yield from rendered(call, job_id, "plots/gflops", "svg")).decode(errors="replace")
     except (ServiceFailed, NotFound):
         drawn = None  # the service was installed without what draws, or there is nothing to draw
     return BenchmarkResult(document, drawn)
 
 
 def rendered(call: Call, job_id: str, what: str, form: str) -> Flow[bytes]:
-    """A plot or the report, in one of FORMS. Raises ValueError for any other."""
+    """A plot or the report, in one of FORMS. Raises InvalidRequest for any other."""
     if form not in FORMS:
-        raise ValueError(f"There is no form {form!r}; there are: {', '.join(FORMS)}.")
+        raise InvalidRequest(f"There is no form {form!r}; there are: {', '.join(FORMS)}.", field="form")
     target = f"/v1/benchmarks/{job_id}/{quote(what)}?format={form}"
     reply = yield from exchange(call, Request("GET", target, {"accept": FORMS[form]}))
+    if not reply.headers.get("content-type", "").startswith(FORMS[form]):
+        raise foreign_reply(reply.status)
     return bytes(reply.body)

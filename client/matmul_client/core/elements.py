@@ -6,13 +6,14 @@ The service names element types as numpy and ml_dtypes do, except `float8_e4m3`,
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from matmul_client.core.errors import InvalidOperand, ServiceFailed
+from matmul_client.core.errors import InvalidOperand, ServiceFailed, foreign_reply
 from matmul_client.core.wire import Buffer, Reply
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _BITS: Mapping[str, str] = {"bfloat16": "bfloat16", "float8_e4m3": "float8_e4m3f
 _TORCH_BITS: Mapping[str, str] = {"torch.bfloat16": "int16", "torch.float8_e4m3fn": "uint8"}
 _NAMES: Mapping[str, str] = {**{name: name for name in _NUMPY}, **{theirs: ours for ours, theirs in _BITS.items()}}
 TYPES = ", ".join([*_NUMPY, *_BITS.values()])
+_SIZES = re.compile(r"[0-9]{1,18}(,[0-9]{1,18}){1,2}")  # rows and columns, perhaps after a batch
+_LARGE_BYTES = 1 << 16
 
 
 def to_array(value: Any, name: str) -> Array:
@@ -34,6 +37,11 @@ def to_array(value: Any, name: str) -> Array:
 
     Its integers may still be of a type that the service does not have: `numbers.one_type` is for that.
     """
+    return dense(seen(value, name))
+
+
+def seen(value: Any, name: str) -> Array:
+    """`value` as an array of two or three axes on the host, as it lies there. Raises InvalidOperand."""
     import numpy as np
 
     array = _on_host(value, name)
@@ -46,6 +54,13 @@ def to_array(value: Any, name: str) -> Array:
         raise InvalidOperand(
             f"{name} is {array.ndim}-D; an operand has rows and columns, and may have a batch axis{column}."
         )
+    return array
+
+
+def dense(array: Array) -> Array:
+    """Row by row and little-endian; copied only where it is not."""
+    import numpy as np
+
     dtype = array.dtype if array.dtype.byteorder != ">" else array.dtype.newbyteorder("<")
     return np.ascontiguousarray(array, dtype=dtype)
 
@@ -73,10 +88,16 @@ def _on_host(value: Any, name: str) -> Array:
         raise InvalidOperand(f"{name} is a {type(value).__name__}; give an array of numpy, or one with __dlpack__.")
     detached = value.detach() if hasattr(value, "detach") else value  # a torch tensor that is differentiated
     bits = _TORCH_BITS.get(str(getattr(detached, "dtype", "")))
-    if bits is not None:  # DLPack has these types and numpy has not
-        dtype = str(detached.dtype).rpartition(".")[2]
-        return _from_dlpack(detached.view(getattr(sys.modules["torch"], bits))).view(_ml_dtype(dtype))
-    return _from_dlpack(detached)
+    try:
+        if bits is not None:  # DLPack has these types and numpy has not
+            dtype = str(detached.dtype).rpartition(".")[2]
+            return _from_dlpack(detached.view(getattr(sys.modules["torch"], bits))).view(_ml_dtype(dtype))
+        return _from_dlpack(detached)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, InvalidOperand):
+            raise
+        why = " ".join(str(error).split()).rstrip(".")
+        raise InvalidOperand(f"{name} cannot be read by DLPack: {why}; give an array of numpy made of it.") from error
 
 
 def _from_dlpack(value: Any) -> Array:
@@ -125,6 +146,8 @@ def array_of(reply: Reply) -> Array:
     import numpy as np
 
     name, sizes = reply.headers.get("x-matmul-dtype", ""), reply.headers.get("x-matmul-shape", "")
+    if not name or not _SIZES.fullmatch(sizes) or reply.headers.get("content-encoding", "identity") != "identity":
+        raise foreign_reply(reply.status)
     if name not in _NUMPY and name not in _BITS:
         raise ServiceFailed(f"The service sent elements of a type that this client does not know: {name!r}.")
     dtype = np.dtype(name) if name in _NUMPY else _ml_dtype(_BITS[name])
@@ -156,10 +179,10 @@ class BodyReader:
 
 
 def memory(size: int) -> memoryview:
-    """A buffer of that size, not filled with zeros first, as a bytearray would be."""
+    """A buffer of that size, not filled with zeros first, as a bytearray would be. Raises ServiceFailed."""
     import numpy as np
 
-    return np.empty(size, np.uint8).data
-
-
-_LARGE_BYTES = 1 << 16
+    try:
+        return np.empty(size, np.uint8).data
+    except (MemoryError, ValueError):
+        raise ServiceFailed(f"The reply is said to have {size} bytes, more than there is memory for here.") from None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
+
+from matmul_client.core.wire import Buffer
 
 
 class MatmulError(Exception):
@@ -96,22 +99,42 @@ _BY_STATUS: Mapping[int, type[ServerError]] = {
 }
 
 
-def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ServerError:
-    """The error for a reply with status 400 or above, even if a proxy and not the service wrote it."""
-    problem = _problem(body)
+def error_of(status: int, headers: Mapping[str, str], body: Buffer) -> ServerError:
+    """The error for a reply with status 300 or above, even if a proxy and not the service wrote it."""
+    problem = document_in(body) or {}
     code = str(problem.get("type", "")).rpartition("/")[2] or f"http_{status}"
     job_id = problem.get("job")
     cls = _BY_STATUS.get(status, ServiceFailed)
     if job_id is not None:
         cls = JobCancelled if code == "job_cancelled" else JobFailed
     return cls(
-        str(problem.get("detail") or f"The service answered with status {status} and no reason."),
+        _sentence(problem.get("detail")) or _reasonless(status, headers),
         status=status,
         code=code,
         field=problem.get("field"),
         request_id=problem.get("request_id") or headers.get("x-request-id"),
         job_id=job_id,
         retry_after_s=seconds(headers.get("retry-after")),
+    )
+
+
+def _sentence(detail: object) -> str:
+    """On one line; nothing where another server than ours gave something else than words."""
+    return " ".join(detail.split()) if isinstance(detail, str) else ""
+
+
+def _reasonless(status: int, headers: Mapping[str, str]) -> str:
+    if status < 400 and "location" in headers:
+        return f"The service's URL is redirected to {headers['location'][:200]!a}; give the URL of the service itself."
+    return f"The service answered with status {status} and no reason."
+
+
+def foreign_reply(status: int) -> ServiceFailed:
+    """The error for a reply without what the service puts there: a proxy wrote it, or a program of another kind."""
+    return ServiceFailed(
+        f"The answer, with status {status}, is not one of a matmul service; check its URL and the proxies before it.",
+        status=status,
+        code="foreign_reply",
     )
 
 
@@ -127,13 +150,23 @@ def job_error(record: Mapping[str, Any]) -> ServerError:
 
 
 def seconds(header: str | None) -> float | None:
-    """`Retry-After` in seconds; None where it is missing or a date."""
-    return float(header) if header is not None and header.isascii() and header.isdigit() else None
+    """`Retry-After`, which may be a date, in seconds; None where it is missing or neither."""
+    if header is None:
+        return None
+    if header.isascii() and header.isdigit():
+        return float(header)
+    from email.utils import parsedate_to_datetime
 
-
-def _problem(body: bytes) -> Mapping[str, Any]:
     try:
-        document = json.loads(body)
-    except ValueError:
-        return {}
-    return document if isinstance(document, dict) else {}
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def document_in(body: Buffer) -> Mapping[str, Any] | None:
+    """The JSON object in a body; None where there is none."""
+    try:
+        document = json.loads(bytes(body))
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from matmul_client.core.errors import MatmulError, Unreachable, error_of
+from matmul_client.core.errors import MatmulError, Unreachable, document_in, error_of, foreign_reply
 from matmul_client.core.exchange import is_passing, pause_s
-from matmul_client.core.wire import NoReply, Reply, Request
+from matmul_client.core.wire import LONGEST_S, NoReply, Reply, Request
 
 FINAL = frozenset({"succeeded", "failed", "cancelled"})
 
@@ -20,7 +19,7 @@ class Event:
 
     id: str
     name: str
-    data: dict[str, Any]
+    data: Mapping[str, Any]
 
 
 class EventFeed:
@@ -58,18 +57,22 @@ class EventFeed:
         error: MatmulError = (
             Unreachable(outcome.reason)
             if isinstance(outcome, NoReply)
-            else error_of(outcome.status, outcome.headers, bytes(outcome.body))
+            else error_of(outcome.status, outcome.headers, outcome.body)
         )
         pause = pause_s(error, self._tries)
         self._tries += 1
-        if self._tries > self._max_retries or not is_passing(error):
+        if self._tries > self._max_retries or not is_passing(error) or pause > LONGEST_S:
             raise error
         return pause
 
 
 def _event(block: bytes) -> Event | None:
-    """The event; None for a comment, and for the reconnection time that browsers use."""
-    fields = dict(line.split(": ", 1) for line in block.decode().split("\n") if ": " in line and line[0] != ":")
+    """The event; None for a comment, and for the reconnection time that browsers use. Raises ServiceFailed."""
+    lines = block.decode(errors="replace").split("\n")
+    fields = dict(line.split(": ", 1) for line in lines if ": " in line and line[0] != ":")
     if "event" not in fields:
         return None
-    return Event(fields.get("id", ""), fields["event"], json.loads(fields.get("data", "{}")))
+    data = document_in(fields.get("data", "{}").encode())
+    if data is None:
+        raise foreign_reply(200)
+    return Event(fields.get("id", ""), fields["event"], data)

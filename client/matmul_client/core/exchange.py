@@ -4,46 +4,66 @@ carry the same Idempotency-Key, and other requests are idempotent.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-from matmul_client.core.errors import Busy, DeadlineExceeded, MatmulError, ServerError, Unreachable, error_of
-from matmul_client.core.wire import JSON, Call, Flow, NoReply, Outcome, Pause, Reply, Request
+from matmul_client.core.errors import (
+    Busy,
+    DeadlineExceeded,
+    MatmulError,
+    ServerError,
+    Unreachable,
+    document_in,
+    error_of,
+    foreign_reply,
+)
+from matmul_client.core.wire import JSON, LONGEST_S, Call, Flow, NoReply, Outcome, Pause, Reply, Request
+
+Record = dict[str, Any]
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 4.0
 ROUNDING_S = 0.02  # a socket may wake up that much before the deadline that it was given
 FIRST_CONTACT_RETRIES = 3  # while nothing has ever answered: probably nothing is there
+_GATEWAY_STATUS = frozenset({502, 504})
 # Of a gateway before the service, and of a service that read too slowly or still works on the first try.
 _AGAIN_STATUS = frozenset({408, 502})
-_AGAIN_CODES = frozenset({"idempotency_key_in_use"})
+_AGAIN_CODES = frozenset({"http_504", "idempotency_key_in_use"})  # the service's own 504 is a job's end
 
 
 def exchange(call: Call, request: Request) -> Flow[Reply]:
-    """The reply to the request, with a status below 400. Raises ServerError or a subclass, Unreachable,
-    DeadlineExceeded."""
+    """The reply to the request, with a status of success. Raises ServerError or a subclass, Unreachable,
+    DeadlineExceeded. `call.was_cut` then says whether a try before the last may have been carried out."""
+    call.was_cut = False
     for tries in count():
         if call.remaining_s <= 0:
             raise DeadlineExceeded(f"The call did not end in its {call.timeout_s:g} s.")
         outcome = yield request
         if isinstance(outcome, Reply) or (outcome and outcome.may_have_arrived):
             call.contact.has_answered = True
-        if isinstance(outcome, Reply) and outcome.status < 400:
+        if isinstance(outcome, Reply) and 200 <= outcome.status < 300:
             return outcome
+        call.was_cut = call.was_cut or _may_be_done(outcome)
         error = _error(outcome, call)
         wait_s = pause_s(error, tries)
         max_retries = call.max_retries if call.contact.has_answered else min(FIRST_CONTACT_RETRIES, call.max_retries)
-        if tries >= max_retries or not is_passing(error) or wait_s >= call.remaining_s:
+        if tries >= max_retries or not is_passing(error) or wait_s >= min(call.remaining_s, LONGEST_S):
             raise error
         yield Pause(wait_s)
     raise AssertionError("the loop ends with a reply or an error")
 
 
+def _may_be_done(outcome: Outcome) -> bool:
+    """Whether a request may have been carried out though no answer to it came: a gateway does not know either."""
+    if isinstance(outcome, Reply):
+        return outcome.status in _GATEWAY_STATUS
+    return isinstance(outcome, NoReply) and outcome.may_have_arrived
+
+
 def _error(outcome: Outcome, call: Call) -> MatmulError:
     if isinstance(outcome, Reply):
-        return error_of(outcome.status, outcome.headers, bytes(outcome.body))
+        return error_of(outcome.status, outcome.headers, outcome.body)
     assert isinstance(outcome, NoReply)
     if call.remaining_s <= ROUNDING_S:
         return DeadlineExceeded(f"The call did not end in its {call.timeout_s:g} s.")
@@ -65,14 +85,22 @@ def pause_s(error: MatmulError, tries: int) -> float:
     return max(backoff_s, asked_s or 0.0)
 
 
-def get_json(call: Call, target: str, headers: Mapping[str, str] | None = None) -> Flow[Any]:
-    """The JSON document at `target`. Raises as `exchange`."""
+def document_of(reply: Reply, *members: str) -> Record:
+    """The JSON object in a reply. Raises ServiceFailed where it has not these members."""
+    document = document_in(reply.body)
+    if document is None or not document.keys() >= {*members}:
+        raise foreign_reply(reply.status)
+    return {**document}
+
+
+def get_json(call: Call, target: str, *members: str, headers: Mapping[str, str] | None = None) -> Flow[Record]:
+    """The JSON object at `target`, which has these members. Raises as `exchange`."""
     reply = yield from exchange(call, Request("GET", target, {"accept": JSON, **(headers or {})}))
-    return json.loads(bytes(reply.body))
+    return document_of(reply, *members)
 
 
-def get_records(call: Call, path: str, name: str | None = None) -> Flow[list[dict[str, Any]]]:
+def get_records(call: Call, path: str, name: str | None = None) -> Flow[list[Record]]:
     """The list called `name` (by default `path`) of the document at `/v1/<path>`: kernels, devices, presets."""
-    document = yield from get_json(call, f"/v1/{path}")
-    records: list[dict[str, Any]] = document[name or path]
+    document = yield from get_json(call, f"/v1/{path}", name or path)
+    records: list[Record] = document[name or path]
     return records

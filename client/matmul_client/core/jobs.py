@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Mapping
-from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
-from matmul_client.core.exchange import exchange, get_json
-from matmul_client.core.wire import Call, Flow, Request
-
-Record = dict[str, Any]
+from matmul_client.core.errors import foreign_reply
+from matmul_client.core.exchange import Record, document_of, exchange, get_json
+from matmul_client.core.wire import Call, Flow, Reply, Request
 
 WAIT_S = 20  # of one request; what takes longer is asked for again
+MEMBERS = ("id", "state")  # of every record
 TERMINAL = frozenset({"succeeded", "failed", "cancelled"})
 MAX_PAGE = 200  # jobs that the service lists at once
 
@@ -23,10 +21,15 @@ def wait_s(call: Call) -> int:
     return max(1, int(min(WAIT_S, call.remaining_s)))
 
 
+def find(call: Call, job_id: str, headers: Mapping[str, str] | None = None) -> Flow[Record]:
+    """The job's record. Raises NotFound."""
+    return (yield from get_json(call, f"/v1/jobs/{quote(job_id, safe='')}", *MEMBERS, headers=headers))
+
+
 def wait(call: Call, job_id: str) -> Flow[Record]:
     """The job's record at its end."""
     while True:
-        record: Record = yield from get_json(call, f"/v1/jobs/{job_id}", {"prefer": f"wait={wait_s(call)}"})
+        record = yield from find(call, job_id, {"prefer": f"wait={wait_s(call)}"})
         if record["state"] in TERMINAL:
             return record
 
@@ -35,7 +38,14 @@ def cancel(call: Call, job_id: str) -> Flow[Record]:
     """The job's record, cancelled. Raises Conflict if it had ended."""
     headers = {"idempotency-key": secrets.token_hex(16)}
     reply = yield from exchange(call, Request("POST", f"/v1/jobs/{job_id}/cancel", headers))
-    record: Record = json.loads(bytes(reply.body))
+    return document_of(reply, *MEMBERS)
+
+
+def job_of(reply: Reply) -> Record:
+    """The record of the job that a request has made. Raises ServiceFailed."""
+    record = document_of(reply, "job")["job"]
+    if not isinstance(record, dict) or "id" not in record:
+        raise foreign_reply(reply.status)
     return record
 
 
@@ -45,7 +55,7 @@ def list_jobs(call: Call, limit: int, where: Mapping[str, str]) -> Flow[list[Rec
     cursor: str | None = None
     while len(found) < limit:
         page = {"limit": min(limit - len(found), MAX_PAGE), **where, **({"cursor": cursor} if cursor else {})}
-        document = yield from get_json(call, f"/v1/jobs?{urlencode(page)}")
+        document = yield from get_json(call, f"/v1/jobs?{urlencode(page)}", "jobs", "next")
         found += document["jobs"]
         cursor = document["next"]
         if cursor is None:

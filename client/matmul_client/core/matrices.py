@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
-from matmul_client.core.elements import Array, array_of, content_hash, dtype_name, elements, to_array
-from matmul_client.core.errors import NotFound
-from matmul_client.core.exchange import exchange
+from matmul_client.core.elements import Array, array_of, content_hash, dense, dtype_name, elements, seen
+from matmul_client.core.errors import NotFound, foreign_reply
+from matmul_client.core.exchange import Record, document_of, exchange, get_json
 from matmul_client.core.numbers import one_type
 from matmul_client.core.operands import Operand
 from matmul_client.core.ranges import RANGED_BYTES, send_in_ranges
-from matmul_client.core.wire import OCTETS, Call, Compute, Flow, Request
+from matmul_client.core.wire import OCTETS, Call, Compute, Flow, Request, computed
 
 HEAD_BYTES = 64 << 10  # a smaller matrix is sent without asking whether the service has it
 
@@ -27,12 +28,15 @@ class StoredMatrix:
 
 def upload(call: Call, value: Any) -> Flow[StoredMatrix]:
     """Stores a matrix under the hash of its contents; nothing is sent if the service has it."""
-    (array,) = one_type({"the matrix": to_array(value, "the matrix")}, is_plain=False).values()
+    given = seen(value, "the matrix")
+    (array,) = (
+        yield from computed(lambda: one_type({"the matrix": dense(given)}, is_plain=False), given.nbytes)
+    ).values()
     digest = content_hash(array)
     yield Compute(lambda: digest.update(elements(array)))
     stored = StoredMatrix(digest.hexdigest(), dtype_name(array), array.shape)
     target = f"/v1/matrices/{stored.id}"
-    if array.nbytes > HEAD_BYTES and (yield from _is_there(call, target)):
+    if array.nbytes > HEAD_BYTES and (yield from is_there(call, stored.id)):
         return stored
     if array.nbytes >= RANGED_BYTES and (
         yield from send_in_ranges(call, stored.id, stored.dtype, array.shape, elements(array))
@@ -43,16 +47,25 @@ def upload(call: Call, value: Any) -> Flow[StoredMatrix]:
         "x-matmul-dtype": stored.dtype,
         "x-matmul-shape": ",".join(map(str, array.shape)),
     }
-    yield from exchange(call, Request("PUT", target, headers, (elements(array),)))
+    reply = yield from exchange(call, Request("PUT", target, headers, (elements(array),)))
+    document_of(reply, "id")
     return stored
 
 
-def _is_there(call: Call, target: str) -> Flow[bool]:
+def is_there(call: Call, matrix_id: str) -> Flow[bool]:
+    """Whether the service has the matrix. Raises ServiceFailed where something else answers."""
     try:
-        yield from exchange(call, Request("HEAD", target))
+        reply = yield from exchange(call, Request("HEAD", f"/v1/matrices/{matrix_id}"))
     except NotFound:
         return False
+    if "x-matmul-dtype" not in reply.headers:
+        raise foreign_reply(reply.status)
     return True
+
+
+def find(call: Call, matrix_id: str) -> Flow[Record]:
+    """What the service says of a stored matrix. Raises NotFound."""
+    return (yield from get_json(call, f"/v1/matrices/{quote(matrix_id, safe='')}", "id", "dtype", "shape"))
 
 
 def download(call: Call, matrix_id: str) -> Flow[Array]:
@@ -62,7 +75,11 @@ def download(call: Call, matrix_id: str) -> Flow[Array]:
 
 def delete(call: Call, matrix_id: str) -> Flow[None]:
     """Deletes a stored matrix. Raises NotFound."""
-    yield from exchange(call, Request("DELETE", f"/v1/matrices/{matrix_id}"))
+    try:
+        yield from exchange(call, Request("DELETE", f"/v1/matrices/{matrix_id}"))
+    except NotFound:
+        if not call.was_cut:  # else a try before may have deleted it
+            raise
 
 
 def resolve_view(array: Array, operand: Operand) -> Array:

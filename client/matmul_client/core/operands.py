@@ -25,6 +25,10 @@ class ChainedProduct:
     right: Any
     job_id: str | None = None
 
+    def forget(self) -> None:
+        """Its job is cancelled: if the product is asked for again, it is computed again."""
+        self.job_id = None
+
 
 class Operand:
     """A matrix on the service. `A @ B` multiplies there, `A.T` is its transpose, `A.H` its conjugate transpose; none of

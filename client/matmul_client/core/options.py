@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, SupportsIndex, TypedDict
 
+from matmul_client.core.errors import InvalidOperand
+
 Accuracy = Literal["fp8", "bf16", "fp16", "tf32", "fp32", "fp64", "exact", "fp32_normwise"]
 
 
@@ -38,9 +40,12 @@ class Options(TypedDict, total=False):
 
 
 def plain(value: Any) -> Any:
-    """Options as JSON has them: numpy's numbers as Python's, its element types by name, a complex number as a pair."""
+    """Options as JSON has them: numpy's numbers as Python's, its element types by name, a complex number as a pair.
+    Raises InvalidOperand."""
     if isinstance(value, type):
         return value.__name__
+    if isinstance(getattr(value, "type", None), type):  # a dtype
+        return value.name
     value = value.tolist() if hasattr(value, "tolist") else value
     match value:
         case complex():
@@ -49,4 +54,6 @@ def plain(value: Any) -> Any:
             return {name: plain(each) for name, each in value.items()}
         case list() | tuple() | range():
             return [plain(each) for each in value]
-    return value
+        case None | str() | int() | float():
+            return value
+    raise InvalidOperand(f"{value!r:.80} cannot be sent as an option: JSON has no {type(value).__name__}.")

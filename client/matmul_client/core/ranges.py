@@ -10,7 +10,7 @@ from functools import partial
 from itertools import count
 
 from matmul_client.core.errors import Conflict, MatmulError, NotFound, ServerError
-from matmul_client.core.exchange import exchange, pause_s
+from matmul_client.core.exchange import document_of, exchange, pause_s
 from matmul_client.core.wire import JSON, OCTETS, Buffer, Call, Concurrent, Flow, Pause, Request
 
 RANGED_BYTES = 128 << 20  # a smaller matrix goes in one request
@@ -25,6 +25,7 @@ def send_in_ranges(call: Call, matrix_id: str, dtype: str, shape: tuple[int, ...
     target = yield from _open(call, matrix_id, dtype, shape)
     if target is None:
         return False
+    call.uploads.append(target)
     view = memoryview(raw)
     todo = deque(range(0, len(view), RANGE_BYTES))
     yield Concurrent(tuple(partial(_lane, call, target, view, todo) for _ in range(min(LANES, len(todo)))))
@@ -32,6 +33,7 @@ def send_in_ranges(call: Call, matrix_id: str, dtype: str, shape: tuple[int, ...
         yield from _complete(call, target)
     except NotFound:  # it was completed, and the answer was lost
         yield from exchange(call, Request("HEAD", f"/v1/matrices/{matrix_id}"))
+    call.uploads.remove(target)
     return True
 
 
@@ -61,7 +63,7 @@ def _open(call: Call, matrix_id: str, dtype: str, shape: tuple[int, ...]) -> Flo
         if error.status in _NO_UPLOADS:
             return None
         raise
-    opened = json.loads(bytes(reply.body))
+    opened = document_of(reply, "upload", "url")
     if str(opened["url"]).startswith("/"):
         return str(opened["url"])
     with suppress(NotFound, Conflict):  # the API sends it into its object store as well as this client could

@@ -44,7 +44,7 @@ class Plot:
         return f'<img src="data:image/svg+xml;base64,{base64.b64encode(self.svg.encode()).decode()}" alt="plot">'
 
     def save(self, path: str | Path) -> None:
-        Path(path).write_text(self.svg)
+        Path(path).write_text(self.svg, encoding="utf-8")
 
 
 class BenchmarkResult:

@@ -14,6 +14,8 @@ from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
 Buffer: TypeAlias = bytes | memoryview
+LONGEST_S = 86400.0  # of one phase or pause: a socket takes no endless time
+LONG_BYTES = 1 << 20  # to work on fewer takes less time than to ask a thread for it
 JSON, OCTETS = "application/json", "application/octet-stream"
 
 
@@ -74,6 +76,15 @@ Outcome: TypeAlias = Reply | NoReply | None
 Flow: TypeAlias = Generator[Step, Outcome, T]
 
 
+def computed(work: Callable[[], T], size: int) -> Flow[T]:
+    """The result of work on so many bytes."""
+    if size < LONG_BYTES:
+        return work()
+    done: list[T] = []
+    yield Compute(lambda: done.append(work()))
+    return done[0]
+
+
 @dataclass(slots=True)
 class Contact:
     """Whether the service has ever answered this client. If it has, the client retries longer when it is gone."""
@@ -90,11 +101,19 @@ class Call:
     contact: Contact = field(default_factory=Contact)
     clock: Callable[[], float] = time.monotonic
     owned: list[str] = field(default_factory=list)  # jobs to be cancelled if the call fails
+    forget: list[Callable[[], None]] = field(default_factory=list)  # to be called if those are cancelled
+    uploads: list[str] = field(default_factory=list)  # targets of uploads in ranges, to be ended if the call fails
     unanswered: Request | None = None  # may have made a job whose id has not come back
+    was_cut: bool = False  # of the latest request, a try before its last one may have been carried out
     deadline: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.deadline = self.clock() + self.timeout_s
+
+    @property
+    def has_started(self) -> bool:
+        """Whether something must be cancelled if the call fails."""
+        return bool(self.owned or self.uploads or self.unanswered)
 
     @property
     def remaining_s(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,25 @@ def test_ctrl_c_asks(idle: Api) -> None:
         terminal.ctrl_c()
         assert terminal.end() == 130
     assert waiting(idle) == 0
+
+
+def test_a_product_that_comes_too_late_is_cancelled(idle: Api) -> None:
+    """Nobody could cancel it later: its id was not told."""
+    late = run(idle.url, "multiply", "a.npy", "b.npy", "--timeout", "1")
+    assert late.exit_code == 3 and "did not end in its 1 s" in late.stderr
+    with Client(idle.url) as mm:
+        assert mm.jobs(limit=1)[0]["state"] == "cancelled"
+
+
+def test_a_reader_that_has_enough_is_no_error(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in `matmul kernels --json | head -1`."""
+
+    def broken(_: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("matmul_client.cli.lists.print_json", broken)
+    cut = run(stack.url, "kernels", "--json")
+    assert (cut.exit_code, cut.stderr) == (1, "")
 
 
 def test_where_the_service_is(stack: Stack, tmp_path: Path) -> None:

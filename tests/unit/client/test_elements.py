@@ -15,8 +15,8 @@ from matmul_client.core import matrices, products, ranges
 from matmul_client.core.bodies import Reference, body_of
 from matmul_client.core.elements import BodyReader, array_of, dtype_name, elements, to_array
 from matmul_client.core.operands import Operand
-from matmul_client.core.wire import Reply
-from tests.unit.client.play import CUT, Played, problem
+from matmul_client.core.wire import Compute, Reply, Request
+from tests.unit.client.play import CUT, ONE, Played, problem
 
 NUMPY = [np.float16, np.float32, np.float64, np.int8, np.int32, np.complex64, np.complex128]
 TYPES = [*NUMPY, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
@@ -123,14 +123,17 @@ def test_a_form_is_npy_as_numpy_reads_it() -> None:
     assert np.array_equal(np.load(io.BytesIO(parts[2])), array)
 
 
+STORED = Reply(201, {}, b'{"id": ""}')
+
+
 def test_an_upload_asks_first_and_sends_what_is_missing() -> None:
     array = np.zeros((200, 200), np.float32)
     name = hashlib.sha256(b"float32:200x200\n" + array.tobytes()).hexdigest()
-    there = Played([Reply(200, {}, b"")])
+    there = Played([Reply(200, ONE, b"")])
     assert there.run(matrices.upload(there.call, array)).id == name
     assert [request.method for request in there.requests] == ["HEAD"]
 
-    missing = Played([problem(404, "matrix_not_found"), Reply(201, {}, b"{}")])
+    missing = Played([problem(404, "matrix_not_found"), STORED])
     missing.run(matrices.upload(missing.call, array))
     put = missing.requests[1]
     assert (put.method, put.target) == ("PUT", f"/v1/matrices/{name}")
@@ -174,7 +177,7 @@ def test_a_large_upload_goes_in_ranges_and_only_the_one_that_was_cut_goes_again(
     ],
 )
 def test_a_service_without_ranges_gets_it_in_one_request(answers: list[Reply]) -> None:
-    played = Played([NOT_THERE, *answers, Reply(201, {}, b"{}")])
+    played = Played([NOT_THERE, *answers, STORED])
     played.run(matrices.upload(played.call, LARGE))
     assert played.requests[-1].method == "PUT" and played.requests[-1].body_bytes == LARGE.nbytes
 
@@ -216,3 +219,13 @@ def test_a_conjugate_transpose_is_two_options_and_a_complex_factor_a_pair() -> N
     matrix = np.array([[1 + 2j, 3]])
     np.testing.assert_array_equal(matrices.resolve_view(matrix, operand), matrix.conj().T)
     assert matrices.resolve_view(matrix, operand.H) is matrix
+
+
+def test_large_operands_are_converted_where_no_event_loop_waits() -> None:
+    """Small ones at once: a thread would take longer."""
+    for large in (np.asfortranarray(np.ones((600, 300))), np.ones((600, 600), np.int64)):
+        for flow in (products.multiply, products.submit):
+            assert isinstance(next(flow(Played([]).call, large, large.T, {})), Compute)
+        assert isinstance(next(matrices.upload(Played([]).call, large)), Compute)
+    small = np.asfortranarray(np.ones((20, 30)))
+    assert isinstance(next(products.multiply(Played([]).call, small, small.T, {})), Request)

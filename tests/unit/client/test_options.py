@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -29,6 +30,8 @@ from tests.unit.client.play import JOB, LOCATION, Played
         ([np.int32(7), {"m": np.int64(1)}], [7, {"m": 1}]),
         (np.arange(2), [0, 1]),
         (np.float16, "float16"),
+        (np.dtype("float16"), "float16"),
+        (np.dtype(ml_dtypes.bfloat16), "bfloat16"),
         ("auto", "auto"),
     ],
 )
@@ -60,3 +63,35 @@ def test_a_form_that_is_none_is_answered_with_those_that_are() -> None:
     played = Played([])
     with pytest.raises(ValueError, match="no form 'docx'; there are: html, markdown, pdf, zip, svg, png"):
         played.run(benchmarks.rendered(played.call, JOB, "report", "docx"))
+
+
+@pytest.mark.parametrize("value", [{1, 2}, object(), b"auto", [{"m": {3}}]])
+def test_what_json_has_not_is_named(value: Any) -> None:
+    with pytest.raises(InvalidOperand, match="cannot be sent as an option: JSON has no "):
+        plain(value)
+
+
+def test_group_sizes_are_whole_numbers() -> None:
+    for sizes in ("abc", 3, [1.5]):
+        played = Played([])
+        with pytest.raises(InvalidOperand, match=r"give whole numbers, such as \[3, 0, 5\]"):
+            played.run(products.submit(played.call, np.eye(2), np.eye(2), {"group_sizes": sizes}))
+
+
+class Withheld:
+    """An array of a library that does not give it away, as of a sparse tensor."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, **_: object) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize("kind", [BufferError, RuntimeError, TypeError, ValueError])
+def test_what_dlpack_does_not_carry_is_named(kind: type[Exception]) -> None:
+    with pytest.raises(InvalidOperand, match=r"^a cannot be read by DLPack: It is sparse; give an array of numpy"):
+        to_array(Withheld(kind("It is\nsparse.")), "a")

@@ -10,7 +10,7 @@ import pytest
 
 from matmul_client import AsyncClient, Client, DeadlineExceeded, MatmulError, Unreachable
 from matmul_client.core.exchange import FIRST_CONTACT_RETRIES
-from tests.unit.client.scripted import ACCEPTED, CANCELLED, HALF, SILENCE, WHOLE, keys, scripted
+from tests.unit.client.scripted import ACCEPTED, BODY, CANCELLED, HALF, HEAD, SILENCE, WHOLE, keys, scripted
 
 A = np.ones((1, 1), np.float32)
 NOBODY = "http://127.0.0.1:1"
@@ -20,6 +20,36 @@ def test_a_reply_that_is_cut_off_is_asked_for_again_under_its_key() -> None:
     with scripted(HALF, WHOLE) as server, Client(server.url) as mm:
         assert mm.matmul(A, A) == 1
     assert len(keys(server)) == 2 and len({*keys(server)}) == 1
+
+
+CHUNKED = HEAD.replace(b"content-length: 4", b"transfer-encoding: chunked")
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        b"HTTP/1.1 2",
+        b"HTTP/1.1 200 OK\r\n",
+        HEAD.replace(b"content-length: 4\r\n", b"")[:-2],
+        ACCEPTED[:-1],
+        b"HTTP/1.1 202 Accepted\r\nlocation: /v1/jobs/jo",
+        CHUNKED + b"0",  # of 04
+        CHUNKED + b"04\r\n" + BODY + b"\r\n",
+    ],
+)
+def test_a_head_or_a_chunk_that_is_cut_off_is_asked_for_again(cut: bytes) -> None:
+    """http.client takes it for a whole one."""
+
+    async def main(url: str) -> None:
+        async with AsyncClient(url) as mm:
+            assert await mm.matmul(A, A, timeout=30) == 1
+
+    with scripted(cut, WHOLE) as server, Client(server.url) as mm:
+        assert mm.matmul(A, A, timeout=30) == 1
+    assert len(keys(server)) == 2 and len({*keys(server)}) == 1
+    with scripted(cut, WHOLE) as server:
+        asyncio.run(main(server.url))
+    assert len(keys(server)) == 2
 
 
 def test_the_same_on_an_event_loop() -> None:
