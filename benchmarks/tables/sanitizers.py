@@ -21,8 +21,14 @@ def sanitizers(path: Path) -> Iterator[str]:
         "Recorded by `make sanitize`. Each kernel is launched in each of its types, with each option and epilogue, and "
         "with tiles cut along k and with several tiles for a block. Kernels that run on one architecture alone have a "
         "process each."
+        f"{_explained(by_tool)}"
     )
     yield table(("tool", "kernels", "launches", "result"), [_cells(*one) for one in by_tool.items()]).rstrip()
+
+
+def _explained(by_tool: dict[str, list[dict[str, Any]]]) -> str:
+    is_clean = all(row["verdict"] == "clean" for rows in by_tool.values() for row in rows)
+    return "" if is_clean else " On what was found: [decision 110](decisions/0110-warps-that-run-ahead.md)."
 
 
 def _cells(tool: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
