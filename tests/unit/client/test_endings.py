@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,15 @@ class Interrupted(Client):
         return FULL
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Also where this process was started in the background, which ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_after_ctrl_c_no_thread_sends_more() -> None:
     client = Interrupted()
     ended: list[BaseException] = []
