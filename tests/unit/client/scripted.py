@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
 BODY = b"\x00\x00\x80\x3f"  # 1.0, as float32
@@ -44,8 +44,9 @@ class Scripted:
             self.heads.append(head)
             self.asked.set()
             if answer:
-                connection.sendall(answer)
-                connection.shutdown(socket.SHUT_RDWR)
+                with suppress(OSError):  # who asked may have gone
+                    connection.sendall(answer)
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
