@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -84,6 +84,29 @@ def file_clock_s() -> float:
     that setting the system clock forward does not make files look old.
     """
     return min(time.time(), _STARTED_S + time.monotonic())
+
+
+class FileAges:
+    """How long files have not been written to. After the system clock was set, or a machine was paused, files have
+    times ahead of `file_clock_s`, perhaps by days: the age of such a file is how long this object has known that time.
+    """
+
+    def __init__(self) -> None:
+        self._ahead: dict[str, tuple[float, float]] = {}  # by path: the file's time, and when it was first seen
+
+    def age_s(self, path: str) -> float:
+        """Raises FileNotFoundError."""
+        written, now = os.lstat(path).st_mtime, time.monotonic()
+        if (age_s := file_clock_s() - written) >= 0:
+            self._ahead.pop(path, None)
+            return age_s
+        known, since = self._ahead.get(path, (written, now))
+        self._ahead[path] = (written, since if known == written else now)
+        return now - self._ahead[path][1]
+
+    def forget_all_but(self, paths: Iterable[str]) -> None:
+        """Of files that are gone, nothing is kept."""
+        self._ahead = {path: self._ahead[path] for path in paths if path in self._ahead}
 
 
 def tmpfs_bytes(directory: Path) -> int:

@@ -19,7 +19,7 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from jobs.disk import UNUSABLE, file_clock_s, file_system, path_of, sync, tmpfs_bytes, translated_disk, write_all
+from jobs.disk import UNUSABLE, FileAges, file_system, path_of, sync, tmpfs_bytes, translated_disk, write_all
 from jobs.errors import InvalidSettings, StoreUnavailable
 from jobs.formats.elements import STORAGE_DTYPES, Array, matrix_bytes
 from jobs.matrices.file_source import KEPT_BYTES, FileNames, FileSource, KeptMaps, open_matrix
@@ -81,6 +81,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
         self._new_slots = NewSlots(self.directory, self.memories)
         self._names, self._kept = FileNames(index), KeptMaps() if keeps_maps else None
         self._unchecked: list[str] = []  # file names of the last reading that were not yet compared with the index
+        self._ages = FileAges()
         self._next_reading = 0.0
 
     def path(self, data: str) -> str:
@@ -179,6 +180,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
             self._make_again()
             with translated_disk():
                 self._unchecked = [name for name in os.listdir(self.directory) if _OURS.fullmatch(name)]
+                self._ages.forget_all_but(map(self.path, self._unchecked))
                 self.slots.trim()
                 self.respect_bound(0)
             self._next_reading = time.monotonic() + LOOK_ROUND_S
@@ -195,7 +197,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
     def _is_old(self, name: str) -> bool:
         most_s = SLOT_LEFTOVER_AGE_S if name.endswith(SLOT_PART) else LEFTOVER_AGE_S
         with suppress(FileNotFoundError):
-            return file_clock_s() - os.lstat(self.path(name)).st_mtime > most_s
+            return self._ages.age_s(self.path(name)) > most_s
         return False
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from jobs import disk
 from jobs.errors import InvalidSettings, MatrixNotFound, StoreFull, StoreUnavailable
+from jobs.matrices import file_store
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.file_store import LEFTOVER_AGE_S
 from jobs.redis.embedded import EmbeddedServer
@@ -194,6 +195,24 @@ def test_a_clock_that_is_set_makes_no_file_a_leftover(
     assert bench.store.sweep() == 0
     os.utime(bench.settings.store_dir / name, times=(0, 0))
     assert make_matrix_store(bench.settings, bench.client).sweep() == 1
+
+
+def test_a_clock_that_was_set_forward_keeps_no_leftover_for_longer(
+    bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a machine was paused for a day: files written since have times ahead of the store's clock."""
+    name, clock = fresh_name(), SimpleNamespace(time=time.time, monotonic=time.monotonic)
+    monkeypatch.setattr(disk, "time", clock)
+    monkeypatch.setattr(file_store, "LOOK_ROUND_S", 0.0)
+    path = bench.settings.store_dir / name
+    path.write_bytes(b"x")
+    os.utime(path, times=(0, time.time() + 86_400))
+    assert bench.store.sweep() == 0
+    clock.monotonic = lambda: time.monotonic() + LEFTOVER_AGE_S + 1
+    os.utime(path, times=(0, time.time() + 86_500))  # it was written to meanwhile
+    assert bench.store.sweep() == 0
+    clock.monotonic = lambda: time.monotonic() + 2 * LEFTOVER_AGE_S + 2
+    assert bench.store.sweep() == 1 and bench.kept() == []
 
 
 def test_a_reader_keeps_what_is_deleted_under_it(bench: StoreBench) -> None:

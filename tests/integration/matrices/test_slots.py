@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jobs.disk import file_clock_s
 from jobs.errors import MatrixNotFound, StoreFull
 from jobs.formats.elements import matrix_bytes
 from jobs.matrices import slots
@@ -223,7 +223,7 @@ def test_the_slot_of_a_writer_that_died_is_swept_and_that_of_one_that_lives_is_n
     alive = bench.store.create("float32", LARGE, owner="ada", ttl_s=60, name=fresh_name())
     (name,) = (name for name in bench.kept() if name != dead.name)
     for path in (dead, directory / name):
-        os.utime(path, times=(0, time.time() - SLOT_LEFTOVER_AGE_S - 5))
+        os.utime(path, times=(0, file_clock_s() - SLOT_LEFTOVER_AGE_S - 5))
     assert bench.store.sweep() == 1
     assert bench.kept() == [name] and len(bench.free()) == 1
     alive.write(numbers(LARGE).tobytes())
