@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long chaos-cells machine soak test-images check fix site docs kernel-resources assembly recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-client bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images report tune clean env-run env-dev env-fuzz
+.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long chaos-cells machine soak test-images check fix site docs kernel-resources assembly recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-versions bench-client bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images report tune clean env-run env-dev env-fuzz
 
 BIN := .venv/bin
 ARGS ?=
@@ -153,6 +153,9 @@ bench-peers: env-dev ## measure the service beside PyTriton and a naive service 
 
 bench-path: $(if $(PYTHON),,env-dev) ## measure the way of a product beside the bare one on a GPU: ARGS="--out benchmarks/results/h200_path_2026-11-23.json"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.path $(ARGS)
+
+bench-versions: $(if $(PYTHON),,env-dev) ## measure this version of the service and another one by turns, on a GPU or a CPU: ARGS="--other ../before --device cpu --out versions.json"
+	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.path.versions $(ARGS)
 
 bench-client: env-dev ## measure the Python client beside the same requests over a bare socket; writes benchmarks/results/
 	$(BIN)/python -m benchmarks.measure.client $(ARGS)

@@ -25,7 +25,8 @@ class Stack:
     """Starts on entry and leaves no process behind. `settings` are MATMUL_* names without the prefix, in lower case.
 
     One process answers HTTP unless they say otherwise, so that `api` is the process itself. With `separate_stores`
-    each worker has a matrix directory of its own, as on another host.
+    each worker has a matrix directory of its own, as on another host. API and workers are those of the checkout `tree`,
+    if that is given: of another version, perhaps.
     """
 
     def __init__(
@@ -35,8 +36,9 @@ class Stack:
         devices: tuple[str, ...] = ("cpu",),
         settings: dict[str, str] | None = None,
         separate_stores: bool = False,
+        tree: Path | None = None,
     ) -> None:
-        self._directory = directory
+        self._directory, self._tree = directory, tree
         own = settings or {}
         options, key_prefix = server_options(own.get("durability", "")), own.get("key_prefix", "matmul:")
         self.redis = EmbeddedServer(directory / "redis", options=options, key_prefix=key_prefix)
@@ -64,10 +66,13 @@ class Stack:
     def _spawn(self, name: str, role: Role, *command: str, **variables: str) -> subprocess.Popen[bytes]:
         """Starts a process as that user of Redis, in a process group of its own, so that a kill takes its children."""
         own = {} if "redis_url" in self._settings else {"MATMUL_REDIS_URL": self.redis.url_of(role)}
+        if self._tree is not None:
+            own["PYTHONPATH"] = os.pathsep.join([str(self._tree), *filter(None, [os.environ.get("PYTHONPATH")])])
         with open(self._directory / f"{name}.log", "ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", *command],
                 env=self.environment | own | variables,
+                cwd=self._tree,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

@@ -101,16 +101,16 @@ def measure(run: Run, stack: Stack, asked: argparse.Namespace) -> None:
 
 @contextmanager
 def running(
-    devices: tuple[str, ...], api_processes: int, store: Path | None = None
+    devices: tuple[str, ...], api_processes: int, store: Path | None = None, tree: Path | None = None
 ) -> Iterator[tuple[Stack, ServiceCaller]]:
     """A service whose matrices are in memory, and whose JSON replies contain no product. `store`: their folder; by
-    default one that is deleted at the end."""
+    default one that is deleted at the end. `tree`: as in `Stack`."""
     with TemporaryDirectory() as name, TemporaryDirectory(dir=store_folder()) as folder, ExitStack() as exits:
         store = Path(folder) if store is None else store
         room = str(min(MAX_STORE_BYTES, shutil.disk_usage(store).free * 4 // 5))
         settings = {"store_dir": str(store), "store_bytes": room, "store_bytes_per_key": room, "max_json_elements": "1"}
         settings["api_processes"] = str(api_processes)
-        stack = exits.enter_context(Stack(Path(name), devices=devices, settings=settings))
+        stack = exits.enter_context(Stack(Path(name), devices=devices, settings=settings, tree=tree))
         try:
             yield stack, exits.enter_context(ServiceCaller(stack.api_port))
         except Exception:
