@@ -56,7 +56,8 @@ class Run:
 def square(run: Run, n: int, share: float) -> None:
     """One caller, one product at a time: with stored operands and no product in the reply, and with .npy files both
     ways. `first` is the median of each turn's first product, which finds caches and processors as the others left
-    them."""
+    them; `total` is from the job's submission to its end, without body and reply, and `queue` its part before a worker
+    had it."""
     a, b = normal((n, n), 3 * n), normal((n, n), 3 * n + 1)
     bare, minimal = bare_path(run.device, a, b), minimal_request(run.minimal_port, n)
     jobs: dict[str, list[dict[str, Any]]] = {"stored": [], "inline": []}
@@ -86,7 +87,8 @@ def square(run: Run, n: int, share: float) -> None:
     of_stored = {"service": typical["stored"], "first": first["stored"], "bare": typical["resident"]}
     run.rows.add("stored", n=n, **of_stored, kernel=last["kernel"], samples=samples)
     of_inline = {"service": typical["inline"], "first": first["inline"], "bare": typical["fresh"]}
-    run.rows.add("inline", n=n, **of_inline, minimal=typical["minimal"], samples=samples)
+    in_job = {name: median(job["timing"][f"{name}_ms"] for job in jobs["inline"]) for name in ("queue", "total")}
+    run.rows.add("inline", n=n, **of_inline, minimal=typical["minimal"], samples=samples, **in_job)
     if h2d_ms := median(job["timing"]["h2d_ms"] for job in jobs["inline"]):
         run.rows.add("h2d", n=n, service=(a.nbytes + b.nbytes) / h2d_ms / 1e6)
 

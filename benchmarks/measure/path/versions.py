@@ -14,15 +14,12 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from benchmarks.measure.http.load import Request
 from benchmarks.measure.path.__main__ import running, store_folder
 from benchmarks.measure.path.caller import ServiceCaller, normal
 from benchmarks.measure.path.rows import WARM_UPS, Rows
@@ -44,32 +41,35 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-@dataclass(frozen=True, slots=True)
 class Products:
     """Products of one line at one version."""
 
-    ms: Callable[[], float]  # of each
-    kernel: str
+    def __init__(self, service: ServiceCaller, line: str) -> None:
+        self._service = service
+        self.in_job_ms: list[float] = []  # from a job's submission to its end, without body and reply; not of bursts
+        kind, _, size = line.partition(":")
+        n = int(size)
+        a, b = normal((n, n), 3 * n), normal((n, n), 3 * n + 1)
+        if kind == "inline":
+            self._request = service.inline(a, b)
+        else:
+            self._request = service.stored(service.upload(a)[0], service.upload(b)[0])
+        for _ in range(WARM_UPS):
+            self._of_burst()
+        self.kernel: str = service.record(service.timed(self._request).location)["kernel"]
+        self.ms = self._of_burst if kind == "burst" else self._of_one  # milliseconds of each
 
+    def _of_burst(self) -> float:
+        return 1e3 / self._service.burst_per_s(self._request, BURST)
 
-def products(service: ServiceCaller, line: str) -> Products:
-    kind, _, size = line.partition(":")
-    n = int(size)
-    a, b = normal((n, n), 3 * n), normal((n, n), 3 * n + 1)
-    request = service.inline(a, b) if kind == "inline" else service.stored(service.upload(a)[0], service.upload(b)[0])
-    one, burst = partial(_one_ms, service, request), partial(service.burst_per_s, request, BURST)
-    for _ in range(WARM_UPS):
-        burst()
-    kernel = service.record(service.timed(request).location)["kernel"]
-    if kind == "burst":
-        return Products(lambda: 1e3 / burst(), kernel)
-    return Products(lambda: median(one() for _ in range(IN_A_ROW)), kernel)
-
-
-def _one_ms(service: ServiceCaller, request: Request) -> float:
-    answer = service.timed(request)
-    service.delete(answer.location)
-    return answer.ms
+    def _of_one(self) -> float:
+        times = []
+        for _ in range(IN_A_ROW):
+            answer = self._service.timed(self._request)
+            times.append(answer.ms)
+            self.in_job_ms.append(self._service.record(answer.location)["timing"]["total_ms"])
+            self._service.delete(answer.location)
+        return median(times)
 
 
 def by_turns(versions: Mapping[str, Mapping[str, Products]], seconds: float) -> dict[str, dict[str, list[float]]]:
@@ -86,6 +86,13 @@ def by_turns(versions: Mapping[str, Mapping[str, Products]], seconds: float) -> 
     return times
 
 
+def told(versions: Mapping[str, Mapping[str, Products]], line: str) -> dict[str, Any]:
+    """What the jobs' own records say."""
+    of_line = {name: version[line] for name, version in versions.items()}
+    in_job = {f"{name}_in_job_ms": median(each.in_job_ms) for name, each in of_line.items() if each.in_job_ms}
+    return in_job | {f"{name}_kernel": each.kernel for name, each in of_line.items()}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     asked = parsed(arguments)
     api_processes = process_count(Settings())
@@ -97,14 +104,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         }
         about |= {"api_processes": api_processes, "device": services["this"].device_name()}
         rows = Rows(asked.out, about | {"environment": dated_environment()})
-        versions = {name: {line: products(service, line) for line in asked.lines} for name, service in services.items()}
+        versions = {name: {line: Products(service, line) for line in asked.lines} for name, service in services.items()}
         for line, times in by_turns(versions, asked.seconds).items():
             kind, _, n = line.partition(":")
             ratios = [this / other for this, other in zip(times["this"], times["other"], strict=True)]
             low, middle, high = quantiles(ratios)
             ms = {f"{name}_ms": median(values) for name, values in times.items()}
-            kernels = {f"{name}_kernel": versions[name][line].kernel for name in versions}
-            rows.add(kind, n=int(n), **ms, ratio=middle, low=low, high=high, turns=len(ratios), **kernels)
+            rows.add(kind, n=int(n), **ms, ratio=middle, low=low, high=high, turns=len(ratios), **told(versions, line))
     print(asked.out)
 
 

@@ -48,6 +48,8 @@ def test_every_line_is_measured(tmp_path: Path) -> None:
     ], "on a CPU nothing is copied to a device"
     assert all(row["service"] > 0 for row in rows if row["line"] not in ("steps", "new shape"))
     for row in rows:
+        if row["line"] == "inline":
+            assert 0 <= row["queue"] <= row["total"]
         if row["line"] == "steps":
             assert all(times(row)[name] > 0 for name in ("queue", "open", "kernel", "check", "store"))
             assert sum(times(row)[name] for name in MEASURED) < 20 * row["caller_ms"]
