@@ -16,6 +16,7 @@ from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, JobNotFound, 
 from jobs.ledger.chains import unmet_error
 from jobs.ledger.claims.by_message import JOB_ID, RedisClaims
 from jobs.ledger.claims.refusals import Refusals
+from jobs.ledger.claims.set_back import RedisSettableClock
 from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, cursor_after, cursor_seq, event_place, job_error
 from jobs.ledger.durability import RedisDurability
 from jobs.ledger.interface import (
@@ -51,7 +52,7 @@ from jobs.states import JobState
 LUA_DIR = Path(__file__).parent / "lua"
 
 
-class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisDurability, Ledger):
+class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisDurability, RedisSettableClock, Ledger):
     """Safe to share between threads. `clock` is for tests (`RedisScripts`)."""
 
     def __init__(
@@ -218,8 +219,9 @@ class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisDurability,
         return counts_of(*pipe.execute())
 
     # ---- the worker's side; claims are in claims.py, successes in successes.py ----
-    def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
-        return bool(self._run_on("renew", job_id, attempt, *map(microseconds, (lease_s, HARD_LIMIT_MARGIN_S))))
+    def renew(self, job_id: str, attempt: int, *, lease_s: float, ran_s: float | None = None) -> bool:
+        ran = "" if ran_s is None else microseconds(ran_s)
+        return bool(self._run_on("renew", job_id, attempt, *map(microseconds, (lease_s, HARD_LIMIT_MARGIN_S)), ran))
 
     def progress(self, job_id: str, attempt: int, progress: Progress) -> bool:
         return bool(self._run_on("progress", job_id, attempt, progress.model_dump_json()))
