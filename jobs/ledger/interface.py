@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jobs.ledger.acceptance import Acceptance
-from jobs.ledger.claims.set_back import SettableClock
 from jobs.ledger.durability import Durability
 from jobs.ledger.limits import ALONE, NO_LIMITS, Beside, Limits
 from jobs.ledger.messages import JobMessage
-from jobs.ledger.queues import FairQueues
+from jobs.ledger.queues import FairQueues, SettableClock
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import ANONYMOUS, BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.states import JobState

@@ -16,7 +16,6 @@ from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, JobNotFound, 
 from jobs.ledger.chains import unmet_error
 from jobs.ledger.claims.by_message import JOB_ID, RedisClaims
 from jobs.ledger.claims.refusals import Refusals
-from jobs.ledger.claims.set_back import RedisSettableClock
 from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, cursor_after, cursor_seq, event_place, job_error
 from jobs.ledger.durability import RedisDurability
 from jobs.ledger.interface import (
@@ -32,7 +31,7 @@ from jobs.ledger.interface import (
 )
 from jobs.ledger.limits import NO_LIMITS, Limits, QuotaOf, limit_arguments, no_quota
 from jobs.ledger.messages import JobMessage, MessageFormat
-from jobs.ledger.queues import Moves, RedisFairQueues
+from jobs.ledger.queues import Moves, RedisFairQueues, RedisSettableClock
 from jobs.ledger.replies import RecordedJob, counts_of, event_of, job_of, recorded, redriven, refuse
 from jobs.ledger.submission import key_digest, submission
 from jobs.ledger.successes import RedisSuccesses
