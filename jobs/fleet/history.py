@@ -70,7 +70,24 @@ class History:
     @translated()
     def write(self, series: Series, values: Mapping[str, float | None]) -> None:
         fields: Any = {name: f"{value:.10g}" for name, value in values.items() if value is not None}
+        self._drop_ahead(self._key(series))
         self._client.xadd(self._key(series), fields, maxlen=series.kept, approximate=False)
+
+    def _drop_ahead(self, key: str) -> None:
+        """Samples of before Redis' clock was set back lie ahead of it. A stream takes no entry before its last one, so
+        it is made again from the others.
+        """
+        seconds, micros = self._client.time()
+        now_ms = seconds * 1000 + micros // 1000
+        last: Any = self._client.xrevrange(key, count=1)
+        if not last or _ms_of(last[0][0]) <= now_ms:
+            return
+        others: Any = self._client.xrange(key, max=str(now_ms))
+        pipe = self._client.pipeline()
+        pipe.delete(key)
+        for entry_id, fields in others:
+            pipe.xadd(key, fields, id=entry_id)
+        pipe.execute()
 
     @translated()
     def counts(self) -> dict[str, float]:
@@ -88,7 +105,11 @@ class History:
 
 def _sample(entry_id: bytes, values: Mapping[bytes, bytes]) -> Sample:
     known = {name: number for name in FIELDS if (number := _number(values.get(name.encode()))) is not None}
-    return Sample(datetime.fromtimestamp(int(entry_id.partition(b"-")[0]) / 1e3, UTC), **known)
+    return Sample(datetime.fromtimestamp(_ms_of(entry_id) / 1e3, UTC), **known)
+
+
+def _ms_of(entry_id: bytes) -> int:
+    return int(entry_id.partition(b"-")[0])
 
 
 def _number(text: bytes | None) -> float | None:

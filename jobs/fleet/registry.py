@@ -39,6 +39,10 @@ class WorkerRegistry:
         """
         return bool(self._run("beat", info.id, info.model_dump_json(), microseconds(ttl_s)))
 
+    def clock_set_back(self, ttl_s: float) -> None:
+        """After Redis' clock was set back: no worker counts as live for longer than `ttl_s` from now."""
+        self._run("set_back", microseconds(ttl_s))
+
     def live(self) -> Sequence[WorkerInfo]:
         """Live workers that take jobs, by name."""
         return [info for info in self.known() if info.serves]

@@ -146,11 +146,11 @@ class JobRow:
         if measured is None or self.started_us is None or self.finished_us is None:
             return None
         return Timing(
-            queue_ms=(self.started_us - self.queued_us) / 1e3,
+            queue_ms=max(0, self.started_us - self.queued_us) / 1e3,
             h2d_ms=measured.h2d_ms,
             kernel_ms=measured.kernel_ms,
             d2h_ms=measured.d2h_ms,
-            total_ms=(self.finished_us - self.created_us) / 1e3,
+            total_ms=max(0, self.finished_us - self.created_us) / 1e3,
         )
 
 

@@ -15,7 +15,7 @@ from jobs.ledger.acceptance import Acceptance
 from jobs.ledger.durability import Durability
 from jobs.ledger.limits import ALONE, NO_LIMITS, Beside, Limits
 from jobs.ledger.messages import JobMessage
-from jobs.ledger.queues import FairQueues
+from jobs.ledger.queues import FairQueues, SettableClock
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import ANONYMOUS, BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.states import JobState
@@ -100,7 +100,7 @@ class IdempotencyKey:
 CancelOutcome = Literal["cancelled", "already_cancelled"]
 
 
-class Ledger(FairQueues, Durability):
+class Ledger(FairQueues, Durability, SettableClock):
     """Every method raises StoreUnavailable if the store does not answer, and StoreFull if it has no memory left."""
 
     # ---- the service's side ----
@@ -211,8 +211,9 @@ class Ledger(FairQueues, Durability):
         return claimed[0] if claimed else None
 
     @abstractmethod
-    def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
-        """Extends the lease; False if the attempt no longer owns the job and must stop."""
+    def renew(self, job_id: str, attempt: int, *, lease_s: float, ran_s: float | None = None) -> bool:
+        """Extends the lease; False if the attempt no longer owns the job and must stop. `ran_s`: how long the worker
+        has had the job by its own clock; without it, by the ledger's, which may have been set meanwhile."""
 
     @abstractmethod
     def progress(self, job_id: str, attempt: int, progress: Progress) -> bool:

@@ -1,5 +1,5 @@
-"""The parts of the ledger that manage queues, for the sweeper: fairness between owners within a queue
-(lua/common_fairness.lua), and moving jobs from one queue to another."""
+"""The parts of the ledger that are only for the sweeper: fairness between owners within a queue
+(lua/common_fairness.lua), moving jobs from one queue to another, and what a clock that was set back left behind."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from typing import Any
 import redis
 
 from jobs.redis.client import translated
+from jobs.redis.clock import microseconds
+
+SET_BACK_AT_ONCE = 1000  # jobs
 
 
 class FairQueues(ABC):
@@ -44,6 +47,27 @@ class RedisFairQueues(FairQueues):
     def others_wait(self, queue: str, owners: Collection[str]) -> bool:
         found: Any = self._client.hkeys(f"{self._prefix}window:{queue}")
         return any(owner.decode() not in owners for owner in found)
+
+
+class SettableClock(ABC):
+    """A ledger whose clock may be set back. Times of before then lie ahead of it, by an hour perhaps. For so long the
+    job of a dead worker would not be taken back, and a job that ends would count as older than those before it."""
+
+    @abstractmethod
+    def clock_set_back(self, *, lease_s: float) -> None:
+        """Brings times nearer that lie further ahead than the clock allows: leases end in `lease_s` at the latest, and
+        jobs that ended have ended by now. Changes nothing if the clock was not set. Raises StoreUnavailable.
+        """
+
+
+class RedisSettableClock(SettableClock):
+    """The same in Redis."""
+
+    _run: Callable[..., Any]
+
+    def clock_set_back(self, *, lease_s: float) -> None:
+        while int(self._run("set_back", microseconds(lease_s), SET_BACK_AT_ONCE)) >= SET_BACK_AT_ONCE:
+            pass  # lets other steps run in between
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from jobs.ledger.interface import (
 )
 from jobs.ledger.limits import NO_LIMITS, Limits, QuotaOf, limit_arguments, no_quota
 from jobs.ledger.messages import JobMessage, MessageFormat
-from jobs.ledger.queues import Moves, RedisFairQueues
+from jobs.ledger.queues import Moves, RedisFairQueues, RedisSettableClock
 from jobs.ledger.replies import RecordedJob, counts_of, event_of, job_of, recorded, redriven, refuse
 from jobs.ledger.submission import key_digest, submission
 from jobs.ledger.successes import RedisSuccesses
@@ -51,7 +51,7 @@ from jobs.states import JobState
 LUA_DIR = Path(__file__).parent / "lua"
 
 
-class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisDurability, Ledger):
+class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisDurability, RedisSettableClock, Ledger):
     """Safe to share between threads. `clock` is for tests (`RedisScripts`)."""
 
     def __init__(
@@ -218,8 +218,9 @@ class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisDurability,
         return counts_of(*pipe.execute())
 
     # ---- the worker's side; claims are in claims.py, successes in successes.py ----
-    def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
-        return bool(self._run_on("renew", job_id, attempt, *map(microseconds, (lease_s, HARD_LIMIT_MARGIN_S))))
+    def renew(self, job_id: str, attempt: int, *, lease_s: float, ran_s: float | None = None) -> bool:
+        ran = "" if ran_s is None else microseconds(ran_s)
+        return bool(self._run_on("renew", job_id, attempt, *map(microseconds, (lease_s, HARD_LIMIT_MARGIN_S)), ran))
 
     def progress(self, job_id: str, attempt: int, progress: Progress) -> bool:
         return bool(self._run_on("progress", job_id, attempt, progress.model_dump_json()))

@@ -75,7 +75,8 @@ class Sweeper:
         self._keep_history = keep_history
         self._clock = clock
         self._run = RedisScripts(client, settings.key_prefix, LOCK_SCRIPTS, clock=redis_clock).run
-        self._queues = LiveQueues(ledger, WorkerRegistry(client, prefix=settings.key_prefix, clock=redis_clock))
+        self._registry = WorkerRegistry(client, prefix=settings.key_prefix, clock=redis_clock)
+        self._queues = LiveQueues(ledger, self._registry)
         self._token = new_id("sweeper")
         self._suspects: frozenset[JobMessage] = frozenset()
         self._leases_count_from_s: float | None = None  # None: this process does not know what happened before
@@ -160,9 +161,11 @@ class Sweeper:
 
     def _take_back_expired(self) -> int:
         """Takes back jobs of silent workers. After an outage of Redis, during which no worker could renew, each worker
-        first gets a moment to do so.
+        first gets a moment to do so. Its clock may have been set back in between as well.
         """
         if self._leases_count_from_s is None:
+            self._ledger.clock_set_back(lease_s=self._settings.lease_s)
+            self._registry.clock_set_back(self._settings.worker_ttl_s)
             self._leases_count_from_s = self._clock() + 4 * self._settings.heartbeat_s
         if self._clock() < self._leases_count_from_s:
             return 0

@@ -39,7 +39,8 @@ def end_process(code: int) -> None:
 @dataclass(slots=True)
 class _Held:
     claimed: Claimed
-    ends_at: float  # time.monotonic() of the job's time limit
+    began_at: float  # time.monotonic()
+    ends_at: float  # of the job's time limit
     renew_at: float
     lost_at: float | None = None  # when the ledger said that this worker no longer owns it
 
@@ -50,7 +51,7 @@ class Hold:
 
     def __init__(self, claimed: Sequence[Claimed], heartbeat_s: float, *, waits: bool = False) -> None:
         now = time.monotonic()
-        self.held = [_Held(each, now + each.job.timeout_s, now + heartbeat_s) for each in claimed]
+        self.held = [_Held(each, now, now + each.job.timeout_s, now + heartbeat_s) for each in claimed]
         self.waits = waits
 
     @property
@@ -151,9 +152,9 @@ class LeaseKeeper:
                 self._renew(each)
 
     def _renew(self, held: _Held) -> None:
-        claimed = held.claimed
+        claimed, ran_s = held.claimed, time.monotonic() - held.began_at
         try:
-            if not self._ledger.renew(claimed.job.id, claimed.attempt, lease_s=self._settings.lease_s):
+            if not self._ledger.renew(claimed.job.id, claimed.attempt, lease_s=self._settings.lease_s, ran_s=ran_s):
                 held.lost_at = time.monotonic()
         except MatmulError as error:
             about = {"job": claimed.job.id, **log_fields([claimed])}

@@ -25,6 +25,12 @@ local function wanted(model)
   return prefix .. 'wanted:' .. model
 end
 
+-- The time of a member that is added now: later than that of all others, also after the clock was set back.
+local function latest(key)
+  local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
+  return int(math.max(now(), (last or 0) + 1))
+end
+
 -- Keeps a text; the oldest shapes beyond the bound go. More than the bound are there only if some have no age, by which
 -- they would go in time: then all go.
 local function keep(model, max_shapes, ttl, shape, text)
@@ -32,7 +38,7 @@ local function keep(model, max_shapes, ttl, shape, text)
     redis.call('UNLINK', measured(model), ages(model))
   end
   redis.call('HSET', measured(model), shape, text)
-  redis.call('ZADD', ages(model), int(now()), shape)
+  redis.call('ZADD', ages(model), latest(ages(model)), shape)
   while redis.call('ZCARD', ages(model)) > tonumber(max_shapes) do
     redis.call('HDEL', measured(model), redis.call('ZPOPMIN', ages(model))[1])
   end
@@ -42,8 +48,9 @@ end
 
 -- Lists shapes to be measured; the oldest beyond the bound go.
 local function want(model, max_shapes, ttl, shapes)
+  local at = latest(wanted(model))
   for _, shape in ipairs(shapes) do
-    redis.call('ZADD', wanted(model), 'NX', int(now()), shape)
+    redis.call('ZADD', wanted(model), 'NX', at, shape)
   end
   redis.call('ZREMRANGEBYRANK', wanted(model), 0, -max_shapes - 1)
   redis.call('EXPIRE', wanted(model), ttl)

@@ -31,7 +31,8 @@ end
 -- others than the last one that made it wrong, or those that never did.
 local function is_for_others(job, worker, at)
   local wrong_on = job.attempt ~= '1' and redis.call('HGET', job_key(job.id), 'wrong_on')
-  if not wrong_on or at - job.queued > ELSEWHERE_US then
+  local waited = at - job.queued
+  if not wrong_on or waited > ELSEWHERE_US or waited < 0 then -- less than nothing where the clock was set back
     return false
   end
   local tried, is_here, last = 0, false, nil

@@ -526,7 +526,7 @@ local function finish(job, state, at, more, end_of, ...)
   if state == 'failed' and job.kind == 'matmul' then
     local asked = redis.call('HGET', job_key(job.id), 'asked')
     count('failed_products:' .. asked, 1)
-    count('failed_us:' .. asked, at - job.created)
+    count('failed_us:' .. asked, math.max(0, at - job.created))
   end
   enter(job, state, more, 'finished', at, ...)
   if job.reply_to then

@@ -7,7 +7,8 @@ local function bind_key(owner, digest, fingerprint, subject, bound_ms, max_bound
   call('HSET', binding, 'job', subject, 'fingerprint', fingerprint)
   call('PEXPIRE', binding, bound_ms)
   call('ZREMRANGEBYSCORE', all, '-inf', int(at - bound_ms * 1000)) -- these have expired, and may be bound to a job now
-  call('ZADD', all, int(at), digest)
+  local last = call('ZRANGE', all, -1, -1, 'WITHSCORES')[2] -- ahead of `at` where the clock was set back
+  call('ZADD', all, int(math.max(at, (last or 0) + 1)), digest)
   call('PEXPIRE', all, bound_ms)
   local over = math.min(call('ZCARD', all) - max_bound, FORGOTTEN_BINDINGS)
   local oldest = over > 0 and call('ZPOPMIN', all, over) or {} -- digests, each with its time

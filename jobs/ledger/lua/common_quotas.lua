@@ -2,6 +2,7 @@
 --   counts                flight:<owner>, flight_bytes:<owner>: jobs in flight (queued and running) that were recorded
 --                         under such a limit, and the bytes of their operands and products
 --   flops:<owner>         string  when all operations asked for are paid off, at the owner's rate; goes at that time
+--   flops_at:<owner>      string  when that was written
 -- A job that was recorded under a limit has its `cost` in its hash: bytes and operations.
 local WINDOW_US = 60e6
 local MAX_COST_US = 2 ^ 53 -- 285 years; what is much longer is no number of microseconds to Redis
@@ -10,8 +11,25 @@ local function flight_of(owner)
   return 'flight:' .. owner, 'flight_bytes:' .. owner
 end
 
+local function set_paid(owner, paid, at)
+  local keep_ms = int(math.max(math.ceil((paid - at) / 1000), 1))
+  redis.call('SET', prefix .. 'flops:' .. owner, int(paid), 'PX', keep_ms)
+  redis.call('SET', prefix .. 'flops_at:' .. owner, int(at), 'PX', keep_ms)
+end
+
+-- When all is paid off. Where the clock was set back since that was written, what was open then is open now.
+local function paid_off(owner, at)
+  local paid, written = unpack(redis.call('MGET', prefix .. 'flops:' .. owner, prefix .. 'flops_at:' .. owner))
+  local ahead = (written or at) - at
+  if paid and ahead > 0 then
+    set_paid(owner, paid - ahead, at)
+    return paid - ahead
+  end
+  return math.max(paid or 0, at)
+end
+
 -- `limits`: how many jobs may wait, alone or with the most jobs and bytes in flight, the most operations a minute (0: any
--- number), and the bytes and operations of this job. A refusal, or what `charge_quota` takes; nothing is written.
+-- number), and the bytes and operations of this job. A refusal, or what `charge_quota` takes.
 -- `waiting_in_all`: jobs of all owners, where that is known.
 local function over_quota(owner, limits, known_cost, waiting_in_all)
   local max_waiting_alone = tonumber(limits)
@@ -42,14 +60,14 @@ local function over_quota(owner, limits, known_cost, waiting_in_all)
   local charge = {cost = int(bytes) .. ' ' .. string.format('%.0f', flops), bytes = tonumber(bytes)}
   if max_flops > 0 then
     local at = now()
-    local paid = math.max(tonumber(redis.call('GET', prefix .. 'flops:' .. owner) or 0), at)
+    local paid = paid_off(owner, at)
     local costs = math.min(flops / max_flops * WINDOW_US, MAX_COST_US)
     -- What is more than a minute's worth by itself is let in once all before it is paid off.
     local wait = math.min(paid + costs - at - WINDOW_US, paid - at)
     if wait > 0 then
       return {'quota_exceeded', 'flops', string.format('%.15g', max_flops), int(math.ceil(wait / 1e6))}
     end
-    charge.paid, charge.keep_ms = paid + costs, math.ceil((paid + costs - at) / 1000)
+    charge.paid, charge.at = paid + costs, at
   end
   return nil, charge
 end
@@ -67,7 +85,7 @@ local function charge_quota(job, charge)
   count(jobs_field, 1)
   count(bytes_field, charge.bytes)
   if charge.paid then
-    redis.call('SET', prefix .. 'flops:' .. job.owner, int(charge.paid), 'PX', int(math.max(charge.keep_ms, 1)))
+    set_paid(job.owner, charge.paid, charge.at)
   end
 end
 

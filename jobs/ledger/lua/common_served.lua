@@ -2,7 +2,7 @@
 -- In `counts`, products:<kernel>, by kernel that ran: how many, of how many launches, microseconds of them all together in
 -- all and in the queue, and nanoseconds of copies to the device, of the kernel and of copies back.
 local served, launched = {}, {} -- what this step adds; what was measured of launches that made several products
-local FIGURES, KEPT = '(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)', '%d %d %d %d %d %d %d'
+local FIGURES, KEPT = '(%-?%d+) (%d+) (%-?%d+) (%-?%d+) (%d+) (%d+) (%d+)', '%d %d %d %d %d %d %d'
 
 -- The last sums that were written out, and the numbers: reading these is spared where they are still the same.
 local last_text, last_sum
@@ -31,7 +31,7 @@ local function serve(kernel, took, waited, measured)
   elseif not launched[measured] then
     launched[measured], sum[2] = true, sum[2] + 1
   end
-  sum[1], sum[3], sum[4] = sum[1] + 1, sum[3] + took, sum[4] + waited
+  sum[1], sum[3], sum[4] = sum[1] + 1, sum[3] + math.max(0, took), sum[4] + math.max(0, waited)
   sum[5], sum[6], sum[7] = sum[5] + h2d, sum[6] + own, sum[7] + d2h
 end
 

@@ -4,7 +4,7 @@ local at, depths = now(), {}
 for i = 2, #ARGV do
   local key = queued_key(ARGV[i])
   local first = redis.call('ZRANGE', key, 0, 0)[1]
-  local age = first and at - (redis.call('HGET', job_key(first), 'queued') or at) or -1
+  local age = first and math.max(0, at - (redis.call('HGET', job_key(first), 'queued') or at)) or -1
   depths[i - 1] = {redis.call('ZCARD', key), int(age)}
 end
 return depths

@@ -11,7 +11,7 @@ end
 local at = now()
 local since = redis.call('HGET', job_key(id), 'no_room_since')
 if since then
-  since = since + math.max(0, job.started - job.queued - timeout / TRIES)
+  since = math.min(since, at) + math.max(0, job.started - job.queued - timeout / TRIES)
 end
 local waits_on = not since or at - since < tonumber(timeout)
 if waits_on then

@@ -61,6 +61,16 @@ def test_series_are_bounded(client: redis.Redis, key_prefix: str) -> None:
     assert len(found) == FINE.kept and found[-1].workers == 2 * FINE.kept - 1
 
 
+def test_a_clock_that_was_set_back_leaves_a_gap_and_nothing_ahead(client: redis.Redis, key_prefix: str) -> None:
+    history, (now_s, _) = History(client, key_prefix), client.time()
+    for workers, at_s in ((1, now_s - 60), (2, now_s + 3600)):
+        client.xadd(f"{key_prefix}history:5m", {"workers": workers}, id=f"{at_s * 1000}-0")
+    history.write(FINE, {"workers": 3})
+    found = history.read(FINE)
+    assert [sample.workers for sample in found] == [1, 3]
+    assert found[-1].at.timestamp() < now_s + 1800
+
+
 def test_what_another_version_wrote_is_passed_over(client: redis.Redis, key_prefix: str) -> None:
     entry: Any = {"workers": "2", "speed": "fast", "power_w": "much"}
     client.xadd(f"{key_prefix}history:5m", entry)

@@ -111,3 +111,19 @@ def test_workers_are_asked_for_a_time(shared: Shared) -> None:
     assert shared.one.is_asked()
     shared.one.end_asking()
     assert not shared.other.is_asked()
+
+
+def test_what_comes_after_the_clock_was_set_back_is_not_the_oldest(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measured, "MAX_MEASURED", 2)
+    monkeypatch.setattr(measured, "MAX_WANTED", 2)
+    shared.one.keep("a", "figures")
+    shared.clock.advance(1)
+    shared.one.keep("b", "figures")
+    shared.want("d", "e")
+    shared.clock.advance(-3600)
+    shared.one.keep("c", "figures")
+    shared.want("f")
+    assert sorted(shared.one.all()) == ["b", "c"]
+    assert shared.one.to_measure(9) == ["f", "e"]

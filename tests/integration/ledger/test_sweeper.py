@@ -78,7 +78,7 @@ class Floor:
 
 @pytest.fixture
 def floor(valkey: EmbeddedServer, key_prefix: str) -> Iterator[Floor]:
-    settings = settings_for(valkey, key_prefix)
+    settings = settings_for(valkey, key_prefix).model_copy(update={"lease_s": 600.0})  # the longest of any test here
     with redis_bench(valkey, key_prefix) as bench:
         yield Floor(bench, settings)
 

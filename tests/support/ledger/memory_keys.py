@@ -48,6 +48,11 @@ class MemoryKeys(Ledger):
             until = self._clock() + self._idempotency_ttl_us
             self._table.bindings[owner, idempotency.key] = Binding(subject, idempotency.fingerprint, until)
 
+    def clock_set_back(self, *, lease_s: float) -> None:
+        with self._lock:
+            latest_us = self._clock() + microseconds(lease_s)
+            self._table.leases = {job_id: min(ends, latest_us) for job_id, ends in self._table.leases.items()}
+
     def check_writable(self) -> None:
         """It writes nothing."""
 

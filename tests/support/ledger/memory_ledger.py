@@ -178,14 +178,15 @@ class MemoryLedger(MemoryFigures):
         packed = (None if matrix is None else PackedMatrix(matrix) for matrix in (held.a, held.b, held.c))
         return Claimed(self._table.job(row), row.attempt, *packed)
 
-    def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
+    def renew(self, job_id: str, attempt: int, *, lease_s: float, ran_s: float | None = None) -> bool:
         with self._lock:
             if (row := self._table.running(job_id, attempt)) is None:
                 return False
-            row.seen_us = self._clock()
+            now = self._clock()
             assert row.started_us is not None
-            hard_limit = row.started_us + row.timeout_us + microseconds(HARD_LIMIT_MARGIN_S)
-            self._table.leases[job_id] = min(row.seen_us + microseconds(lease_s), hard_limit)
+            ran_us = now - row.started_us if ran_s is None else microseconds(ran_s)
+            left_us = row.timeout_us + microseconds(HARD_LIMIT_MARGIN_S) - ran_us
+            row.seen_us, self._table.leases[job_id] = row.started_us + ran_us, now + min(microseconds(lease_s), left_us)
             return True
 
     def progress(self, job_id: str, attempt: int, progress: Progress) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from queue import Empty, Queue
 
 import pytest
@@ -12,7 +13,7 @@ from jobs.ledger.interface import Claimed
 from jobs.settings import Settings
 from jobs.states import JobState
 from tests.support.ledger.ledgers import new_job
-from tests.support.ledger.memory_ledger import MemoryLedger
+from tests.support.ledger.memory_ledger import MemoryLedger, wall_clock_us
 from tests.support.prompt import within
 from tools.harness.api import until
 from worker.process import lease
@@ -26,8 +27,8 @@ LONG_GRACE_S = 4.0  # so that a busy machine does not take it all
 class Bench:
     """A claimed job, and a keeper that would end this process with the codes in `ends`."""
 
-    def __init__(self, timeout_s: float = 60.0) -> None:
-        self.ledger = MemoryLedger()
+    def __init__(self, timeout_s: float = 60.0, clock: Callable[[], int] = wall_clock_us) -> None:
+        self.ledger = MemoryLedger(clock=clock)
         self.ends: Queue[int] = Queue()
         self.keeper = LeaseKeeper(self.ledger, SETTINGS, end=self.ends.put)
         self.claimed = self.claim(timeout_s)
@@ -61,6 +62,15 @@ def test_a_lease_is_kept_as_long_as_its_job_runs() -> None:
         assert bench.ledger.expired_leases() == []
         hold.check()
     until(lambda: bench.ledger.expired_leases() == [(bench.claimed.job.id, 1)])
+
+
+def test_a_job_does_not_run_out_of_time_by_a_clock_that_is_set() -> None:
+    """The ledger's is set forward, as after a pause of its machine."""
+    ahead_us = [0]
+    bench = Bench(600.0, lambda: wall_clock_us() + ahead_us[0])
+    with bench.keeper.hold([bench.claimed]):
+        ahead_us[0] = 3_600_000_000
+        until(lambda: bench.ledger.expired_leases() == [])
 
 
 def is_lost(hold: Hold) -> bool:
