@@ -12,6 +12,7 @@ from tests.chaos.disks import NAMESPACE
 from tests.chaos.faults import disks, links, objects, processes, server
 from tests.chaos.faults.fault import Fault, Strike
 from tests.chaos.layout import APIS, OBJECTS, WORKERS, Layout, http_link, object_link
+from tests.support.clock import compiler
 
 INNER = (*APIS, *WORKERS)
 ALL_LINKS = (*INNER, *map(http_link, APIS))
@@ -28,7 +29,7 @@ class Kind:
     seconds: tuple[float, float] = (0.0, 0.0)
     times: int = 1
     busies: str = ""
-    needs: str = ""  # what the machine must have, `disks` or `faketime`; or the run, `objects`
+    needs: str = ""  # what the machine must have, `disks` or `compiler`; or the run, `objects`
     of_worker: bool = False  # whether it takes a job from its worker
 
 
@@ -43,7 +44,7 @@ KINDS: dict[str, Kind] = {
     "API restarted": Kind(processes.restart, APIS),
     "Valkey killed": Kind(processes.kill_redis, ("Valkey",), times=2),
     "Valkey stopped": Kind(processes.stop_redis, ("Valkey",), (0.3, 2.0), 2),
-    "clock jumped": Kind(processes.jump_clock, INNER, (1.0, 2.0), needs="faketime"),
+    "clock jumped": Kind(processes.jump_clock, INNER, (1.0, 2.0), needs="compiler"),
     "link cut": Kind(links.cut, ALL_LINKS, times=3),
     "link reset": Kind(links.reset, ALL_LINKS, times=3),
     "link half open": Kind(links.half_open, ALL_LINKS),
@@ -84,7 +85,7 @@ def not_run() -> dict[str, str]:
     """Kinds that this machine cannot bring about, each with the reason."""
     lacking = {
         "disks": "" if NAMESPACE in os.environ else "it takes root and mounts of our own",
-        "faketime": "" if processes.faketime() else "there is no libfaketime",
+        "compiler": "" if compiler() else "there is no g++",
     }
     return {name: reason for name, kind in KINDS.items() if (reason := lacking.get(kind.needs, ""))}
 

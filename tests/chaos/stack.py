@@ -119,8 +119,8 @@ class ChaosStack:
         """The ports that clients come by."""
         return tuple(self._listens[http_link(name)] for name in APIS)
 
-    def start(self, name: str, extra: dict[str, str] | None = None, checkout: Path | None = None) -> None:
-        self.parts[name].start({"MATMUL_SWEEPER": str(self.sweeps).lower()} | (extra or {}), checkout)
+    def start(self, name: str, extra: Mapping[str, str] | None = None, checkout: Path | None = None) -> None:
+        self.parts[name].start({"MATMUL_SWEEPER": str(self.sweeps).lower(), **(extra or {})}, checkout)
 
     def terminate(self, name: str) -> bool:
         """SIGTERM, and whether the part ended by itself."""

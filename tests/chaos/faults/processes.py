@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import redis
@@ -15,12 +14,13 @@ import redis
 from tests.chaos.faults.fault import Fault
 from tests.chaos.layout import APIS
 from tests.chaos.stack import PREFIX, ChaosStack
+from tests.support.clock import own_clock
 
 UP_TIMEOUT_S = 120.0
 WORK_TIMEOUT_S, TILES_TIMEOUT_S, GPU_TILES_TIMEOUT_S = 1.0, 4.0, 30.0  # a GPU takes a while to start
 TILES = 2  # that are recorded of a product that a fault is to meet in its middle
 CLOCK_STEPS_S = (700, -700)
-FAKETIME_PLACES = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/local/lib/faketime/libfaketime.so.1")
+SERVES_TIMEOUT_S = 10.0
 
 
 def kill(stack: ChaosStack, fault: Fault) -> bool:
@@ -103,36 +103,34 @@ def stop_redis(stack: ChaosStack, fault: Fault) -> bool:
     return True
 
 
-def faketime() -> Path | None:
-    """libfaketime, where it is installed or MATMUL_CHAOS_FAKETIME names it."""
-    if named := os.environ.get("MATMUL_CHAOS_FAKETIME"):
-        return Path(named)
-    return next((path for place in FAKETIME_PLACES for path in Path("/").glob(place[1:])), None)
-
-
 def jump_clock(stack: ChaosStack, fault: Fault) -> bool:
-    """A process whose wall clock is off, and jumps once while it runs."""
-    library = faketime()
-    offset = stack.directory / f"clock of {fault.at}"
-    step = CLOCK_STEPS_S[fault.number % 2]
-    offset.write_text(f"{step:+}s\n")
-    stack.terminate(fault.at)
-    stack.start(
-        fault.at,
-        {
-            "LD_PRELOAD": str(library),
-            "FAKETIME_TIMESTAMP_FILE": str(offset),
-            "FAKETIME_CACHE_DURATION": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "DONT_FAKE_MONOTONIC": "1",
-        },
-    )
-    wait_until_up(stack, fault.at)
-    offset.write_text(f"{-step:+}s\n")
-    time.sleep(fault.seconds)
-    stack.terminate(fault.at)
+    """A process whose wall clock is off, and jumps once while it runs. False where it was not seen at work both before
+    and after, or ended by itself, as where Redis was away at its start: the one in its place has the right clock."""
+    step_s, part = CLOCK_STEPS_S[fault.number % 2], stack.parts[fault.at]
+    with own_clock(stack.directory / f"clock_{fault.number}") as clock:
+        clock.set_ahead(step_s)
+        stack.terminate(fault.at)
+        stack.start(fault.at, clock.environment)
+        pid = part.pid
+        wait_until_up(stack, fault.at)
+        has_served = []
+        for ahead_s in (step_s, -step_s):
+            clock.set_ahead(ahead_s)
+            time.sleep(fault.seconds)
+            has_served.append(_serves(stack, fault.at, time.monotonic() + SERVES_TIMEOUT_S))
+        has_lasted = part.pid == pid and part.is_running
+        stack.terminate(fault.at)
     stack.start(fault.at)
-    return wait_until_up(stack, fault.at)
+    return wait_until_up(stack, fault.at) and has_lasted and all(has_served)
+
+
+def _serves(stack: ChaosStack, name: str, deadline: float) -> bool:
+    """Whether an API answers, or a worker has a job, by then."""
+    if name in APIS:
+        return _is_true(lambda: _is_up(stack, name), deadline)
+    with stack.client() as client, suppress(redis.RedisError):
+        return _is_true(lambda: has_work(client, stack.parts[name].pid), deadline)
+    return False
 
 
 def wait_until_up(stack: ChaosStack, name: str) -> bool:

@@ -3,11 +3,8 @@ Their monotonic clocks go on."""
 
 from __future__ import annotations
 
-import mmap
 import os
-import shutil
 import signal
-import struct
 import subprocess
 import sys
 import time
@@ -18,10 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.clock import Clock, compiler, own_clock
 from tools.harness.api import ended, until
 from tools.stack import Stack, kill_group
 
-SOURCE = Path(__file__).with_name("machine_clock.c")
 HOUR_S, TWO_DAYS_S = 3600, 2 * 86_400
 ASYNC = {"prefer": "respond-async"}
 
@@ -36,12 +33,12 @@ LONG = product(3000)  # it takes seconds
 class Machine:
     """The service, and the clock of all its processes."""
 
-    def __init__(self, stack: Stack, client: httpx.Client, clock: mmap.mmap) -> None:
+    def __init__(self, stack: Stack, client: httpx.Client, clock: Clock) -> None:
         self.stack, self.client, self._clock, self._ahead_s = stack, client, clock, 0
 
     def step(self, seconds: int) -> None:
         self._ahead_s += seconds
-        self._clock[:8] = struct.pack("<q", self._ahead_s)
+        self._clock.set_ahead(self._ahead_s)
 
     def submit(self, asked: dict[str, Any]) -> str:
         job_id: str = self.client.post("/v1/matmul", json=asked, headers=ASYNC).raise_for_status().json()["job"]["id"]
@@ -74,25 +71,15 @@ class Machine:
         pytest.fail("no job runs for long enough")
 
 
-def preloaded(directory: Path) -> Path:
-    compiler = shutil.which("g++")
-    if compiler is None and "CI" not in os.environ:
-        pytest.skip("g++ is needed to set a machine's clock")
-    assert compiler, "g++ is needed to set a machine's clock"
-    library = directory / "machine_clock.so"
-    subprocess.run([compiler, "-xc", "-O2", "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"], check=True)
-    return library
-
-
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    offset = tmp_path / "offset"
-    offset.write_bytes(bytes(8))
+    if compiler() is None and "CI" not in os.environ:
+        pytest.skip("g++ is needed to set a machine's clock")
     # On a busy machine a worker may take long to renew its leases after a step: it has four heartbeats for that.
     settings = {"cpu_threads": "1", "redis_timeout_s": "5", "heartbeat_s": "2", "lease_s": "12"}
-    with offset.open("r+b") as file, mmap.mmap(file.fileno(), 8) as clock, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LD_PRELOAD", str(preloaded(tmp_path)))
-        patch.setenv("CLOCK_OFFSET", str(offset))
+    with own_clock(tmp_path / "clock") as clock, pytest.MonkeyPatch.context() as patch:
+        for name, value in clock.environment.items():
+            patch.setenv(name, value)
         with (
             Stack(tmp_path, devices=("cpu", "cpu"), settings=settings) as stack,
             httpx.Client(base_url=stack.url, timeout=60.0) as client,

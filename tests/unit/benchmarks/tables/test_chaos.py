@@ -27,14 +27,14 @@ def run(seed: int, *, lost: int = 0, **taken_back: float) -> dict[str, Any]:
 
 def test_runs_are_added_up_and_the_longest_times_shown(tmp_path: Path) -> None:
     runs = [run(1, p50_s=0.1, p99_s=0.2, max_s=0.25), run(2, lost=3, p50_s=0.3, p99_s=0.4, max_s=0.5)]
-    record = {"environment": ENVIRONMENT, "not_run": {"clock jumped": "there is no libfaketime"}, "runs": runs}
+    record = {"environment": ENVIRONMENT, "not_run": {"clock jumped": "there is no g++"}, "runs": runs}
     (tmp_path / "chaos.json").write_text(json.dumps(record))
     text = "\n".join(chaos(tmp_path))
     assert "| all | 2,000 | 6 | 3 | 0 | 0 | 0 | 0 | 2 |" in text
     assert "| child killed | 4 | 8 | 0.30 s | 0.40 s | 0.50 s |" in text
     assert "| BUSY | 2 |" in text
     assert "340 of 18,000 calls" in text
-    assert "clock jumped (there is no libfaketime)" in text
+    assert "clock jumped (there is no g++)" in text
 
 
 def test_the_nearest_to_its_bound_of_any_run_comes_first(tmp_path: Path) -> None:
