@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+from jobs.disk import file_clock_s
 from jobs.errors import StoreUnavailable
 from jobs.matrices.index import Elements, MatrixIndex
 from jobs.matrices.indexed_store import UPLOAD, UPLOAD_LEASE_S
@@ -66,7 +67,8 @@ class ObjectRemoval:
 
     def _found(self) -> list[str]:
         """The keys to remove of the next page. A matrix is claimed after its objects are written, so only old ones are
-        looked at; an upload is claimed before its URL is known.
+        looked at; an upload is claimed before its URL is known. Setting the clock forward in between makes none look
+        old: not of this host alone, nor together with the store's, so the store's clock would not do either.
         """
         if self._clock() < self._next_request:
             return []
@@ -75,7 +77,7 @@ class ObjectRemoval:
         except StoreUnavailable:
             self._is_away()
             return []
-        old_s = time.time() - OBJECT_LEFTOVER_AGE_S
+        old_s = file_clock_s() - OBJECT_LEFTOVER_AGE_S
         suspects = [each for each in page if _is_staged(each.key) or each.modified_at < old_s]
         claims = self._index.all_elements([_claimed_as(each.key) for each in suspects]) if suspects else []
         return [each.key for each, claim in zip(suspects, claims, strict=True) if _is_superfluous(each, claim)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import httpx
@@ -30,6 +31,17 @@ def test_the_sweep_finds_objects_that_no_one_knows(host: Hosts, monkeypatch: pyt
     fresh = host("first")
     assert sum(fresh.store.sweep() for _ in range(3)) == 2
     assert [name.partition(".")[0] for name in bench.kept()] == [info.id]
+
+
+def test_no_object_looks_old_because_the_clock_is_set_forward(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be a matrix that is about to be claimed."""
+    bench, now = host("first"), time.time
+    objects_of(bench).bucket.put(elements_key("c_" + "1" * 32 + "_1"), b"x" * 8)
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: now() + 2 * 86_400)
+        assert host("first").store.sweep() == 0 and len(bench.kept()) == 1
+    monkeypatch.setattr(object_removal, "OBJECT_LEFTOVER_AGE_S", -60.0)
+    assert sum(host("first").store.sweep() for _ in range(3)) == 1 and not bench.kept()
 
 
 def test_the_sweep_does_not_wait_for_a_bucket_that_is_away(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
