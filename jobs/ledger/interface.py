@@ -6,6 +6,7 @@ worker that lost its lease cannot write. The Celery message is only a hint to lo
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,13 +38,13 @@ class Claimed:
     a: PackedMatrix | None = None  # operands that travel in the record
     b: PackedMatrix | None = None
     c: PackedMatrix | None = None
+    claimed_at: float = field(init=False, default_factory=time.monotonic, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Success:
     """A job whose attempt has succeeded. `product`: the packed product if it is kept in the record. `claim`: the claim
-    to be made on a stored product: its owner, and for how many seconds.
-    """
+    to be made on a stored product: its owner, and for how many seconds."""
 
     job_id: str
     attempt: int
@@ -249,12 +250,13 @@ class Ledger(FairQueues, Durability, SettableClock):
         """
 
     @abstractmethod
-    def give_back(self, job_id: str, attempt: int, error: JobError, *, timeout_s: float) -> JobState | None:
+    def give_back(
+        self, job_id: str, attempt: int, error: JobError, *, timeout_s: float, ran_s: float | None = None
+    ) -> JobState | None:
         """running → queued, at the end of the queue, with attempt + 1 but without counting a run; or → failed with
         `error`, once `timeout_s` have passed since the job was first given back after its submission or redrive. Of
-        each wait in the queue at most a sixth of `timeout_s` counts: there may have been room meanwhile. Returns the
-        new state; None if the attempt no longer owns the job.
-        """
+        each wait in the queue at most a sixth of `timeout_s` counts: there may have been room meanwhile. `ran_s`: as
+        for `renew`. Returns the new state; None if the attempt no longer owns the job."""
 
     # ---- the sweeper's side ----
     @abstractmethod

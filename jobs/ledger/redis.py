@@ -219,8 +219,8 @@ class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisDurability,
 
     # ---- the worker's side; claims are in claims.py, successes in successes.py ----
     def renew(self, job_id: str, attempt: int, *, lease_s: float, ran_s: float | None = None) -> bool:
-        ran = "" if ran_s is None else microseconds(ran_s)
-        return bool(self._run_on("renew", job_id, attempt, *map(microseconds, (lease_s, HARD_LIMIT_MARGIN_S)), ran))
+        limits = map(microseconds, (lease_s, HARD_LIMIT_MARGIN_S))
+        return bool(self._run_on("renew", job_id, attempt, *limits, _ran(ran_s)))
 
     def progress(self, job_id: str, attempt: int, progress: Progress) -> bool:
         return bool(self._run_on("progress", job_id, attempt, progress.model_dump_json()))
@@ -236,8 +236,10 @@ class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisDurability,
         about = error.model_dump_json(), error.type, max_attempts
         return requeued(self._run_on("fail", job_id, attempt, *about, *self._messages))
 
-    def give_back(self, job_id: str, attempt: int, error: JobError, *, timeout_s: float) -> JobState | None:
-        about = error.model_dump_json(), error.type, microseconds(timeout_s)
+    def give_back(
+        self, job_id: str, attempt: int, error: JobError, *, timeout_s: float, ran_s: float | None = None
+    ) -> JobState | None:
+        about = error.model_dump_json(), error.type, microseconds(timeout_s), _ran(ran_s)
         outcome: str = self._run_on("give_back", job_id, attempt, *about, *self._messages)[0].decode()
         return None if outcome == "stale" else JobState(outcome)
 
@@ -281,3 +283,8 @@ class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisDurability,
         if not JOB_ID.fullmatch(job_id):
             raise JobNotFound
         return self._run(script, job_id, *args)
+
+
+def _ran(ran_s: float | None) -> int | str:
+    """As scripts take it."""
+    return "" if ran_s is None else microseconds(ran_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -190,8 +191,8 @@ class JobEnds:
         """Records a failure; returns whether the attempt still owned the job."""
         job_id, attempt = claimed.job.id, claimed.attempt
         if isinstance(failure, NoRoomForProduct):
-            timeout_s = self._settings.room_timeout_s
-            return self._ledger.give_back(job_id, attempt, error, timeout_s=timeout_s) is not None
+            timeout_s, ran_s = self._settings.room_timeout_s, time.monotonic() - claimed.claimed_at
+            return self._ledger.give_back(job_id, attempt, error, timeout_s=timeout_s, ran_s=ran_s) is not None
         max_attempts = self._settings.max_attempts if failure.retryable else 1
         return self._ledger.fail(job_id, attempt, error, max_attempts=max_attempts) is not None
 

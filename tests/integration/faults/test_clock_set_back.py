@@ -141,6 +141,19 @@ def test_a_job_looks_for_room_no_longer_than_otherwise(floor: Floor) -> None:
     assert states == [JobState.QUEUED, JobState.QUEUED, JobState.FAILED]
 
 
+@pytest.mark.parametrize("step_s", [STEP_S, -STEP_S])
+def test_time_without_room_counts_by_the_worker_s_clock(floor: Floor, step_s: float) -> None:
+    job_id, states = floor.bench.running().job_id, []
+    for attempt in range(1, 6):
+        floor.step(step_s if attempt == 2 else 0)
+        floor.bench.clock.advance(20)
+        states.append(
+            floor.bench.ledger.give_back(job_id, attempt, job_error(NoRoomForProduct), timeout_s=70, ran_s=20)
+        )
+        floor.bench.ledger.claim(job_id, attempt + 1, worker="w", lease_s=6)
+    assert states == [*[JobState.QUEUED] * 4, JobState.FAILED]
+
+
 def test_the_oldest_job_has_waited_at_least_no_time(floor: Floor) -> None:
     floor.bench.submit()
     floor.step(-STEP_S)

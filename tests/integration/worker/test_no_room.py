@@ -26,6 +26,7 @@ from worker.device import retry
 from worker.process import ends as ends_module
 from worker.process.child import Child
 
+TWO_DAYS_US = 2 * 86_400_000_000
 A = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
@@ -102,6 +103,27 @@ def test_others_go_on_while_a_job_finds_no_room(
     assert bench.ledger.get(without_room).record.state is JobState.QUEUED
     run(child, without_room, 2)
     assert bench.ledger.get(without_room).record.state is JobState.SUCCEEDED
+
+
+@pytest.mark.parametrize("bench", ["file"], indirect=True)
+def test_redis_clock_that_is_set_does_not_end_the_search_for_room(
+    bench: WorkerBench, child: Child, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forward by two days, as it looks to a job whose start lies so far back."""
+    job_id = bench.submit(A, A.T)
+    key = f"{bench.settings.key_prefix}job:{job_id}"
+
+    def full(*_: Any, **__: Any) -> None:
+        with bench.server.client() as client:
+            for name in ("queued", "started", "no_room_since"):
+                if client.hexists(key, name):
+                    client.hincrby(key, name, -TWO_DAYS_US)
+        raise StoreFull
+
+    monkeypatch.setattr(bench.store, "create", full)
+    for attempt in (1, 2, 3):
+        run(child, job_id, attempt)
+        assert bench.ledger.get(job_id).record.state is JobState.QUEUED
 
 
 @pytest.mark.parametrize("bench", ["file"], indirect=True)

@@ -230,9 +230,11 @@ class MemoryLedger(MemoryFigures):
                 self._table.made_wrong(row, self._table.claims[row.id][0])
             return self._table.retry_or_fail(row, error, max_attempts, dead=max_attempts > 1)
 
-    def give_back(self, job_id: str, attempt: int, error: JobError, *, timeout_s: float) -> JobState | None:
+    def give_back(
+        self, job_id: str, attempt: int, error: JobError, *, timeout_s: float, ran_s: float | None = None
+    ) -> JobState | None:
         with self._lock:
-            return self._table.give_back(job_id, attempt, error, microseconds(timeout_s))
+            return self._table.give_back(job_id, attempt, error, microseconds(timeout_s), ran_s)
 
     # ---- the sweeper's side ----
     def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:

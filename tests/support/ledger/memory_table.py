@@ -263,14 +263,16 @@ class JobTable(Chains, Backlogs):
             self.dead[row.id] = self.clock()
         return Requeued(row.id, row.state, None)
 
-    def give_back(self, job_id: str, attempt: int, error: JobError, patience_us: int) -> JobState | None:
+    def give_back(
+        self, job_id: str, attempt: int, error: JobError, patience_us: int, ran_s: float | None
+    ) -> JobState | None:
         if (row := self.running(job_id, attempt)) is None:
             return None
-        if (since_us := self.no_room_since.get(row.id)) is None:
-            since_us = self.clock()
-        else:
-            waited_us = (row.started_us or 0) - row.queued_us
-            since_us += max(0, int(waited_us - patience_us / 6))
+        since_us = self.no_room_since.get(row.id, self.clock())
+        if row.id in self.no_room_since:
+            started_us = row.started_us or 0
+            since_us += 0 if ran_s is None else self.clock() - started_us - microseconds(ran_s)
+            since_us += max(0, int(started_us - row.queued_us - patience_us / 6))
         waits_on = self.clock() - since_us < max(1, patience_us)
         if waits_on:
             self.no_room_since[row.id] = since_us
