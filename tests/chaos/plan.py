@@ -12,7 +12,7 @@ from tests.chaos.disks import NAMESPACE
 from tests.chaos.faults import disks, links, objects, processes, server
 from tests.chaos.faults.fault import Fault, Strike
 from tests.chaos.layout import APIS, OBJECTS, WORKERS, Layout, http_link, object_link
-from tests.support.clock import compiler
+from tests.support.clocks.own_clock import compiler
 
 INNER = (*APIS, *WORKERS)
 ALL_LINKS = (*INNER, *map(http_link, APIS))

@@ -14,7 +14,7 @@ import redis
 from tests.chaos.faults.fault import Fault
 from tests.chaos.layout import APIS
 from tests.chaos.stack import PREFIX, ChaosStack
-from tests.support.clock import own_clock
+from tests.support.clocks.own_clock import own_clock
 
 UP_TIMEOUT_S = 120.0
 WORK_TIMEOUT_S, TILES_TIMEOUT_S, GPU_TILES_TIMEOUT_S = 1.0, 4.0, 30.0  # a GPU takes a while to start

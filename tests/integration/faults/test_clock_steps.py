@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.clock import Clock, compiler, own_clock
+from tests.support.clocks.own_clock import Clock, compiler, own_clock
 from tools.harness.api import ended, until
 from tools.stack import Stack, kill_group
 

@@ -19,7 +19,7 @@ from tests.chaos.faults.processes import jump_clock
 from tests.chaos.layout import APIS, USUAL, WORKERS
 from tests.chaos.stack import ChaosStack
 from tests.chaos.verdict.account import account_for, wait_for_ends
-from tests.support.clock import compiler, own_clock
+from tests.support.clocks.own_clock import compiler, own_clock
 
 CALLERS = 4
 HOUR_S = 3600
