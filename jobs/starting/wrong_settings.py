@@ -20,8 +20,8 @@ OF_SENTINEL = (
     "proxy or a virtual address does. docs/operations.md#replicas-of-redis has an example."
 )
 UNREADABLE_URL = (
-    "MATMUL_REDIS_URL cannot be read: it must look like redis://<user>:<password>@<host>:6379/0, with numbers for port and "
-    "database. In a password write %40 for @, %23 for #, %2F for / and %3F for ?."
+    "MATMUL_REDIS_URL cannot be read: it must look like redis://<user>:<password>@<host>:6379/0, with numbers for port "
+    "and database. In a password write %40 for @, %23 for #, %2F for / and %3F for ?."
 )
 
 
