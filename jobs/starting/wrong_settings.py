@@ -66,7 +66,7 @@ def _sentence(error: ValidationError) -> str:
 def _clause(found: Any) -> str:
     name = str(found["loc"][0])
     words = found["msg"].removeprefix("Value error, ")
-    words = words.replace("Input should", "must", 1).partition(", unable to")[0]
+    words = words.replace("Input should", "must", 1).replace("String should", "must", 1).partition(", unable to")[0]
     field = Settings.model_fields.get(name)
     is_secret = field is not None and "SecretStr" in str(field.annotation)
     value = "set" if is_secret else repr(found["input"])

@@ -90,6 +90,8 @@ def test_so_say_the_tools(main: Callable[[], int], capsys: pytest.CaptureFixture
         ("MATMUL_REDIS_URL_FILE", "/nowhere/url", "MATMUL_REDIS_URL_FILE: /nowhere/url cannot be read"),
         ("MATMUL_REDIS_URL", "redis://me:se/cret@here:6379/0", "MATMUL_REDIS_URL cannot be read: it must look"),
         ("MATMUL_REDIS_URL", "redis://here/jobs", "MATMUL_REDIS_URL cannot be read: it must look"),
+        ("MATMUL_S3_ENDPOINT", "here", "MATMUL_S3_ENDPOINT is 'here', but must match pattern '^https?://'."),
+        ("MATMUL_CELL", "x1", "MATMUL_CELL is 'x1', but must be hex digits, as 007."),
         ("MATMUL_UNIX_SOCKET_MODE", "9", "MATMUL_UNIX_SOCKET_MODE is '9', but must be three octal digits, as 600."),
         ("MATMUL_UNIX_SOCKET_MODE", "-1", "MATMUL_UNIX_SOCKET_MODE is '-1', but must be three octal digits, as 600."),
         ("MATMUL_SWEEP_S", "9", "MATMUL_SWEEP_S is 9: it must be 2 at most"),
