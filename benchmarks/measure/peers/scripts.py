@@ -66,7 +66,7 @@ def in_store() -> NewJob:
 
 def referring(server: EmbeddedServer) -> Callable[[], NewJob]:
     """Stores two matrices. Returns what makes jobs that refer to them."""
-    shape, settings = (STORED_N, STORED_N), Settings(redis_url=SecretStr(server.url_of("api")))
+    shape, settings = (STORED_N, STORED_N), _settings(server, "api")
     with connect(settings) as client:
         index = MatrixIndex(client, settings.key_prefix, Bounds(NO_BOUND, NO_BOUND))
         ids = [new_id("m") for _ in range(2)]
@@ -75,6 +75,11 @@ def referring(server: EmbeddedServer) -> Callable[[], NewJob]:
     a, b = (OperandRef(source="matrix", matrix=each, dtype="float32", shape=shape) for each in ids)
     held = JobMatrices(ttl_s=DAY_S, used_ttl_s=DAY_S)
     return lambda: _new_job(a, b, held).model_copy(update={"batch": BESIDE})
+
+
+def _settings(server: EmbeddedServer, role: Role) -> Settings:
+    """With time for a server whose instructions are counted."""
+    return Settings(redis_url=SecretStr(server.url_of(role)), redis_timeout_s=5.0)
 
 
 def _new_job(a: OperandRef, b: OperandRef, matrices: JobMatrices) -> NewJob:
@@ -117,7 +122,7 @@ class Scripts:
     ) -> None:
         self._make_job = make_job
         self._server, self._admin = server, server.client()
-        of = {role: Settings(redis_url=SecretStr(server.url_of(role))) for role in ROLES}
+        of = {role: _settings(server, role) for role in ROLES}
         self._api, self._worker = (make_ledger(of[role], clients[role]) for role in ROLES)
         self._api.scripts.load_functions()
         self._loop = asyncio.new_event_loop()
@@ -188,8 +193,7 @@ def started(asked: argparse.Namespace) -> Iterator[Scripts]:
         server = EmbeddedServer(Path(name))
         server.start()
         try:
-            urls: dict[Role, str] = {"api": server.url_of("api"), "worker": server.url_of("worker")}
-            clients = {role: connect(Settings(redis_url=SecretStr(url))) for role, url in urls.items()}
+            clients = {role: connect(_settings(server, role)) for role in ROLES}
             make_job = referring(server) if asked.referenced else in_store if asked.stored else in_record
             yield Scripts(server, clients, make_job)
         finally:

@@ -376,9 +376,10 @@ local function record_one(ARGV)
   end
 
   -- Operands that were stored before.
-  local at, references = now_in_full(), {chunks = {}}
+  local at, references = now_in_full(), nil
   if is_referring then
     local now_at = tonumber(at)
+    references = {chunks = {}}
     if not (refer(references, ARGV[25], owner, id, now_at) and refer(references, ARGV[26], owner, id, now_at)) then
       return nil
     end

@@ -170,8 +170,8 @@ end
 local function succeed_one(ARGV, at)
   local id, _, outcome, kernel, device, product, claim, measured = unpack(ARGV, 3, 10)
   local created, owner, seq, held, ttl, reply_to, started, how, stored = usual_job(ARGV, 3)
-  local references = {chunks = {}}
-  if not created or (how == '&' and not refer_to(references, stored, owner, id)) then
+  local references = how == '&' and {chunks = {}} or nil
+  if not created or (references and not refer_to(references, stored, owner, id)) then
     return nil
   end
   known, served, launched = {}, {}, {}
@@ -199,7 +199,7 @@ local function succeed_one(ARGV, at)
     charge(names.charged, #product - held)
     call('ZADD', packed_key, now_at + ttl, id)
   end
-  if references[1] then
+  if references then
     leave_references(references)
   end
   call('ZADD', finished_key, at, id)
