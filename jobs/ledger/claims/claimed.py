@@ -17,7 +17,7 @@ UNCHANGING = (
     *("created", "timeout", "owner", "batch", "came_first", "seq", "held", "ttl", "reply_to", "product_bytes", "kind"),
     "trace",
 )
-STORED = b"+"  # what it begins with where both operands are stored
+STORED = b"+&"  # it begins with one of these where both operands are stored: for the job alone, or before it
 
 
 def claimed_job(reply: Sequence[Any], worker: str) -> Claimed:
@@ -53,14 +53,14 @@ def _unchanging(text: bytes) -> dict[str, bytes]:
     """By name, without those that are empty. What is said of stored operands beside `created` is left out: the request
     names them."""
     values = text.split(b"\n")
-    values[0] = values[0].partition(b" ")[0].removeprefix(STORED)
+    values[0] = values[0].partition(b" ")[0].lstrip(STORED)
     return {name: value for name, value in zip(UNCHANGING, values, strict=False) if value}
 
 
 def _usual_row(about: Sequence[bytes]) -> JobRow:
     """The row of a job in the short form: the first attempt of one with both operands in its record, or both stored."""
     job_id, queue, number, started, unchanging, request = about
-    in_record = b"" if unchanging.startswith(STORED) else b"ab"
+    in_record = b"" if unchanging[:1] in STORED else b"ab"
     fields = _unchanging(unchanging) | {"id": job_id, "queue": queue, "number": number, "first": number}
     fields |= {"state": b"queued", "attempt": b"1", "runs": b"0", "in_record": in_record, "request": request}
     values = [*map((fields | {"queued": fields["created"]}).get, READ)]
