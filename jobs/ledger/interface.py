@@ -37,6 +37,8 @@ class Claimed:
     a: PackedMatrix | None = None  # operands that travel in the record
     b: PackedMatrix | None = None
     c: PackedMatrix | None = None
+    # Attempts right before this one that were lost or failed, since it was submitted or its caller retried it.
+    earlier_runs: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

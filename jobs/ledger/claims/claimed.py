@@ -25,6 +25,7 @@ def claimed_job(reply: Sequence[Any], worker: str) -> Claimed:
     attempt that made c if c is another job's product, and the progress if the job was claimed before. Raises as
     `claimed_row`.
     """
+    progress: list[bytes | None] = []
     if _is_short(reply):
         *about, a, b = reply
         row, operands = _usual_row(about), [a, b]
@@ -34,7 +35,7 @@ def claimed_job(reply: Sequence[Any], worker: str) -> Claimed:
         row = claimed_row(values, version=int(version), started_us=int(started), c_attempt=c_attempt, progress=again)
     row.worker = worker
     packed = (None if matrix is None else PackedMatrix(matrix) for matrix in operands)
-    return Claimed(row.job(None), row.attempt, *packed)
+    return Claimed(row.job(None), row.attempt, *packed, earlier_runs=row.runs - len(progress))  # this one counts then
 
 
 def identity_of(reply: Sequence[Any]) -> tuple[str, str, str]:
