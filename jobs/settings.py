@@ -11,12 +11,12 @@ from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from jobs.setting_groups.cells import CellSettings
-from jobs.setting_groups.consistency import check_paths, check_sizes, check_times
+from jobs.setting_groups.consistency import check_paths, check_sizes, check_times, file_mode
 from jobs.setting_groups.object_store import ObjectStoreSettings
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 HOUR_S, DAY_S = 3600, 86_400
-FileMode = Annotated[int, BeforeValidator(lambda value: int(value, 8) if isinstance(value, str) else value)]
+FileMode = Annotated[int, BeforeValidator(file_mode)]
 AutoMeasures = Literal["idle", "asked", "off"]
 Durability = Literal["process", "disk"]
 QueueWithoutWorkers = Literal["asked", "always", "never"]

@@ -70,7 +70,7 @@ class LedgerCollector(Collector):
 
     def _workers(self) -> Metric:
         workers = GaugeMetricFamily("matmul_workers", "Live workers.", labels=("device_class", "state"))
-        tally = Tally((worker.device.device_class, worker.state) for worker in self._context.registry.known())
+        tally = Tally((worker.device.device_class, worker.state) for worker in self._context.fleet.all())
         for labels, count in tally.items():
             workers.add_metric(labels, count)
         return workers

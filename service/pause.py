@@ -13,11 +13,13 @@ from typing import Any
 
 import redis
 
-from jobs.errors import InvalidSettings, StoreUnavailable
+from jobs.errors import InvalidSettings, MatmulError
+from jobs.queue import BENCH_PREFIX, QUEUES
 from jobs.redis.client import connect, translated
 from jobs.starting.wrong_settings import checked_settings
 
 PAUSED = "Paused: jobs are accepted and wait, and no worker starts one. `python -m service.pause off` ends that."
+QUEUE_PAUSED = "Queue {0} is paused: its jobs wait. `python -m service.pause off --queue {0}` ends that."
 LOOK_EVERY_S = 0.2
 _OF_QUEUE = "paused:"
 
@@ -49,6 +51,10 @@ class Pause:
         found: Any = self._client.hkeys(self._counts)
         return sorted(name.decode().removeprefix(_OF_QUEUE) for name in found if name.startswith(_OF_QUEUE.encode()))
 
+    def warnings(self) -> list[str]:
+        """A sentence for each pause."""
+        return [*([PAUSED] if self.is_on() else []), *(QUEUE_PAUSED.format(queue) for queue in self.queues())]
+
     @translated()
     def running(self) -> int:
         """The number of jobs that still run."""
@@ -65,6 +71,12 @@ def _field(queue: str | None) -> str:
     return "paused" if queue is None else _OF_QUEUE + queue
 
 
+def _check_queue(name: str | None) -> None:
+    """Raises InvalidSettings for a misspelt queue, whose pause would have no effect."""
+    if name is not None and name not in QUEUES and not name.startswith(BENCH_PREFIX):
+        raise InvalidSettings(f"There is no queue {name!a}; there are {', '.join(QUEUES)} and {BENCH_PREFIX}….")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m service.pause", description="Pauses the starting of jobs.")
     parser.add_argument("what", choices=("on", "off", "show"))
@@ -76,6 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with connect(settings) as client:
             pause = Pause(client, settings.key_prefix)
             if chosen.what == "on":
+                _check_queue(chosen.queue)
                 pause.begin(chosen.queue)
                 if chosen.wait:
                     pause.wait_until_idle()
@@ -83,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 pause.end(chosen.queue)
             queues = "".join(f"; queue {name} paused" for name in pause.queues())
             print(f"{'paused' if pause.is_on() else 'not paused'}{queues}; {pause.running()} jobs run")
-    except (InvalidSettings, StoreUnavailable) as error:
+    except MatmulError as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -220,6 +220,16 @@ def check_named(spec: BenchmarkSpec) -> None:
         _check_configs(kernel, spec.configs if axis.configs is None else axis.configs, field)
 
 
+def check_baseline(spec: BenchmarkSpec, device: DeviceTraits) -> None:
+    """Raises InvalidRequest if a kernel is named as the baseline that multiplies none of the element types there: a
+    benchmark without it would answer another question.
+    """
+    kernel = BY_NAME.get(spec.baseline)
+    reasons = [_unfit(kernel, dtype, device) for dtype in spec.dtypes] if kernel is not None else []
+    if reasons and reasons[0] is not None and all(reasons):
+        raise InvalidRequest(f"baseline: {reasons[0]}", field="baseline")
+
+
 def _check_configs(kernel: Kernel, configs: Configs, field: str) -> None:
     first_error: ConfigError | None = None
     for asked in _configs_asked(kernel, configs):

@@ -16,11 +16,19 @@ from kernels.model.numerics import DTYPES, DType
 LARGEST: Mapping[DataDistribution, float] = {"normal": 6.0, "uniform": 1.0, "integers": 8.0}
 ROOT_MEAN_SQUARE: Mapping[DataDistribution, float] = {"normal": 1.0, "uniform": 0.577, "integers": 4.9}
 DEVIATIONS = 6.0  # of a sum of numbers of both signs
+COUNTED = 2**63  # operations and bytes are fewer: files and replies hold them in 64 bits
 SMALLEST = 4.0  # over a float type's largest number: its smallest one of full precision, about
 
 
 def check_magnitudes(spec: BenchmarkSpec) -> None:
-    """Raises InvalidRequest if elements or sums of these would leave a type's range."""
+    """Raises InvalidRequest if elements or sums of these would leave a type's range, or if a product is larger than can
+    be written down.
+    """
+    for problem in problems(spec):
+        if max(problem.flops, problem.operand_bytes + problem.product_bytes) >= COUNTED:
+            batch = f"{problem.batch} × " if problem.batch > 1 else ""
+            told = f"{batch}{problem.m}×{problem.n}×{problem.k} has 2^63 or more operations or bytes; ask for less."
+            raise InvalidRequest(f"The product {told}", field="shapes")
     data = spec.data
     if data.distribution == "zeros" or spec.kind == "ceilings":
         return

@@ -39,6 +39,8 @@ class Claimed:
     b: PackedMatrix | None = None
     c: PackedMatrix | None = None
     claimed_at: float = field(init=False, default_factory=time.monotonic, compare=False)
+    # Attempts right before this one that were lost or failed, since it was submitted or its caller retried it.
+    earlier_runs: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +238,7 @@ class Ledger(FairQueues, Durability, SettableClock):
         Answers for each job: ACCEPTED, with SHARED if its operands must stay; REFUSED if the attempt no longer owns the
         job, whose product must then be discarded; NO_ROOM if the store has no room for a product that is claimed in
         this step, and nothing has changed. Calling it again for an attempt that succeeded returns ACCEPTED, since the
-        first answer may have been lost.
-        """
+        first answer may have been lost."""
 
     def succeed(self, job_id: str, attempt: int, outcome: AnyOutcome, product: bytes | None = None) -> bool:
         """The same for one job."""
@@ -246,8 +247,7 @@ class Ledger(FairQueues, Durability, SettableClock):
     @abstractmethod
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         """running → failed; or → queued with attempt + 1 and a new message, if fewer than `max_attempts` runs were made
-        since the submission or redrive. None if the attempt no longer owns the job.
-        """
+        since the submission or redrive. None if the attempt no longer owns the job."""
 
     @abstractmethod
     def give_back(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 
 from jobs.formats.elements import matrix_bytes
@@ -16,6 +17,7 @@ from jobs.requests.job_matrices import JobMatrices, StoredOperand
 from jobs.requests.operands import OPERANDS
 
 BESIDE = "beside"  # the `NewJob.batch` of products that may overlap on one worker
+_REFERENCES = re.compile(r"a=(\S+) b=(\S+)")  # all that a job needs whose A and B were stored before it
 
 
 def key_digest(owner: str, key: str) -> str:
@@ -41,6 +43,8 @@ def submission(
         rest = (*space, job.batch, job.reply_to, *max_ended, job.trace)
         if held.a and held.b and not (held.stored or needs or held.room_bytes):
             return (*about, held.a, held.b, *rest)
+        if (references := _REFERENCES.fullmatch(needs)) and not held.stored:
+            return (*about, "", "", *rest, held.room_bytes, microseconds(held.used_ttl_s), *references.groups())
         operands = _stored_alone(held, needs)
         if operands and not (held.a or held.b or held.product_bytes):
             return (*about, "", "", *rest, held.room_bytes, *(part for each in operands for part in _described(each)))

@@ -2,8 +2,10 @@
 
 python -m jobs.redis.acl     prints lines for an ACL file, and on stderr the passwords that go into MATMUL_REDIS_URL
 
-Nobody may empty the server, configure it, list its keys or end another's script, and only the API may load functions:
-a worker's would run with the rights of the API. The sweeper is part of the API and has its user.
+The lines include one for the administrator: with an ACL file Redis ignores `requirepass`, and a user `default` without
+a line would need no password. Nobody else may empty the server, configure it, list its keys or end another's script,
+and only the API may load functions: a worker's would run with the rights of the API. The sweeper is part of the API and
+has its user.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import re
 import secrets
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, get_args
 
 from jobs.errors import InvalidSettings
@@ -77,6 +80,11 @@ def user_rules(role: Role, prefix: str, password: str) -> str:
     return f"{user_name(role)} on {password_rule(password)} resetkeys resetchannels {keys} {channels} -@all {commands}"
 
 
+def administrator_rules(password: str) -> str:
+    """The same for Redis' own user, who may do everything."""
+    return f"default on {password_rule(password)} ~* &* +@all"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m jobs.redis.acl", description="Lines for an ACL file of Redis.")
     parser.add_argument("--prefix", help="as MATMUL_KEY_PREFIX, which it is by default")
@@ -86,10 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InvalidSettings as error:
         print(error, file=sys.stderr)
         return 1
-    for role in ROLES:
+    rules = {role: partial(user_rules, role, prefix) for role in ROLES} | {"administrator": administrator_rules}
+    for whose, rules_of in rules.items():
         password = secrets.token_urlsafe(PASSWORD_BYTES)
-        print(f"user {user_rules(role, prefix, password)}")
-        print(f"{role}: redis://{user_name(role)}:{password}@<host>:6379/0", file=sys.stderr)
+        print(f"user {(line := rules_of(password))}")
+        print(f"{whose}: redis://{line.partition(' ')[0]}:{password}@<host>:6379/0", file=sys.stderr)
     return 0
 
 

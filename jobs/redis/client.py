@@ -103,6 +103,11 @@ def unavailable(error: BaseException) -> StoreUnavailable:
     return StoreUnavailable("The job store cannot be reached by TLS; the log of the service says why.")
 
 
+def cause_of(error: BaseException) -> str:
+    """What Redis, or the network, said; for the operator, as callers get a sentence without it."""
+    return str(error.__cause__ or error)
+
+
 class _Translated(ContextDecorator):
     """Holds nothing, so one serves all."""
 

@@ -11,7 +11,7 @@ import redis
 import structlog
 
 from jobs.errors import InvalidSettings, StoreFull, StoreUnavailable
-from jobs.redis.client import address_of, connect, translated
+from jobs.redis.client import address_of, cause_of, connect, translated
 from jobs.setting_groups.redis_tls import refusal
 from jobs.settings import Settings
 
@@ -34,8 +34,9 @@ def claim_layout(settings: Settings) -> None:
     with connect(settings) as client:
         try:
             _compare(_written(client, settings.key_prefix))
-        except (StoreUnavailable, StoreFull):
-            log.warning("Redis does not answer; MATMUL_REDIS_URL says where it is", address=address_of(settings))
+        except (StoreUnavailable, StoreFull) as error:
+            address, cause = address_of(settings), cause_of(error)
+            log.warning("Redis does not serve; MATMUL_REDIS_URL says where it is", address=address, cause=cause)
 
 
 @translated()

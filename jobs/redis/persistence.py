@@ -86,6 +86,10 @@ class Memory:
     used_bytes: int
     limit_bytes: int  # 0: none
 
+    @property
+    def is_full(self) -> bool:
+        return 0 < self.limit_bytes <= self.used_bytes
+
 
 @translated()
 def memory_of(client: redis.Redis) -> Memory:

@@ -22,6 +22,9 @@ from jobs.redis.functions import LAST_LINE, Functions
 LOCK_SCRIPTS = Path(__file__).parent / "lua"
 _WORD = re.compile(r"\w+")
 _COMMON = "common*.lua"  # code that every script of a folder may use
+# A name for a number, such as a bound. Lua allows 200 local names at a time, and shared code has nearly as many: so
+# numbers are put in the place of their names.
+_NUMBER = re.compile(r"^local ([A-Z_]+) = (\d[\de^* ]*?)(?: +--.*)?$\n?", re.MULTILINE)
 SERVER_CLOCK = "redis.call('TIME')"  # the one clock that all processes share
 
 # Prefix of every script. Times are in microseconds. Lua formats such numbers as 1.79e+15; `int` writes all digits,
@@ -51,7 +54,8 @@ def _sources(clock: str, folder: Path, after: Path | None) -> dict[str, str]:
     pieces = [_PREFIX, *_shared(folder, after)]
     sources = {}
     for name, (shebang, own) in _own(folder).items():
-        sources[name] = "\n".join([shebang, *_used(pieces, own), own]).replace("{clock}", clock)
+        (text,) = _with_numbers("\n".join([shebang, *_used(pieces, own), own]))
+        sources[name] = text.replace("{clock}", clock)
     return sources
 
 
@@ -65,8 +69,19 @@ def _functions(clock: str, folder: Path, after: Path | None, prefix: str) -> Fun
     }
     if not scripts:
         return None
-    used = _used(_shared(folder, after), "\n".join(["begin", *(own for _, own in scripts.values())]))
-    return Functions(prefix, "\n".join(used).replace("{clock}", clock), scripts)
+    owns = [own for _, own in scripts.values()]
+    used, *owns = _with_numbers("\n".join(_used(_shared(folder, after), "\n".join(["begin", *owns]))), *owns)
+    flags = (flags for flags, _ in scripts.values())
+    return Functions(
+        prefix, used.replace("{clock}", clock), dict(zip(scripts, zip(flags, owns, strict=True), strict=True))
+    )
+
+
+def _with_numbers(shared: str, *owns: str) -> list[str]:
+    """These texts, where the first one gives numbers their names."""
+    numbers = {match[1]: f"({match[2]})" for match in _NUMBER.finditer(shared)}
+    texts = [_NUMBER.sub("", shared), *owns]
+    return [_WORD.sub(lambda word: numbers.get(word[0], word[0]), text) for text in texts]
 
 
 def _own(folder: Path) -> dict[str, tuple[str, str]]:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings
 
 CELL_DIGITS = 3  # hex digits before the random part of an id
 MAX_CELL = 16**CELL_DIGITS - 1
-CellNumber = Annotated[int, BeforeValidator(lambda value: int(value, 16) if isinstance(value, str) else value)]
+
+
+def _number_of(value: Any) -> Any:
+    """Raises ValueError for a text that is not of hex digits."""
+    if isinstance(value, str) and re.fullmatch("[0-9A-Fa-f]+", value) is None:
+        raise ValueError("must be hex digits, as 007")
+    return int(value, 16) if isinstance(value, str) else value
+
+
+CellNumber = Annotated[int, BeforeValidator(_number_of)]
 
 
 class CellSettings(BaseSettings):

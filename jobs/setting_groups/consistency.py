@@ -4,6 +4,7 @@ beyond the calendar, and blank paths.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,13 @@ BEATS_PER_LEASE = 3  # a lease survives two renewals that get lost
 MAX_TIME_S = 100 * 31_557_600  # a hundred years: a time far beyond is none that Redis or a date can have
 MAX_INTEGER = 2**63 - 1
 MAX_SWEEP_S = 2.0  # a sweeper keeps its lock for 3 s, and must come back before
+
+
+def file_mode(value: Any) -> Any:
+    """A mode in octal digits as its number. Raises ValueError."""
+    if isinstance(value, str) and re.fullmatch("0?[0-7]{3}", value) is None:
+        raise ValueError("must be three octal digits, as 600")
+    return int(value, 8) if isinstance(value, str) else value
 
 
 def check_times(

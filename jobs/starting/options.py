@@ -56,5 +56,7 @@ def apply_settings(chosen: argparse.Namespace, names: Sequence[str] | Mapping[st
 
 def cannot_start(program: str, why: object) -> NoReturn:
     """Ends the process with one sentence on stderr."""
+    if isinstance(why, OSError) and why.filename is not None:
+        why = f"{why.filename} cannot be opened ({why.strerror})."
     print(f"{program} cannot start: {why}", file=sys.stderr)
     sys.exit(CANNOT_START)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from pydantic_settings.exceptions import SettingsError
@@ -16,6 +18,10 @@ REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 OF_SENTINEL = (
     "MATMUL_REDIS_URL must name Redis, not its Sentinels: give it one redis:// address that leads to the primary, as a "
     "proxy or a virtual address does. docs/operations.md#replicas-of-redis has an example."
+)
+UNREADABLE_URL = (
+    "MATMUL_REDIS_URL cannot be read: it must look like redis://<user>:<password>@<host>:6379/0, with numbers for port "
+    "and database. In a password write %40 for @, %23 for #, %2F for / and %3F for ?."
 )
 
 
@@ -36,8 +42,21 @@ def checked_settings() -> Settings:
             f"MATMUL_REDIS_URL must begin with {', '.join(REDIS_SCHEMES[:-1])} or {REDIS_SCHEMES[-1]}, as in "
             "redis://127.0.0.1:6379/0."
         )
+    _check_parts(settings.redis_url.get_secret_value())
     check_tls(settings.redis_url.get_secret_value())
     return settings
+
+
+def _check_parts(url: str) -> None:
+    """Raises InvalidSettings for a port or database that is none, without quoting it: where a password has characters
+    that end it early, this is its rest."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return
+    with suppress(ValueError):
+        if parts.port != 0 and not parts.fragment and (not parts.path.strip("/") or parts.path[1:].isdecimal()):
+            return
+    raise InvalidSettings(UNREADABLE_URL)
 
 
 def _sentence(error: ValidationError) -> str:
@@ -47,7 +66,7 @@ def _sentence(error: ValidationError) -> str:
 def _clause(found: Any) -> str:
     name = str(found["loc"][0])
     words = found["msg"].removeprefix("Value error, ")
-    words = words.replace("Input should", "must", 1).partition(", unable to")[0]
+    words = words.replace("Input should", "must", 1).replace("String should", "must", 1).partition(", unable to")[0]
     field = Settings.model_fields.get(name)
     is_secret = field is not None and "SecretStr" in str(field.annotation)
     value = "set" if is_secret else repr(found["input"])

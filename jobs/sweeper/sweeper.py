@@ -19,6 +19,7 @@ from jobs.ledger.interface import Ledger
 from jobs.ledger.messages import JobMessage
 from jobs.models import new_id
 from jobs.queue import waiting_messages
+from jobs.redis.client import cause_of
 from jobs.redis.scripts import LOCK_SCRIPTS, SERVER_CLOCK, RedisScripts
 from jobs.settings import Settings
 from jobs.sweeper.live_queues import LiveQueues
@@ -93,7 +94,9 @@ class Sweeper:
                 failures = 0
             except MatmulError as error:
                 failures += 1
-                log.warning("a sweep failed", error=error.type, reason=str(error), failures=failures)
+                log.warning(
+                    "a sweep failed", error=error.type, reason=str(error), cause=cause_of(error), failures=failures
+                )
             except Exception:
                 failures += 1
                 log.exception("a sweep broke off", failures=failures)

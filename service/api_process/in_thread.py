@@ -31,3 +31,5 @@ async def in_thread(work: Callable[[], R], threads: WorkThreads = _readers) -> R
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(LOOK_S)
         raise
+    finally:
+        del begun  # it keeps an error, whose traceback keeps it

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Generic, TypeVar
@@ -34,15 +35,11 @@ class Work(Generic[R]):
         call, self._call = self._call, None
         assert call is not None, "it is done once"
         try:
-            result = self._context.run(call)
-            self._outcome = lambda: self.future.set_result(result)
+            self._outcome = partial(self.future.set_result, self._context.run(call))
         except StopIteration as error:  # no future takes one
-            wrapped = RuntimeError("work in a thread raised StopIteration")
-            wrapped.__cause__ = error
-            self._outcome = lambda: self.future.set_exception(wrapped)
+            self._outcome = partial(self.future.set_exception, _wrapped(error))
         except BaseException as error:
-            failure = error
-            self._outcome = lambda: self.future.set_exception(failure)
+            self._outcome = partial(self.future.set_exception, error)
         del call
         self.ended = True
 
@@ -51,9 +48,19 @@ class Work(Generic[R]):
             self._loop.call_soon_threadsafe(self._settle)
 
     def _settle(self) -> None:
-        outcome, self._outcome = self._outcome, None
-        if outcome is not None and not self.future.done():  # it was cancelled
+        """An error's traceback leads to this object. If this led back to it, only a search for garbage would free what
+        the call had in its variables: so neither its outcome nor its future is kept.
+        """
+        outcome, self._outcome, was_cancelled = self._outcome, None, self.future.done()
+        del self.future
+        if outcome is not None and not was_cancelled:
             outcome()
+
+
+def _wrapped(error: StopIteration) -> RuntimeError:
+    wrapped = RuntimeError("work in a thread raised StopIteration")
+    wrapped.__cause__ = error
+    return wrapped
 
 
 class WorkThreads:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import orjson
 
 from analysis.estimate import BenchmarkPlan, plan
-from jobs.benchmarks.cases import check_named
+from jobs.benchmarks.cases import check_baseline, check_named
 from jobs.benchmarks.magnitudes import check_magnitudes
 from jobs.benchmarks.presets import PRESETS
 from jobs.benchmarks.size import COUNTLESS, max_cases
@@ -120,7 +120,7 @@ def _fingerprint(asked: BenchmarkInput) -> str:
 
 def bounded(spec: BenchmarkSpec, device: DeviceInfo, settings: Settings) -> BenchmarkPlan:
     """The size of the benchmark. Raises BenchmarkTooLarge beyond the settings' limits, and what `check_named`,
-    `check_magnitudes` and `plan` raise.
+    `check_baseline`, `check_magnitudes` and `plan` raise.
     """
     limit = settings.max_benchmark_cases
     upper_bound = max_cases(spec, device.device_class) * spec.timing.rounds
@@ -129,6 +129,7 @@ def bounded(spec: BenchmarkSpec, device: DeviceInfo, settings: Settings) -> Benc
         min_s = f"{min(upper_bound, COUNTLESS) * MIN_CASE_S:.0f}"
         raise _too_large(f"up to {count} measurements (cases times rounds), {min_s} s or more", str(limit))
     check_named(spec)
+    check_baseline(spec, device.traits)
     check_magnitudes(spec)
     try:
         found = plan(spec, device, max_cases=EXPANDED * limit // spec.timing.rounds)

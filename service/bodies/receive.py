@@ -65,6 +65,7 @@ async def receive(
         if writing is not None:
             with suppress(Exception, asyncio.CancelledError):
                 await writing  # it uses the reader, so wait for it; it may have been cancelled with this task
+            writing = None  # it keeps an error, whose traceback keeps it
         if uploads.is_open:
             await anyio.to_thread.run_sync(uploads.abort)
         raise
@@ -83,6 +84,7 @@ async def _next_batch(batches: AsyncGenerator[Batch], writing: asyncio.Task[None
         return await coming
     finally:
         coming.cancel()
+        del coming, writing  # they keep an error, whose traceback keeps them
 
 
 async def _by_threads(

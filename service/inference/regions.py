@@ -57,11 +57,17 @@ class Window:
             yield data
 
     def write(self, data: memoryview, at: int) -> None:
-        """Writes at offset `at` of the window. Raises InvalidRequest if the file became too short."""
+        """Writes at offset `at` of the window. Raises InvalidRequest if the file became too short, or if its pages are
+        only now asked for and there is no memory for them.
+        """
         if os.fstat(self.descriptor).st_size < self.offset + at + len(data):
             raise _shorter(self.name)
         while data:
-            written = os.pwrite(self.descriptor, data, self.offset + at)
+            try:
+                written = os.pwrite(self.descriptor, data, self.offset + at)
+            except OSError as error:
+                told = f"The product could not be written to the region {self.name[:40]!a}: {error.strerror}."
+                raise InvalidRequest(told, field="shared_memory_region") from None
             data, at = data[written:], at + written
 
 
@@ -90,12 +96,13 @@ class Regions:
             raise InvalidRequest(f"A region's name may have {MAX_NAME_CHARACTERS} characters.", field="name")
         with self._opened(name, region, os.O_RDONLY):
             pass
-        if self._client.hlen(self._keys + owner) >= MAX_REGIONS:
+        keys = self._keys + owner
+        if self._client.hlen(keys) >= MAX_REGIONS and not self._client.hexists(keys, name):
             raise InvalidRequest(f"There are {MAX_REGIONS} regions registered; unregister some.")
-        is_new = self._client.hsetnx(self._keys + owner, name, region.model_dump_json())
+        is_new = self._client.hsetnx(keys, name, region.model_dump_json())
         if not is_new and self.one(owner, name) != region:
             raise InvalidRequest(f"A region {name[:40]!a} is registered already; unregister it first.", field="name")
-        self._client.expire(self._keys + owner, self._kept_s)
+        self._client.expire(keys, self._kept_s)
 
     @translated()
     def unregister(self, owner: str, name: str | None) -> None:

@@ -36,7 +36,7 @@ MAX_FILE_BYTES = 16 << 20
 MAX_VALUES = 1_000_000  # of the JSON: reading them takes as long as a large product's
 FINDINGS_OF_CASES = 2  # tuning measures more than MATMUL_MAX_BENCHMARK_CASES says, which goes by an estimate
 MAX_DEPTH = 12  # nesting depth of device and environment
-MAX_NUMBER = 1e19  # larger than any number of bytes, operations or nanoseconds
+MAX_NUMBER = 9e18  # fits 64 bits; larger than any number of bytes, operations or nanoseconds
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)  # earliest time of a job
 MIN_FIGURE, MAX_EXTENT, MAX_NAME, MAX_ROUNDS = 1e-9, 1 << 24, 1000, 10_000
 SAME_SPEED = 0.01  # relative: figures may be rounded

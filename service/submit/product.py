@@ -111,7 +111,7 @@ class Submitter:
             asked_to_wait = self.is_async and not fleet.has_useless
             if (queue := waiting_queue(plan, workers, settings, asked=asked_to_wait)) is not None:
                 return queue
-            raise explained(refusal, fleet, settings) from None
+            raise explained(refusal, fleet, settings, may_ask=not self.path.startswith("/v2/")) from None
 
     def _needs_no_store(self, asked: MatmulInput) -> bool:
         max_bytes = self.context.settings.record_matrix_bytes

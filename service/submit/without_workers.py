@@ -25,9 +25,9 @@ def waiting_queue(plan: ProductPlan, workers: Sequence[WorkerInfo], settings: Se
     return first if first in absent else next(iter(absent), None)
 
 
-def explained(refusal: MatmulError, fleet: Fleet, settings: Settings) -> MatmulError:
-    """The refusal, with what the caller can do."""
+def explained(refusal: MatmulError, fleet: Fleet, settings: Settings, *, may_ask: bool) -> MatmulError:
+    """The refusal, with what the caller can do. `may_ask`: such a request may have `Prefer: respond-async`."""
     explained = fleet.explained(refusal)
-    if explained is refusal and type(refusal) is NoWorkers and settings.queue_without_workers == "asked":
+    if may_ask and explained is refusal and type(refusal) is NoWorkers and settings.queue_without_workers == "asked":
         return NoWorkers(OR_WAIT)
     return explained

@@ -63,6 +63,7 @@ class Mixed(MixedStack):
     asked: list[Asked] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     matrix: str = ""  # a stored one
+    turned: str = ""  # another, which is that one transposed
     connections: Connections = field(init=False)
 
     def ask(self, jobs: int) -> None:
@@ -73,7 +74,7 @@ class Mixed(MixedStack):
 
     def _ask_one(self, number: int) -> Asked:
         version = self._taker(number)
-        sorts = [self._inline, self._random, self._stored, self._chain]
+        sorts = [self._inline, self._random, self._stored, self._referring, self._chain]
         if len(self.workers) == 2:
             sorts += [self._named, *([self._new_field] if version == "other" and self.has_new_field else [])]
         sort = sorts[number // 4 % len(sorts)]
@@ -125,6 +126,10 @@ class Mixed(MixedStack):
         a = {"matrix": self.matrix} if number // 2 % 2 else large().tolist()
         return {"a": a, "b": b.tolist()}, (large() @ b).tobytes()
 
+    def _referring(self, number: int, version: Version) -> tuple[dict[str, Any], bytes]:
+        """Both operands are stored ones, which many jobs name."""
+        return {"a": {"matrix": self.matrix}, "b": {"matrix": self.turned}}, (large() @ large().T).tobytes()
+
     def _chain(self, number: int, version: Version) -> tuple[dict[str, Any], None]:
         body, _ = self._inline(number, version)
         taker = VERSIONS[(number // 2) % 2]
@@ -140,12 +145,15 @@ class Mixed(MixedStack):
             self.asked.append(Asked(job_id, None, "benchmark", version))
 
     def begin(self) -> None:
-        """With a matrix that is stored."""
+        """With matrices that are stored."""
         ports: dict[str, int] = {version: int(client.base_url.port or 0) for version, client in self.apis.items()}
         self.connections = Connections(ports)
         headers = {"content-type": "application/x-npy"}
-        reply = self.apis["this"].post("/v1/matrices", content=npy(large()), headers=headers)
-        self.matrix = reply.raise_for_status().json()["id"]
+        replies = (
+            self.apis["this"].post("/v1/matrices", content=npy(each), headers=headers)
+            for each in (large(), large().T.copy())
+        )
+        self.matrix, self.turned = (reply.raise_for_status().json()["id"] for reply in replies)
 
     # ---- what became of them ----
     def wait(self) -> None:

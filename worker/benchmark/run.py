@@ -129,8 +129,11 @@ class BenchmarkRun:
 
     # ---- one case ----
     def _starts(self, case_run: CaseRun) -> int:
-        """How many earlier attempts started the case but did not record it."""
-        return sum(attempt != case_run.attempt for attempt in self._started.get(_started_name(case_run), ()))
+        """How many of the lost attempts started the case but did not record it. One that was cancelled, or given back
+        by a worker that ends, says nothing about the case.
+        """
+        first = case_run.attempt - self.claimed.earlier_runs
+        return sum(first <= attempt < case_run.attempt for attempt in self._started.get(_started_name(case_run), ()))
 
     def _mark_started(self, case_run: CaseRun) -> None:
         name = _started_name(case_run)

@@ -1,5 +1,6 @@
 """The cost of the ledger's scripts for one product in Valkey: microseconds and commands inside, by script, using only
-the service's ledger. The product is a small one, in its job's record; with `--stored` its matrices are in the store.
+the service's ledger. The product is a small one, in its job's record; with `--stored` its matrices are in the store,
+and with `--referenced` its operands are two matrices there that all jobs refer to.
 
     python -m benchmarks.measure.peers.scripts --jobs 2000
 """
@@ -21,7 +22,9 @@ from pydantic import SecretStr
 
 from benchmarks.measure.peers.server_time import SCRIPTS
 from jobs.ledger.interface import Success
-from jobs.ledger.limits import Limits
+from jobs.ledger.limits import Beside, Limits
+from jobs.ledger.submission import BESIDE
+from jobs.matrices.index import Bounds, Claim, MatrixIndex
 from jobs.matrices.packed import pack
 from jobs.models import ANONYMOUS, MatmulRequest, Measured, NewJob, Outcome, ProductInfo, Verification, new_id
 from jobs.queue import broker_prefix, make_ledger
@@ -34,15 +37,18 @@ from jobs.requests.operands import OperandRef
 from jobs.settings import DAY_S, Settings
 
 N, STORED_N, QUEUE, WORKER = 16, 256, "cpu", "bench/cpu/1"
-MAX_BATCH, NO_LIMIT = 64, 10**5
+MAX_BATCH, NO_LIMIT, NO_BOUND = 64, 10**5, 10**12
+TOGETHER = Beside(3, 16, 1024)  # as a GPU's worker claims products of stored operands
 
 
-def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+def arguments_of_scripts() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=16, help="jobs of a launch, in the second half")
-    parser.add_argument("--stored", action="store_true", help="products whose matrices are in the store")
-    return parser.parse_args(arguments)
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--stored", action="store_true", help="products whose matrices are in the store")
+    kinds.add_argument("--referenced", action="store_true", help="products of the same two matrices in the store")
+    return parser
 
 
 def in_record() -> NewJob:
@@ -56,6 +62,24 @@ def in_store() -> NewJob:
     operands = tuple(StoredOperand(id=new_id("op"), dtype="float32", shape=shape) for _ in range(2))
     a, b = (OperandRef(source="inline", matrix=each.id, dtype="float32", shape=shape) for each in operands)
     return _new_job(a, b, JobMatrices(stored=operands, ttl_s=DAY_S, used_ttl_s=DAY_S))
+
+
+def referring(server: EmbeddedServer) -> Callable[[], NewJob]:
+    """Stores two matrices. Returns what makes jobs that refer to them."""
+    shape, settings = (STORED_N, STORED_N), _settings(server, "api")
+    with connect(settings) as client:
+        index = MatrixIndex(client, settings.key_prefix, Bounds(NO_BOUND, NO_BOUND))
+        ids = [new_id("m") for _ in range(2)]
+        for each in ids:
+            index.claim(Claim(each, each, "float32", shape, ANONYMOUS, DAY_S))
+    a, b = (OperandRef(source="matrix", matrix=each, dtype="float32", shape=shape) for each in ids)
+    held = JobMatrices(ttl_s=DAY_S, used_ttl_s=DAY_S)
+    return lambda: _new_job(a, b, held).model_copy(update={"batch": BESIDE})
+
+
+def _settings(server: EmbeddedServer, role: Role) -> Settings:
+    """With time for a server whose instructions are counted."""
+    return Settings(redis_url=SecretStr(server.url_of(role)), redis_timeout_s=5.0)
 
 
 def _new_job(a: OperandRef, b: OperandRef, matrices: JobMatrices) -> NewJob:
@@ -73,7 +97,7 @@ def _new_job(a: OperandRef, b: OperandRef, matrices: JobMatrices) -> NewJob:
 
 def success(job: NewJob, batch: int) -> Success:
     """Of a launch of so many products."""
-    n, stored = (STORED_N, True) if job.matrices.stored else (N, False)
+    n, stored = (N, False) if job.matrices.a else (STORED_N, True)
     outcome = Outcome(
         kernel="cpu_blas",
         config={},
@@ -91,14 +115,14 @@ def success(job: NewJob, batch: int) -> Success:
 
 
 class Scripts:
-    """The ledger as the API and a worker use it, each with its own user of Redis. `make_job`: the kind of job."""
+    """The ledger as the API and a worker use it, each with its own user of Redis. `make_job`: one of the kind."""
 
     def __init__(
         self, server: EmbeddedServer, clients: dict[Role, redis.Redis], make_job: Callable[[], NewJob]
     ) -> None:
         self._make_job = make_job
         self._server, self._admin = server, server.client()
-        of = {role: Settings(redis_url=SecretStr(server.url_of(role))) for role in ROLES}
+        of = {role: _settings(server, role) for role in ROLES}
         self._api, self._worker = (make_ledger(of[role], clients[role]) for role in ROLES)
         self._api.scripts.load_functions()
         self._loop = asyncio.new_event_loop()
@@ -110,13 +134,13 @@ class Scripts:
         jobs = [self._make_job() for _ in range(batch)]
         yield "submit", lambda: self._loop.run_until_complete(self._submitted(jobs))
         yield "brpop", lambda: self._messages.brpop([self._list], timeout=1)
-        about: dict[str, Any] = {"worker": WORKER, "lease_s": 6.0, "max_jobs": MAX_BATCH}
+        about: dict[str, Any] = {"worker": WORKER, "lease_s": 6.0, "max_jobs": MAX_BATCH, "beside": TOGETHER}
         yield "claim", lambda: self._worker.claim_batch(jobs[0].id, 1, **about)
         done = [success(job, batch) for job in jobs]
         yield "succeed", lambda: self._worker.succeed_all(done)
 
     async def _submitted(self, jobs: Sequence[NewJob]) -> None:
-        """All at the same time, as by an API process; with stored matrices one after another, as by its threads."""
+        """All at the same time, as by an API process; where it stores matrices one after another, as by its threads."""
         limits = {"max_queued": NO_LIMIT, "max_queued_per_owner": NO_LIMIT}
         if jobs[0].matrices.stored:
             for job in jobs:
@@ -163,21 +187,22 @@ class Scripts:
 
 
 @contextmanager
-def started(*, stored: bool) -> Iterator[Scripts]:
+def started(asked: argparse.Namespace) -> Iterator[Scripts]:
+    """`asked`: of what kind of job."""
     with TemporaryDirectory() as name:
         server = EmbeddedServer(Path(name))
         server.start()
         try:
-            urls: dict[Role, str] = {"api": server.url_of("api"), "worker": server.url_of("worker")}
-            clients = {role: connect(Settings(redis_url=SecretStr(url))) for role, url in urls.items()}
-            yield Scripts(server, clients, in_store if stored else in_record)
+            clients = {role: connect(_settings(server, role)) for role in ROLES}
+            make_job = referring(server) if asked.referenced else in_store if asked.stored else in_record
+            yield Scripts(server, clients, make_job)
         finally:
             server.stop()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    asked = parsed(arguments)
-    with started(stored=asked.stored) as scripts:
+    asked = arguments_of_scripts().parse_args(arguments)
+    with started(asked) as scripts:
         for batch in (1, asked.batch):
             launches = max(1, asked.jobs // batch)
             scripts.in_a_row(max(1, launches // 10), batch)  # warm-up

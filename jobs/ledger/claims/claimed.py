@@ -17,7 +17,7 @@ UNCHANGING = (
     *("created", "timeout", "owner", "batch", "came_first", "seq", "held", "ttl", "reply_to", "product_bytes", "kind"),
     "trace",
 )
-STORED = b"+"  # what it begins with where both operands are stored
+STORED = b"+&"  # it begins with one of these where both operands are stored: for the job alone, or before it
 
 
 def claimed_job(reply: Sequence[Any], worker: str) -> Claimed:
@@ -25,6 +25,7 @@ def claimed_job(reply: Sequence[Any], worker: str) -> Claimed:
     attempt that made c if c is another job's product, and the progress if the job was claimed before. Raises as
     `claimed_row`.
     """
+    progress: list[bytes | None] = []
     if _is_short(reply):
         *about, a, b = reply
         row, operands = _usual_row(about), [a, b]
@@ -34,7 +35,7 @@ def claimed_job(reply: Sequence[Any], worker: str) -> Claimed:
         row = claimed_row(values, version=int(version), started_us=int(started), c_attempt=c_attempt, progress=again)
     row.worker = worker
     packed = (None if matrix is None else PackedMatrix(matrix) for matrix in operands)
-    return Claimed(row.job(None), row.attempt, *packed)
+    return Claimed(row.job(None), row.attempt, *packed, earlier_runs=row.runs - len(progress))  # this one counts then
 
 
 def identity_of(reply: Sequence[Any]) -> tuple[str, str, str]:
@@ -53,14 +54,14 @@ def _unchanging(text: bytes) -> dict[str, bytes]:
     """By name, without those that are empty. What is said of stored operands beside `created` is left out: the request
     names them."""
     values = text.split(b"\n")
-    values[0] = values[0].partition(b" ")[0].removeprefix(STORED)
+    values[0] = values[0].partition(b" ")[0].lstrip(STORED)
     return {name: value for name, value in zip(UNCHANGING, values, strict=False) if value}
 
 
 def _usual_row(about: Sequence[bytes]) -> JobRow:
     """The row of a job in the short form: the first attempt of one with both operands in its record, or both stored."""
     job_id, queue, number, started, unchanging, request = about
-    in_record = b"" if unchanging.startswith(STORED) else b"ab"
+    in_record = b"" if unchanging[:1] in STORED else b"ab"
     fields = _unchanging(unchanging) | {"id": job_id, "queue": queue, "number": number, "first": number}
     fields |= {"state": b"queued", "attempt": b"1", "runs": b"0", "in_record": in_record, "request": request}
     values = [*map((fields | {"queued": fields["created"]}).get, READ)]

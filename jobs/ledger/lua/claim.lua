@@ -11,8 +11,8 @@ local MAX_LEFT = 100 -- messages of a worker that died again and again between b
 -- In a message as jobs/queue.py has it; what is looked for from its beginning on is found without looking at all of it.
 local FIRST_IN_BODY = '^{"body": "%[%[\\"([%w_-]+)\\", (%d+)%]'
 -- `unchanging` of an open server's job: created, timeout, batch and first.
-local OPEN_ONE = '^%+?(%d+)[^\n]*\n(%d+)\n' .. OPEN .. '\n([^\n]+)\n([^\n]+)'
-local STORED = 43 -- where it begins with this byte, a plus, both operands are stored
+local OPEN_ONE = '^[+&]?(%d+)[^\n]*\n(%d+)\n' .. OPEN .. '\n([^\n]+)\n([^\n]+)'
+local DIGITS = 48 -- where it begins with a byte below these, which is + or &, both operands are stored
 local ELSEWHERE_US = 300 * 1e6 -- so long a job waits for a worker that did not make its product wrong
 
 -- The fields that were read, when it starts, the operands, the attempt that made c if another job did, and the progress
@@ -57,8 +57,8 @@ local function is_its_own(job, worker)
   return job and job.state == 'running' and redis.call('HGET', job_key(job.id), 'worker') == worker
 end
 
-local function is_light(job, light_extent)
-  for shape in string.gmatch(job.request, '"shape":%[([%d,]*)%]') do
+local function is_light(request, light_extent)
+  for shape in string.gmatch(request, '"shape":%[([%d,]*)%]') do
     local rows, columns = string.match(shape, '^(%d+),(%d+)$')
     if not rows or tonumber(rows) > light_extent or tonumber(columns) > light_extent then
       return false
@@ -67,21 +67,29 @@ local function is_light(job, light_extent)
   return true
 end
 
--- Those that may be under way beside the job, oldest first, up to the first one too many.
-local function beside_it(job, max_beside, max_light, light_extent)
-  local others, heavy, light = {}, 0, 0
-  local function is_taken(each)
-    if max_light > 0 and is_light(each, light_extent) then
+-- Counts jobs that are to be under way beside one another, by their requests: whether one more of them may be.
+local function counter_of(max_beside, max_light, light_extent)
+  local heavy, light, last, last_is_light = 0, 0, nil, nil -- jobs of a burst mostly have one request
+  return function(request)
+    if request ~= last then
+      last, last_is_light = request, max_light > 0 and is_light(request, light_extent)
+    end
+    if last_is_light then
       light = light + 1
     else
       heavy = heavy + 1
     end
     return light <= max_light and heavy <= max_beside
   end
-  is_taken(job)
+end
+
+-- Those that may be under way beside the job, oldest first, up to the first one too many.
+local function beside_it(job, max_beside, max_light, light_extent)
+  local others, is_taken = {}, counter_of(max_beside, max_light, light_extent)
+  is_taken(job.request)
   for _, id in ipairs(companions(job, max_beside + max_light - 1, math.abs(job.number) + NEAR)) do
     local other = read(id)
-    if not other or not is_taken(other) then
+    if not other or not is_taken(other.request) then
       break
     end
     others[#others + 1] = other
@@ -128,7 +136,7 @@ end
 -- What Python reads of a usual job.
 local function claimed_usual(id, queue, number, at, unchanging, request)
   local a, b = false, false
-  if string.byte(unchanging) ~= STORED then
+  if string.byte(unchanging) >= DIGITS then
     a, b = unpack(call('HMGET', matrices_key(id), 'a', 'b'))
   end
   return {id, queue, number, at, unchanging, request, a, b}
@@ -143,17 +151,19 @@ local function count_started(queue, first, created, started, waiting)
   end
 end
 
--- Claims the other jobs of the leader's launch. Returns their ids, what Python reads of them, and their number. Writes
--- nothing and returns nil if one of them is not usual.
-local function claim_others(leader, number, queue, batch, max_jobs, worker, at, ends)
-  local job, jobs = {id = leader, owner = OPEN, queue = queue, batch = batch}, {}
-  local ids = companions(job, max_jobs, math.abs(number) + NEAR)
-  for i = 1, #ids do
-    local _, timeout, its_batch, _, its_number, _, its_queue, request, unchanging = usual_job(ids[i])
+-- Claims the other jobs of the leader's launch; with `is_taken`, those that may be under way beside it. Returns their ids,
+-- what Python reads of them, and their number. Writes nothing and returns nil if one of them is not usual.
+local function claim_others(leader, number, queue, batch, max_jobs, worker, at, ends, is_taken)
+  local job, ids, jobs = {id = leader, owner = OPEN, queue = queue, batch = batch}, {}, {}
+  local found = companions(job, max_jobs, math.abs(number) + NEAR)
+  for i = 1, #found do
+    local _, timeout, its_batch, _, its_number, _, its_queue, request, unchanging = usual_job(found[i])
     if its_batch ~= batch or its_queue ~= queue then
       return nil
+    elseif is_taken and not is_taken(request) then
+      break
     end
-    jobs[i] = {timeout, its_number, request, unchanging}
+    ids[i], jobs[i] = found[i], {timeout, its_number, request, unchanging}
   end
   if #ids == 0 then
     return '', {false}, 0, ''
@@ -174,7 +184,7 @@ local function claim_others(leader, number, queue, batch, max_jobs, worker, at, 
 end
 
 -- `main` for usual jobs. Writes nothing and returns nil if one of them is not usual.
-local function claim_usual(id, worker, lease, max_jobs, beside, limit)
+local function claim_usual(id, limit, worker, lease, max_jobs, max_beside, beside, max_light, light_extent)
   local created, timeout, batch, came_first, number, first, queue, request, unchanging = usual_job(id)
   if not created or (limit and tonumber(timeout) > limit) then
     return nil
@@ -183,13 +193,18 @@ local function claim_usual(id, worker, lease, max_jobs, beside, limit)
   local started, waiting, paused, is_queue_paused =
     unpack(call('HMGET', counts, names.started, 'waiting', 'paused', names.paused))
   waiting = tonumber(waiting or 0)
-  if paused == '1' or is_queue_paused == '1' or (batch == beside and waiting > 1) then
+  if paused == '1' or is_queue_paused == '1' then
     return nil
   end
-  local at = now_in_full()
+  local at, is_taken = now_in_full(), nil
   local ends, others, claimed, more, changes = at + lease, '', {false}, 0, ''
+  if batch == beside and waiting > 1 then
+    max_jobs = max_beside + max_light
+    is_taken = counter_of(tonumber(max_beside), tonumber(max_light), tonumber(light_extent))
+    is_taken(request)
+  end
   if waiting > 1 and tonumber(max_jobs) > 1 then
-    others, claimed, more, changes = claim_others(id, number, queue, batch, max_jobs - 1, worker, at, ends)
+    others, claimed, more, changes = claim_others(id, number, queue, batch, max_jobs - 1, worker, at, ends, is_taken)
     if not others then
       return nil
     end
@@ -218,7 +233,7 @@ local function main(ARGV)
   else
     limit = nil
   end
-  local usual = attempt == '1' and claim_usual(id, worker, lease, max_jobs, beside, limit)
+  local usual = attempt == '1' and claim_usual(id, limit, unpack(ARGV, 4, 10))
   if usual then
     return usual
   end

@@ -244,21 +244,17 @@ local function job_with(id, v)
 end
 
 -- Usual jobs. A job is usual if it has a batch key, no third operand, and no quota but on waiting jobs; and if both operands
--- and the product are in its record, or none is and both operands were stored for it alone. In its first attempt it is
--- queued under version 1 and runs under version 2. Scripts write usual jobs directly: gathering what is written costs a
--- third of a small job's time.
+-- and the product are in its record; or none is, and both operands were stored for it alone; or both were stored before it.
+-- In its first attempt it is queued under version 1 and runs under version 2. Scripts write usual jobs directly: gathering
+-- what is written costs a third of a small job's time.
 -- What stays of a usual job until its end is in one field, `unchanging`: a field that is read costs as much as a small
 -- command. Lines: created, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace. A later
 -- version may add lines. `first` is '<queue> <number>' where the job came into an empty queue, so it is in no set of its
--- batch, else '-'. Where both operands were stored for it, `created` is what `created_with` makes of it; versions that do
--- not know such jobs then treat them as any other.
+-- batch, else '-'. Where both operands are stored, `created` has more in its line: '+<created> <charge> <a> <b>' if that was
+-- for this job alone, '&<created> <a> <b>' if it was before. Versions that do not know such jobs treat them as any other.
 local function unchanging_of(created, timeout, owner, batch, first, seq, held, ttl, reply_to, product_bytes, kind, trace)
   return created .. '\n' .. timeout .. '\n' .. owner .. '\n' .. batch .. '\n' .. first .. '\n' .. seq .. '\n' .. held .. '\n'
     .. ttl .. '\n' .. reply_to .. '\n' .. product_bytes .. '\n' .. kind .. '\n' .. trace
-end
-
-local function created_with(created, a, a_bytes, b, b_bytes)
-  return '+' .. created .. ' ' .. charge_of(a_bytes) + charge_of(b_bytes) .. ' ' .. a .. ' ' .. b
 end
 
 local function read(id, fields)

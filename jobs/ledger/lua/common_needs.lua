@@ -40,9 +40,23 @@ local function need_operands(job, needs, new)
   end
 end
 
--- Of a job of which both operands were stored for it alone.
-local function needs_of_stored(a, b)
-  return 'a+' .. a .. ' b+' .. b
+-- Notes in `references` that a usual job refers to a matrix: by id, and in order, the owner's claim to it, and the members
+-- of `needed` of these jobs; in `chunks` where the first chunk would be. False where that claim does not end after `at`, as
+-- one that was given up.
+local function refer(references, id, owner, job, at)
+  local its = references[id]
+  if not its then
+    local claim, latest, data = unpack(call('HMGET', matrix_key(id), 'claim:' .. owner, 'until', 'data'))
+    local made, ends = read_claim(claim)
+    if not made or ends <= at then
+      return false
+    end
+    its = {id = id, made = made, ends = ends, latest = latest, data = data, needed_by = {}}
+    references[id], references[#references + 1] = its, its
+    references.chunks[#references] = chunk_key(data, 0)
+  end
+  its.needed_by[#its.needed_by + 1] = owner .. ' ' .. job
+  return true
 end
 
 local function needs_of(job)

@@ -4,8 +4,8 @@
 --
 -- Arguments are the prefix, those of each job after their number, and LISTS and MESSAGE (common.lua). There are three
 -- ways to record, each with fewer commands of Redis than the one below it:
---   record_one      one usual job (common.lua), maybe with two operands that are stored for it alone
---   record_several  usual jobs of an open server, one queue and one batch
+--   record_one      one usual job (common.lua)
+--   record_several  usual jobs of an open server, one queue and one batch, except those with operands stored for them
 --   record          any job, one after another
 -- The first two write nothing and return nil where a job is not such, or is refused: then `record` sees to it.
 --
@@ -27,11 +27,11 @@
 -- Those of a usual job, which leaves out what is empty or 0. By ARGV's index, of the first one:
 --   3 id, 4 owner, 5 kind, 6 queue, 7 timeout, 8 request, 9 asked, 10 max_queued, 11 limits, 12 a, 13 b,
 --   14 product_bytes, 15 ttl, 16 max_bytes, 17 max_owner_bytes, 18 batch, 19 reply_to, 20 max_ended,
---   21 max_owner_ended, 22 trace; if both operands are stored for it, 23 room, 24 to 27 what comes from STORED on for a,
---   28 to 31 the same for b
+--   21 max_owner_ended, 22 trace
+--   if both operands are stored for it alone: 23 room, 24 to 27 what comes from STORED on for a, 28 to 31 the same for b
+--   if both were stored before it: 23 room, 24 used_ttl, 25 and 26 the ids of a and b
 local STORED, USUAL = 34, 20
-local IS_USUAL = '' .. USUAL
-local USUAL_STORED = USUAL + 9 -- where both operands are stored for it alone
+local USUAL_STORED, USUAL_REFERRING = USUAL + 9, USUAL + 4
 
 -- The reply for a job that is refused. One that is recorded already, by a try whose reply was lost, is not.
 local function refused(id, why)
@@ -54,7 +54,21 @@ local function bound_before(bound, fingerprint)
   return nil
 end
 
--- What the field `unchanging` of a usual job begins with (common.lua); nil for another job.
+-- What a job needs of which both operands are stored for it alone, and what its `unchanging` begins with (common.lua).
+local function needs_of_stored(a, b)
+  return 'a+' .. a .. ' b+' .. b
+end
+
+local function created_with(at, a, a_bytes, b, b_bytes)
+  return '+' .. at .. ' ' .. charge_of(a_bytes) + charge_of(b_bytes) .. ' ' .. a .. ' ' .. b
+end
+
+-- The same of a job of which both were stored before it.
+local function referring_to(a, b, at)
+  return 'a=' .. a .. ' b=' .. b, '&' .. at .. ' ' .. a .. ' ' .. b
+end
+
+-- What the field `unchanging` of a usual job begins with; nil for another job.
 local function usual_created(ARGV, from, last, at, in_record)
   local product_bytes, needs, stored = ARGV[from + 15], ARGV[from + 25], from + STORED - 1
   if in_record == 'ab' and needs == '' then
@@ -63,7 +77,12 @@ local function usual_created(ARGV, from, last, at, in_record)
     and needs == needs_of_stored(ARGV[stored], ARGV[stored + 4]) then
     return created_with(at, ARGV[stored], ARGV[stored + 3], ARGV[stored + 4], ARGV[stored + 7])
   end
-  return nil
+  local a, b = string.match(needs, '^a=(%S+) b=(%S+)$')
+  if in_record ~= '' or not a or last >= stored then
+    return nil
+  end
+  local _, created = referring_to(a, b, at)
+  return created
 end
 
 -- Records any job; `from` and `last` are the places of its arguments. What it writes is gathered with what the jobs
@@ -233,15 +252,19 @@ end
 local function in_full(ARGV, from, last)
   local id, owner, kind, queue, timeout, request, asked, max_queued, limits, a, b, product_bytes, ttl, max_bytes,
     max_owner_bytes, batch, reply_to, max_ended, max_owner_ended, trace = unpack(ARGV, from, from + USUAL - 1)
-  local needs, room, stored_bytes = '', '0', 0
-  if last > from + USUAL then
+  local needs, room, used_ttl, stored_bytes, stored = '', '0', '0', 0, last + 1
+  if last == from + USUAL_STORED - 1 then
     local its_room, a_id, _, _, a_bytes, b_id, _, _, b_bytes = unpack(ARGV, from + USUAL, last)
     needs, room, stored_bytes = needs_of_stored(a_id, b_id), its_room, charge_of(a_bytes) + charge_of(b_bytes)
+    stored = from + USUAL + 1
+  elseif last == from + USUAL_REFERRING - 1 then
+    local its_room, its_ttl, a_id, b_id = unpack(ARGV, from + USUAL, last)
+    needs, room, used_ttl = referring_to(a_id, b_id, ''), its_room, its_ttl
   end
   return {
     id, owner, kind, queue, timeout, request, asked, max_queued, limits, '', '', '', a, b, '', product_bytes, ttl,
-    max_bytes, max_owner_bytes, batch, reply_to, '', '', '', '', needs, max_ended, max_owner_ended, trace, room, '0',
-    stored_bytes, ttl, unpack(ARGV, from + USUAL + 1, last)
+    max_bytes, max_owner_bytes, batch, reply_to, '', '', '', '', needs, max_ended, max_owner_ended, trace, room, used_ttl,
+    stored_bytes, ttl, unpack(ARGV, stored, last)
   }
 end
 
@@ -260,6 +283,36 @@ local function store_operands(ARGV, id, owner, at)
     persist_chunks(b)
   end
   return needs_of_stored(a, b), created_with(at, a, a_bytes, b, b_bytes)
+end
+
+-- Keeps the matrices that usual jobs of this step refer to: while these need them, and for their full time again.
+local function keep_references(references, owner, at, ttl)
+  local ends, later = at + ttl, {}
+  for i = 1, #references do
+    local its, needed = references[i], {}
+    for place, member in ipairs(its.needed_by) do
+      needed[2 * place - 1], needed[2 * place] = 0, member
+    end
+    if its.ends < ends then
+      write_claim(its.id, owner, its.made, ends, its.latest)
+      later[#later + 1], later[#later + 2] = int(ends), its.id .. ' ' .. owner
+    end
+    call('ZADD', needed_key(its.id), unpack(needed))
+  end
+  if #later > 0 then
+    call('ZADD', claims, unpack(later))
+  end
+  if call('EXISTS', unpack(references.chunks)) > 0 then
+    for i = 1, #references do
+      persist_chunks(references[i].data)
+    end
+  end
+end
+
+-- Whether the store has room for so many bytes of an owner, who is `charged` under that name.
+local function has_room(charged, bytes, max_bytes, max_owner_bytes)
+  local all, own = unpack(call('HMGET', bytes_kept, 'all', charged))
+  return (all or 0) + bytes <= tonumber(max_bytes) and (own or 0) + bytes <= tonumber(max_owner_bytes)
 end
 
 -- Writes a usual job's record, as `record` and `enqueue` together would, and returns its message. `first`: the field of
@@ -312,7 +365,8 @@ end
 
 -- `record` for one usual job. Writes nothing and returns nil if the job is refused.
 local function record_one(ARGV)
-  local id, owner, queue, batch, is_stored = ARGV[3], ARGV[4], ARGV[6], ARGV[18], #ARGV == USUAL_STORED + 4
+  local id, owner, queue, batch = ARGV[3], ARGV[4], ARGV[6], ARGV[18]
+  local is_stored, is_referring = #ARGV == USUAL_STORED + 4, #ARGV == USUAL_REFERRING + 4
   local names, of_its_queue, window = owner_names(owner), queue_names(queue), owner ~= OPEN and window_key(queue)
 
   -- The bounds on waiting jobs; an owner with a window may have to wait for a message (common_fairness.lua).
@@ -321,26 +375,30 @@ local function record_one(ARGV)
     return nil
   end
 
-  -- The store's room: for operands, and for the product if that is going to be stored.
-  local at, held = now_in_full(), #ARGV[12] + #ARGV[13] + ARGV[14]
-  local bytes, room = held, 0
-  if is_stored then
-    bytes, room = charge_of(ARGV[27]) + charge_of(ARGV[31]), tonumber(ARGV[23])
+  -- Operands that were stored before.
+  local at, references = now_in_full(), nil
+  if is_referring then
+    local now_at = tonumber(at)
+    references = {chunks = {}}
+    if not (refer(references, ARGV[25], owner, id, now_at) and refer(references, ARGV[26], owner, id, now_at)) then
+      return nil
+    end
   end
-  if charge_within(owner, bytes + room, tonumber(ARGV[16]), tonumber(ARGV[17])) then
+
+  -- The store's room: for operands, and beside them for the product if that is going to be stored, which is not charged yet.
+  local held = #ARGV[12] + #ARGV[13] + ARGV[14]
+  local bytes = is_stored and charge_of(ARGV[27]) + charge_of(ARGV[31]) or held
+  local room = (is_stored or is_referring) and tonumber(ARGV[23]) or 0
+  if (room > 0 and not has_room(names.charged, bytes + room, ARGV[16], ARGV[17]))
+    or charge_within(owner, bytes, tonumber(ARGV[16]), tonumber(ARGV[17])) then
     return nil
   end
 
-  -- Its place among all jobs. Given back are the product's room, which only had to be there, or everything if the job
-  -- was recorded by an earlier try.
+  -- Its place among all jobs, unless it was recorded by an earlier try.
   seq, number = seq + 1, number + 1
-  local is_new = call('ZADD', names.all, 'NX', seq, id) == 1
-  local surplus = is_new and room or bytes + room
-  if surplus > 0 then
-    charge('all', -surplus)
-    charge(names.charged, -surplus)
-  end
-  if not is_new then
+  if call('ZADD', names.all, 'NX', seq, id) == 0 then
+    charge('all', -bytes)
+    charge(names.charged, -bytes)
     return nil
   end
 
@@ -348,6 +406,9 @@ local function record_one(ARGV)
   local needs, created = nil, at
   if is_stored then
     needs, created = store_operands(ARGV, id, owner, at)
+  elseif is_referring then
+    keep_references(references, owner, at, ARGV[24])
+    needs, created = referring_to(ARGV[25], ARGV[26], at)
   end
   local first = waiting == 0 and queue .. ' ' .. number or '-'
   local message = write_usual(ARGV, 3, at, seq, number, held, first, created, needs)
@@ -371,14 +432,14 @@ local function record_one(ARGV)
 end
 
 -- The ids of several usual jobs of an open server and of one queue and batch, what each is charged, and the sum; nil if
--- one of them is not such, or is recorded already.
-local function read_several(ARGV, jobs)
+-- one of them is not such, or is recorded already. `size`: how many arguments each has.
+local function read_several(ARGV, jobs, size)
   local owner, queue, batch = ARGV[4], ARGV[6], ARGV[18]
   local ids, held, bytes, seen = {false}, {false}, 0, {} -- a table that has its size at once is cheaper
   for i = 1, jobs do
-    local from = 3 + (i - 1) * (USUAL + 1) -- its id's place; the number of its arguments is before it
+    local from = 3 + (i - 1) * (size + 1) -- its id's place; the number of its arguments is before it
     local id = ARGV[from]
-    if ARGV[from - 1] ~= IS_USUAL or ARGV[from + 1] ~= OPEN or ARGV[from + 3] ~= queue or ARGV[from + 15] ~= batch
+    if ARGV[from - 1] ~= ARGV[2] or ARGV[from + 1] ~= OPEN or ARGV[from + 3] ~= queue or ARGV[from + 15] ~= batch
       or seen[id] then
       return nil
     end
@@ -395,31 +456,62 @@ local function read_several(ARGV, jobs)
   return ids, held, bytes
 end
 
+-- What several usual jobs refer to, and the largest room that a product of theirs needs; nil where one has no claim to an
+-- operand that was stored before, or is not to keep these for as long as the others.
+local function read_references(ARGV, ids, size, at)
+  local references, room = {chunks = {}}, 0
+  if size ~= USUAL_REFERRING then
+    return references, room
+  end
+  for i = 1, #ids do
+    local its_room, used_ttl, a, b = unpack(ARGV, 3 + USUAL + (i - 1) * (size + 1), 2 + size + (i - 1) * (size + 1))
+    if used_ttl ~= ARGV[24] or not (refer(references, a, OPEN, ids[i], at) and refer(references, b, OPEN, ids[i], at)) then
+      return nil
+    end
+    room = math.max(room, its_room)
+  end
+  return references, room
+end
+
 -- `record` for several usual jobs. Writes nothing and returns nil if one of them is not such, or is refused.
 local function record_several(ARGV)
-  local jobs, queue, batch = (#ARGV - 3) / (USUAL + 1), ARGV[6], ARGV[18]
-  if jobs % 1 ~= 0 then
+  local size, queue, batch = tonumber(ARGV[2]), ARGV[6], ARGV[18]
+  local jobs = (#ARGV - 3) / (size + 1)
+  if jobs % 1 ~= 0 or (size ~= USUAL and size ~= USUAL_REFERRING) then
     return nil
   end
-  local ids, held, bytes = read_several(ARGV, jobs)
-  if not ids then
+  local at, ids, held, bytes = now_in_full(), read_several(ARGV, jobs, size)
+  local references, room
+  if ids then
+    references, room = read_references(ARGV, ids, size, tonumber(at))
+  end
+  if not references then
     return nil
   end
 
   -- The bounds on waiting jobs, and the store's room.
   local number_field = 'number:' .. queue
   local seq, number, waiting = read_counts_for(ARGV, number_field, jobs)
-  if not seq or charge_within(OPEN, bytes, tonumber(ARGV[16]), tonumber(ARGV[17])) then
+  if not seq or (room > 0 and not has_room('of:' .. OPEN, bytes + room, ARGV[16], ARGV[17]))
+    or charge_within(OPEN, bytes, tonumber(ARGV[16]), tonumber(ARGV[17])) then
     return nil
   end
 
   -- Their records.
-  local at, listed, ordered, messages, replies = now_in_full(), {false, false}, {false, false}, {false}, {false}
+  local listed, ordered, messages, replies = {false, false}, {false, false}, {false}, {false}
   for i = 1, jobs do
+    local from, needs, created = 3 + (i - 1) * (size + 1), nil, at
     local id, first = ids[i], i == 1 and waiting == 0 and queue .. ' ' .. number + 1 or '-'
-    messages[i] = write_usual(ARGV, 3 + (i - 1) * (USUAL + 1), at, seq + i, number + i, held[i], first, at)
+    if size == USUAL_REFERRING then
+      needs, created = referring_to(ARGV[from + USUAL + 2], ARGV[from + USUAL + 3], at)
+    end
+    messages[i] = write_usual(ARGV, from, at, seq + i, number + i, held[i], first, created, needs)
     listed[2 * i - 1], listed[2 * i], ordered[2 * i - 1], ordered[2 * i] = seq + i, id, number + i, id
     replies[i] = {'recorded', seq + i, at, number + i, false}
+  end
+
+  if references[1] then
+    keep_references(references, OPEN, at, ARGV[24])
   end
 
   -- Their places in lists, and their messages. The first of an empty queue is in no batch: see common.lua.
@@ -440,7 +532,7 @@ local function record_several(ARGV)
 end
 
 local function main(ARGV)
-  local is_one = #ARGV == USUAL + 4 or #ARGV == USUAL_STORED + 4
+  local is_one = #ARGV == USUAL + 4 or #ARGV == USUAL_STORED + 4 or #ARGV == USUAL_REFERRING + 4
   local quick_replies = (is_one and record_one or record_several)(ARGV)
   if quick_replies then
     return quick_replies
@@ -451,7 +543,7 @@ local function main(ARGV)
   while i < #ARGV - 2 do
     local last = i + tonumber(ARGV[i])
     local alone = #replies == 0 and last == #ARGV - 2
-    if last == i + USUAL or last == i + USUAL_STORED then
+    if last < i + STORED - 1 then
       local full = in_full(ARGV, i + 1, last)
       replies[#replies + 1] = record(full, 1, #full, alone)
     else

@@ -4,17 +4,28 @@
 -- whose first try timed out on the way back asks again: the attempt that succeeded gets 1. `claim` is of a product in the
 -- store that is to be claimed; 8, and nothing is changed, where there is no room for it.
 
--- `unchanging` of a job: created, what its operands are where they are stored, owner, seq, held, ttl, reply_to.
-local TO_END = '^%+?(%d+)([^\n]*)\n%d+\n([^\n]+)\n[^\n]+\n[^\n]+\n(%d+)\n(%d+)\n(%d+)\n([^\n]*)'
+-- `unchanging` of a job: + or & where its operands are stored for it or before it, created, what these are, owner, seq, held,
+-- ttl, reply_to.
+local TO_END = '^([+&]?)(%d+)([^\n]*)\n%d+\n([^\n]+)\n[^\n]+\n[^\n]+\n(%d+)\n(%d+)\n(%d+)\n([^\n]*)'
 local OPERANDS = ' (%d+) (%S+) (%S+)' -- what both are charged, and their ids
+local REFERENCES = ' (%S+) (%S+)' -- their ids
 local CLAIM = '(%S+) (%S+) (%S+) (%S+) (%S+)' -- element type, shape, bytes, the owner's bound, time to live
 
 local ONE_TAKEN = {1}
 
+-- What is to be claimed; nil where there is no room for it.
+local function with_room(owner, claim, max_bytes)
+  local dtype, shape, bytes, max_owner_bytes, ttl = string.match(claim, CLAIM)
+  if owe_within(owner, charge_of(bytes), tonumber(max_bytes), tonumber(max_owner_bytes)) then
+    return nil
+  end
+  return dtype, shape, bytes, ttl
+end
+
 -- Whether there is room for it.
 local function claim_product(job, claim, max_bytes, at)
-  local dtype, shape, bytes, max_owner_bytes, ttl = string.match(claim, CLAIM)
-  if owe_within(job.owner, charge_of(bytes), max_bytes, tonumber(max_owner_bytes)) then
+  local dtype, shape, bytes, ttl = with_room(job.owner, claim, max_bytes)
+  if not dtype then
     return false
   end
   local name, ends = product_of(job.id, job.attempt), int(at + ttl)
@@ -57,8 +68,8 @@ local function succeed(max_bytes, at, id, attempt, outcome, kernel, device, prod
   return (job.dependents and 2 or 1) + (end_of.operands_kept > 0 and 4 or 0)
 end
 
--- created, owner, seq, held, ttl, reply_to and start of a job that may end straight on, and what its operands are where they
--- are stored: its first attempt runs, and nobody waits for anything but its answer.
+-- created, owner, seq, held, ttl, reply_to and start of a job that may end straight on; how its operands are stored, if they
+-- are, and which: its first attempt runs, and nobody waits for anything but its answer.
 local function usual_job(ARGV, i)
   local id, attempt, _, kernel, _, product, claim, measured = unpack(ARGV, i, i + 7)
   if attempt ~= '1' or kernel ~= ARGV[6] or kernel == '' or (product == '') == (claim == '') or measured == '' then
@@ -69,9 +80,9 @@ local function usual_job(ARGV, i)
   if not unchanging or state ~= 'running' or version ~= '2' or dependents then
     return nil
   end
-  local created, stored, owner, seq, held, ttl, reply_to = string.match(unchanging, TO_END)
-  if created and (stored == '') == (claim == '') then
-    return created, owner, seq, held, ttl, reply_to, started, stored
+  local how, created, stored, owner, seq, held, ttl, reply_to = string.match(unchanging, TO_END)
+  if created and (how == '&' or (how == '') == (claim == '')) and (claim == '' or held == '0') then
+    return created, owner, seq, held, ttl, reply_to, started, how, stored
   end
   return nil
 end
@@ -82,28 +93,52 @@ local function is_its_alone(id, needed_by)
   return first == needed_by and not second and call('HLEN', matrix_key(id)) == PLAIN_FIELDS + 1
 end
 
--- In the books a product is to take the place of the operands that were stored for its job: these, and what is claimed. nil
--- where one of them is another's as well, or where there is no room beside them.
-local function exchange(id, owner, stored, claim, max_bytes)
+-- In the books a product is to take the place of the operands that were stored for its job, if any were: what is claimed,
+-- and these. nil where one of them is another's as well, or where there is no room beside them.
+local function exchange(id, owner, how, stored, claim, max_bytes)
+  if how == '&' then
+    return with_room(owner, claim, max_bytes)
+  end
   local bytes, a, b = string.match(stored, OPERANDS)
   local needed_by = owner .. ' ' .. id
   if not (is_its_alone(a, needed_by) and is_its_alone(b, needed_by)) then
     return nil
   end
-  local dtype, shape, product_bytes, max_owner_bytes, ttl = string.match(claim, CLAIM)
-  if owe_within(owner, charge_of(product_bytes), tonumber(max_bytes), tonumber(max_owner_bytes)) then
+  local dtype, shape, product_bytes, ttl = with_room(owner, claim, max_bytes)
+  if not dtype then
     return nil
   end
   owe(owner, -bytes)
-  return a, b, dtype, shape, product_bytes, ttl
+  return dtype, shape, product_bytes, ttl, a, b
 end
 
--- Carries that out, but for the bytes; the members of `claims` that go, and the one that comes, after its time.
-local function carry_over(id, owner, at, a, b, dtype, shape, bytes, ttl)
+-- Carries that out, but for the bytes; the member of `claims` that comes, after its time, and those that go. Without
+-- operands nothing goes.
+local function carry_over(id, owner, at, dtype, shape, bytes, ttl, a, b)
   local product, ends = product_of(id, '1'), int(at + ttl)
-  call('DEL', matrix_key(a), needed_key(a), matrix_key(b), needed_key(b))
   new_matrix(product, owner, dtype, shape, bytes, at, ends)
-  return a .. ' ' .. owner, b .. ' ' .. owner, ends, product .. ' ' .. owner
+  if not a then
+    return ends, product .. ' ' .. owner
+  end
+  call('DEL', matrix_key(a), needed_key(a), matrix_key(b), needed_key(b))
+  return ends, product .. ' ' .. owner, a .. ' ' .. owner, b .. ' ' .. owner
+end
+
+-- Notes the matrices that a job refers to; false where their owner has given one up, so that it may have to go.
+local function refer_to(references, stored, owner, id)
+  local a, b = string.match(stored, REFERENCES)
+  return refer(references, a, owner, id, 0) and refer(references, b, owner, id, 0)
+end
+
+-- The jobs that refer to these need them no more.
+local function leave_references(references)
+  local in_chunks = call('EXISTS', unpack(references.chunks)) > 0
+  for i = 1, #references do
+    local its = references[i]
+    if call('ZREM', needed_key(its.id), unpack(its.needed_by)) > 0 and in_chunks then
+      time_chunks(its.id, its.data)
+    end
+  end
 end
 
 -- After those, of one owner.
@@ -111,14 +146,18 @@ local function keep_bytes(charged)
   call('HSET', bytes_kept, 'all', books.all + owed.all, charged, books[charged] + owed[charged])
 end
 
--- Writes the end of a usual job, except what is one command for several.
-local function end_one(id, outcome, device, kernel, product, at)
+-- Writes the end of a usual job, except what is one command for several. `how`: its operands are stored.
+local function end_one(id, outcome, device, kernel, product, at, how)
   if product == '' then
     call('HSET', job_key(id), 'outcome', outcome, 'device', device, 'kernel', kernel, 'state', 'succeeded', 'version', '3',
       'finished', at)
     return
   end
-  call('HSET', matrices_key(id), 'c', product, 'a', '', 'b', '')
+  if how == '' then
+    call('HSET', matrices_key(id), 'c', product, 'a', '', 'b', '')
+  else
+    call('HSET', matrices_key(id), 'c', product)
+  end
   call('HSET', job_key(id), 'held', #product, 'outcome', outcome, 'device', device, 'kernel', kernel, 'state', 'succeeded',
     'version', '3', 'finished', at)
 end
@@ -130,32 +169,38 @@ end
 -- `succeed_several` of one job, without tables.
 local function succeed_one(ARGV, at)
   local id, _, outcome, kernel, device, product, claim, measured = unpack(ARGV, 3, 10)
-  local created, owner, seq, held, ttl, reply_to, started, stored = usual_job(ARGV, 3)
-  if not created then
+  local created, owner, seq, held, ttl, reply_to, started, how, stored = usual_job(ARGV, 3)
+  local references = how == '&' and {chunks = {}} or nil
+  if not created or (references and not refer_to(references, stored, owner, id)) then
     return nil
   end
   known, served, launched = {}, {}, {}
-  local a, b, dtype, shape, bytes, product_ttl
-  if stored ~= '' then
+  local dtype, shape, bytes, product_ttl, a, b
+  if claim ~= '' then
     books, owed = {}, {}
-    a, b, dtype, shape, bytes, product_ttl = exchange(id, owner, stored, claim, ARGV[2])
-    if not a then
+    dtype, shape, bytes, product_ttl, a, b = exchange(id, owner, how, stored, claim, ARGV[2])
+    if not dtype then
       return nil
     end
   end
   local then_at, now_at = tonumber(created), tonumber(at)
   serve(kernel, now_at - then_at, started - then_at, measured)
   local names = owner_names(owner)
-  end_one(id, outcome, device, kernel, product, at)
-  if a then
-    local of_a, of_b, ends, of_product = carry_over(id, owner, at, a, b, dtype, shape, bytes, product_ttl)
-    call('ZREM', claims, of_a, of_b)
+  end_one(id, outcome, device, kernel, product, at, how)
+  if dtype then
+    local ends, of_product, of_a, of_b = carry_over(id, owner, at, dtype, shape, bytes, product_ttl, a, b)
+    if of_a then
+      call('ZREM', claims, of_a, of_b)
+    end
     call('ZADD', claims, ends, of_product)
     keep_bytes(names.charged)
   else
     charge('all', #product - held)
     charge(names.charged, #product - held)
     call('ZADD', packed_key, now_at + ttl, id)
+  end
+  if references then
+    leave_references(references)
   end
   call('ZADD', finished_key, at, id)
   call('ZADD', names.finished, at, id)
@@ -173,17 +218,22 @@ end
 -- nothing and returns nil if one of them is not usual.
 local function succeed_several(ARGV, at)
   local ended, exchanged, jobs, more, kernel = {false}, {}, 0, 0, ARGV[6] -- a table that has its size at once is cheaper
-  local seen = {}
+  local seen, references, is_claimed = {}, {chunks = {}}, ARGV[9] ~= ''
   known, served, launched, books, owed = {}, {}, {}, {}, {}
   for i = 3, #ARGV, 8 do
-    local id, job = ARGV[i], {usual_job(ARGV, i)}
-    if not job[1] or seen[id] or (jobs > 0 and (job[2] ~= ended[1][2] or (job[8] == '') ~= (ended[1][8] == ''))) then
+    local id, claim, job = ARGV[i], ARGV[i + 6], {usual_job(ARGV, i)}
+    local owner, how, stored = job[2], job[8], job[9]
+    if not owner or seen[id] or (claim ~= '') ~= is_claimed
+      or (jobs > 0 and (owner ~= ended[1][2] or how ~= ended[1][8])) then
       return nil
     end
     jobs, more, seen[id] = jobs + 1, more + #ARGV[i + 5] - job[4], true
     ended[jobs] = job
-    if job[8] ~= '' then
-      exchanged[jobs] = {exchange(id, job[2], job[8], ARGV[i + 6], ARGV[2])}
+    if how == '&' and not refer_to(references, stored, owner, id) then
+      return nil
+    end
+    if is_claimed then
+      exchanged[jobs] = {exchange(id, owner, how, stored, claim, ARGV[2])}
       if not exchanged[jobs][1] then
         return nil
       end
@@ -193,19 +243,19 @@ local function succeed_several(ARGV, at)
     local job = ended[i]
     serve(kernel, at - job[1], job[7] - job[1], ARGV[8 * i + 2])
   end
-  local owner, first_reply_to = ended[1][2], ended[1][6]
+  local owner, first_reply_to, how = ended[1][2], ended[1][6], ended[1][8]
   local ids, taken, changes, answers = {false}, {false}, {false}, {}
   local packed, finished, listed, going, coming = {false, false}, {false, false}, {false, false}, {}, {}
   for i = 1, jobs do
     local id, _, outcome, _, device, product = unpack(ARGV, 8 * i - 5, 8 * i)
     local created, _, seq, _, ttl, reply_to, started = unpack(ended[i])
-    end_one(id, outcome, device, kernel, product, at)
+    end_one(id, outcome, device, kernel, product, at, how)
     local place = 2 * i - 1
     ids[i], taken[i], packed[place], packed[place + 1] = id, 1, at + ttl, id
     finished[place], finished[place + 1], listed[place], listed[place + 1] = at, id, seq, id
     changes[i] = id .. ' 3 succeeded'
     if exchanged[i] then
-      going[place], going[place + 1], coming[place], coming[place + 1] = carry_over(id, owner, at, unpack(exchanged[i]))
+      coming[place], coming[place + 1], going[place], going[place + 1] = carry_over(id, owner, at, unpack(exchanged[i]))
     end
     if reply_to ~= '' then
       local its = answer_to(id, outcome, product, created, started, at)
@@ -216,14 +266,19 @@ local function succeed_several(ARGV, at)
       end
     end
   end
-  if exchanged[1] then
-    call('ZREM', claims, unpack(going))
+  if is_claimed then
+    if how == '+' then
+      call('ZREM', claims, unpack(going))
+    end
     call('ZADD', claims, unpack(coming))
     keep_bytes('of:' .. owner)
   else
     charge('all', more)
     charge('of:' .. owner, more)
     call('ZADD', packed_key, unpack(packed))
+  end
+  if references[1] then
+    leave_references(references)
   end
   call('ZADD', finished_key, unpack(finished))
   call('ZADD', prefix .. 'finished:' .. owner, unpack(finished))

@@ -73,10 +73,15 @@ local function charge_of(bytes)
   return math.max(tonumber(bytes), MIN_CHARGE)
 end
 
--- Puts down the owner's claim, made then and ending then; `latest` is what the matrix's `until` was, if anything.
-local function set_claim(id, owner, made, ends, latest)
+-- Puts down the owner's claim, made then and ending then, except in `claims`; `latest` is what the matrix's `until` was, if
+-- anything.
+local function write_claim(id, owner, made, ends, latest)
   local last = math.max(ends, tonumber(latest or 0))
   redis.call('HSET', matrix_key(id), 'claim:' .. owner, int(made) .. ':' .. int(ends), 'until', int(last))
+end
+
+local function set_claim(id, owner, made, ends, latest)
+  write_claim(id, owner, made, ends, latest)
   redis.call('ZADD', claims, int(ends), id .. ' ' .. owner)
 end
 

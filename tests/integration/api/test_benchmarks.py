@@ -227,6 +227,7 @@ def test_without_workers_nothing_is_accepted(valkey: EmbeddedServer, key_prefix:
         ),
         ({"shapes": [64], "timing": {"min_samples": 9, "max_samples": 3}}, "invalid_request", "timing", "below"),
         ({"shapes": [64], "configs": {"grid": {"tile": ["8"]}}}, "invalid_request", "configs.grid.tile.0", "integer"),
+        ({"shapes": [64], "baseline": "naive"}, "invalid_request", "baseline", "naive runs on a GPU, not on a CPU"),
         ([1], "invalid_request", None, "object"),
     ],
 )

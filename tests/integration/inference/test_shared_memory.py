@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -22,6 +24,7 @@ from jobs.ledger.interface import JobFilter
 from jobs.models import MatmulRequest, new_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
+from service.inference import regions
 from service.inference.regions import DIRECTORY, MAX_REGIONS, Window
 from tools.harness.api import Api, running_api, until
 
@@ -184,6 +187,23 @@ def test_a_file_cut_short_is_an_error_and_no_signal(server: triton.InferenceServ
     assert "There is no shared memory" in refusal(server.infer, "matmul", inputs("r"))
 
 
+def test_a_product_for_whose_pages_there_is_no_memory(
+    server: triton.InferenceServerClient, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file gets pages when it is written to, and by then /dev/shm may be full."""
+    file_of(key, A.tobytes() + B.tobytes() + bytes(60))
+    server.register_system_shared_memory("r", key, A.nbytes + B.nbytes + 60)
+    wanted = triton.InferRequestedOutput("C")
+    wanted.set_shared_memory("r", 60, A.nbytes + B.nbytes)
+
+    def pwrite(descriptor: int, data: memoryview, at: int) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(regions, "os", SimpleNamespace(**vars(os) | {"pwrite": pwrite}))
+    told = refusal(server.infer, "matmul", inputs("r"), outputs=[wanted])
+    assert told == "The product could not be written to the region 'r': No space left on device."
+
+
 def test_a_request_goes_on_with_a_region_that_is_gone(valkey: EmbeddedServer, key: str, tmp_path: Path) -> None:
     path, product = file_of(key, A.tobytes() + B.tobytes()), A @ B
     where = {"shared_memory_region": "r", "shared_memory_byte_size": product.nbytes}
@@ -218,6 +238,7 @@ def test_regions_are_bounded(server: triton.InferenceServerClient, shared: Api, 
             body = {"key": key, "byte_size": 8}
             assert client.post(f"/v2/systemsharedmemory/region/r{number}/register", json=body).status_code == 200
     assert "unregister some" in refusal(server.register_system_shared_memory, "one more", key, 8)
+    server.register_system_shared_memory("r0", key, 8)  # as often as one likes: it is kept for longer
 
 
 def test_it_is_off_unless_the_setting_is_there(quiet: httpx.Client) -> None:

@@ -232,6 +232,27 @@ def test_a_job_given_back_has_all_its_runs_left(bench: Bench) -> None:
     assert taken and taken.state is JobState.QUEUED
 
 
+def test_an_attempt_knows_how_many_before_it_were_lost(bench: Bench) -> None:
+    """Not counted: one given back, and all before it was cancelled and retried by its caller."""
+    job_id = bench.submit().job_id
+
+    def claimed(attempt: int) -> int:
+        found = [bench.ledger.claim(job_id, attempt, worker="w", lease_s=0) for _ in "ab"]  # the second: as if lost
+        (runs,) = {each.earlier_runs for each in found if each is not None}
+        return runs
+
+    assert claimed(1) == 0
+    assert bench.ledger.give_back(job_id, 1, FULL, timeout_s=60) is JobState.QUEUED
+    assert claimed(2) == 0
+    assert bench.ledger.take_back(job_id, 2, max_attempts=9)
+    assert claimed(3) == 1
+    assert bench.ledger.take_back(job_id, 3, max_attempts=9)
+    assert claimed(4) == 2
+    bench.ledger.cancel(job_id)
+    bench.ledger.redrive(job_id)
+    assert claimed(5) == 0
+
+
 def test_it_fails_once_it_found_no_room_for_so_long(bench: Bench) -> None:
     job_id = bench.running().job_id
     bench.clock.advance(100)  # it ran, and waited for nothing

@@ -26,7 +26,9 @@ def test_the_loop_outlives_a_killed_redis_and_finds_what_was_lost(own_server: Em
             until(lambda: bool(client.exists("t:lock:sweeper")))
             with capture_logs() as logs:
                 own_server.kill()
-                until(lambda: "a sweep failed" in [line["event"] for line in logs])
+                until(
+                    lambda: [line for line in logs if line["event"] == "a sweep failed" and "refused" in line["cause"]]
+                )
             own_server.start()
             ledger.submit(new_job(), max_queued=9, max_queued_per_owner=9)
             assert client.rpop(f"{broker_prefix(settings)}cpu")

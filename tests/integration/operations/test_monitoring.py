@@ -12,6 +12,9 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from jobs.errors import NoWorkers, QueueFull, StoreFull, StoreUnavailable
+from jobs.fleet.places import AGREED
+from jobs.fleet.workers import OUT_OF_SERVICE
 from tests.integration.api.test_jobs import ASYNC, SEEDED
 from tools.harness.api import FAKE_TTL_S, Api, worker_info
 
@@ -42,6 +45,15 @@ def live(api: Api) -> Live:
             for label, value in sample.labels.items():
                 labels.setdefault(label, set()).add(value)
     return found
+
+
+def test_a_worker_of_another_store_is_out_of_service(api: Api) -> None:
+    """The API finds that out; the worker takes itself for ready."""
+    elsewhere = worker_info("elsewhere").model_copy(update={"store": "file:other"})
+    api.registry.beat(elsewhere, FAKE_TTL_S)
+    with api.client() as client:
+        assert 'matmul_workers{device_class="cpu",state="misplaced"} 1.0' in client.get("/metrics").text.splitlines()
+    api.registry.gone("elsewhere")
 
 
 def rules() -> list[Mapping[str, Any]]:
@@ -91,6 +103,48 @@ def test_what_is_asked_for_is_told(expression: str, live: Live) -> None:
 )
 def test_what_is_not_told_is_found_out(expression: str, named: str, live: Live) -> None:
     assert list(not_there(expression, live)) == [named]
+
+
+@pytest.mark.parametrize("page", ["operations", "runbook"])
+def test_a_page_names_metrics_that_are_there(page: str, live: Live) -> None:
+    named = re.findall(r"`(matmul_\w+(?:\{[^}]*\})?)`", (ROOT / "docs" / f"{page}.md").read_text())
+    assert named and [missing for each in named for missing in not_there(each, live)] == []
+
+
+def test_the_first_event_of_a_series_counts() -> None:
+    """`increase` is 0 over a series that begins with 1."""
+    for rule in rules():
+        for metric, selector in re.findall(r"increase\((matmul_\w+)(\{[^}]*\})?", rule["expr"]):
+            if OPEN & {label for label, _, _ in MATCHER.findall(selector)}:
+                assert f"unless {metric} offset 5m) > 0" in rule["expr"], rule["alert"]
+
+
+def test_a_redis_that_cannot_write_is_no_lack_of_workers() -> None:
+    """Their heartbeats are changes too, so workers then seem to be gone."""
+    (rule,) = (each for each in rules() if each["alert"] == "MatmulNoWorker")
+    assert rule["expr"].endswith("and on () (max(matmul_redis_aof_ok) == 1)")
+
+
+def section(alert: str) -> str:
+    return (ROOT / "docs" / "runbook.md").read_text().split(f"## {alert}\n")[1].split("\n## ")[0]
+
+
+def test_every_state_out_of_service_is_explained() -> None:
+    assert set(OUT_OF_SERVICE) <= set(re.findall(r"`(\w+)`", section("MatmulWorkerOutOfService")))
+
+
+def test_every_refusal_that_may_last_is_named() -> None:
+    lasting = {each.type for each in (NoWorkers, StoreUnavailable, StoreFull, QueueFull)}
+    assert lasting <= set(re.findall(r"`(\w+)`", section("MatmulRefusals")))
+
+
+def test_settings_of_api_and_workers_are_changed_in_both() -> None:
+    """A worker whose setting differs keeps to its own."""
+    shared = {f"MATMUL_{name.upper()}" for name in AGREED}
+    for rule in rules():
+        done = section(rule["alert"]).split("**Do.**")[-1]
+        if shared & set(re.findall(r"`(MATMUL_\w+)`", done)):
+            assert "API and workers" in done, rule["alert"]
 
 
 def test_what_is_told_of_an_alert_is_in_its_labels() -> None:

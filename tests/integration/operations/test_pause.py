@@ -8,9 +8,11 @@ import httpx
 import pytest
 import redis
 
+from jobs.redis.client import REDIS_FULL
 from jobs.redis.embedded import EmbeddedServer
 from service import pause as command
-from service.pause import PAUSED, Pause
+from service.pause import PAUSED, QUEUE_PAUSED, Pause
+from service.routes.health import NO_MEMORY
 from tests.integration.api.test_jobs import ASYNC, SEEDED
 from tests.support.ledger.ledgers import Bench, redis_bench
 from tools.harness.api import Api
@@ -63,3 +65,33 @@ def test_it_is_told(
     assert capsys.readouterr().out == 2 * "not paused; 0 jobs run\n"
     assert "warnings" not in quiet.get("/readyz").json()
     assert "Paused" not in quiet.get("/ui/devices").text
+
+
+def test_a_queue_paused_alone_is_told(
+    api: Api, quiet: httpx.Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "checked_settings", lambda: api.settings)
+    assert command.main(["on", "--queue", "gpu"]) == 0
+    assert quiet.get("/readyz").json()["warnings"] == [QUEUE_PAUSED.format("gpu")]
+    assert command.main(["off", "--queue", "gpu"]) == 0
+    assert "warnings" not in quiet.get("/readyz").json()
+    assert command.main(["on", "--queue", "gpus"]) == 1  # it would pause nothing
+    assert capsys.readouterr().err == "There is no queue 'gpus'; there are gpu, cpu and bench-….\n"
+    assert "warnings" not in quiet.get("/readyz").json()
+
+
+def test_a_full_redis_is_told(
+    api: Api, quiet: httpx.Client, bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the probe, and by a command that it refuses."""
+    monkeypatch.setattr(command, "checked_settings", lambda: api.settings)
+    client = bench.clock.client
+    assert client is not None
+    client.config_set("maxmemory", "1mb")
+    try:
+        assert quiet.get("/readyz").json()["warnings"] == [NO_MEMORY]
+        assert command.main(["on"]) == 1
+    finally:
+        client.config_set("maxmemory", "0")
+    assert capsys.readouterr().err == f"{REDIS_FULL}\n"
+    assert "warnings" not in quiet.get("/readyz").json()

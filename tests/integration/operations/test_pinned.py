@@ -276,6 +276,7 @@ def test_only_what_succeeded_is_pinned_or_exported(quiet: httpx.Client) -> None:
         {"gflops": 1e308, "kernel_ms": 1e-320},
         {"round": 10**9, "status": "ok", "time_us": None},
         {"kernel": "warp_tiled", "config": {"block_m": 1 << 24, "warp_n": 1 << 60}},
+        {"launch": {"static_smem_bytes": 2**63}},
     ],
 )
 def test_whatever_a_file_says_its_pages_open(
@@ -289,6 +290,7 @@ def test_whatever_a_file_says_its_pages_open(
         return
     copy = reply.json()["id"]
     results = f"/v1/benchmarks/{copy}"
-    for path in (f"/ui/benchmarks/{copy}", f"/ui/jobs/{copy}", f"{results}/results", f"{results}/report", "/ui/jobs"):
+    forms = ("results", "results?format=csv", "results?format=parquet", "report")
+    for path in (f"/ui/benchmarks/{copy}", f"/ui/jobs/{copy}", *(f"{results}/{form}" for form in forms), "/ui/jobs"):
         assert quiet.get(path).status_code == 200, path
     assert quiet.delete(f"/v1/jobs/{copy}").status_code == 204

@@ -85,6 +85,14 @@ def test_who_does_not_ask_is_refused_and_told_how_to(api: Api, quiet: httpx.Clie
     problem(quiet.post("/v1/benchmarks", json={"preset": "quick"}, headers=ASYNC), 503, "no_workers")
 
 
+def test_an_inference_request_is_not_told_of_a_header_that_it_cannot_have(api: Api, quiet: httpx.Client) -> None:
+    without_workers(api, quiet)
+    inputs = [{"name": name, "shape": [1, 1], "datatype": "FP32", "data": [2]} for name in ("A", "B")]
+    reply = quiet.post("/v2/models/matmul/infer", json={"inputs": inputs}, headers=ASYNC)
+    assert reply.status_code == 503, reply.text
+    assert "No worker is running" in reply.json()["error"] and "Prefer" not in reply.json()["error"]
+
+
 def test_the_page_leads_to_a_job_that_waits(api: Api, quiet: httpx.Client) -> None:
     without_workers(api, quiet)
     fields = {"source": "pasted", "a": "16777217", "b": "1"}

@@ -11,6 +11,7 @@ import httpx
 import pytest
 import redis
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer, free_port
@@ -54,8 +55,14 @@ def test_one_that_is_not_known_is_refused(settings: Settings, client: redis.Redi
         check_layout(client, settings.key_prefix)
 
 
-def test_a_redis_that_is_away_stops_no_start() -> None:
-    claim_layout(Settings(redis_url=SecretStr(f"redis://127.0.0.1:{free_port()}/0")))
+def test_a_redis_that_is_away_stops_no_start(valkey: EmbeddedServer) -> None:
+    """The log says what the matter is."""
+    nobody, stranger = f"127.0.0.1:{free_port()}", f"me:wrong@127.0.0.1:{valkey.port}"
+    for address, words in ((nobody, "refused"), (stranger, "invalid username-password pair")):
+        with capture_logs() as lines:
+            claim_layout(Settings(redis_url=SecretStr(f"redis://{address}/0")))
+        (line,) = lines
+        assert words in line["cause"] and "wrong" not in line["cause"]
 
 
 @pytest.mark.parametrize("command", [["service"], ["worker", "--device", "cpu"]])

@@ -10,28 +10,42 @@ from typing import Any
 
 import pytest
 
+from jobs.errors import MatrixNotFound, StoreFull
 from jobs.ledger.interface import IdempotencyKey, Success
 from jobs.ledger.limits import Limits
 from jobs.ledger.queues import QueuedJob
 from jobs.ledger.redis import RedisLedger
 from jobs.models import ANONYMOUS, JobError, NewJob, new_id
 from jobs.requests.job_matrices import JobMatrices
-from tests.support.ledger.both_ways import Sides, claimed, ended, stored_job, stored_success, submitted
+from tests.support.ledger.both_ways import (
+    Sides,
+    books_of,
+    claimed,
+    ended,
+    referring_job,
+    stored_job,
+    stored_success,
+    submitted,
+    uploaded,
+)
 from tests.support.ledger.ledgers import new_job, outcome
 
 LIVES, STEPS = 3, 70
 
 
 class Life:
-    """A random one, of which the jobs are mostly as most are. `stored_share`: of jobs whose matrices are stored."""
+    """A random one, of which the jobs are mostly as most are. Shares of jobs: whose matrices are stored for them, and
+    whose operands were uploaded before."""
 
-    def __init__(self, sides: Sides, seed: int, stored_share: float) -> None:
-        self.sides, self.random, self.stored_share = sides, random.Random(seed), stored_share
+    def __init__(self, sides: Sides, seed: int, stored_share: float, referring_share: float = 0.0) -> None:
+        self.sides, self.random = sides, random.Random(seed)
+        self.stored_share, self.referring_share = stored_share, referring_share
         self.jobs: list[NewJob] = []
         self.running: list[tuple[str, int]] = []
         self.claimed: set[str] = set()
         self.owners: dict[str, str] = {}  # of jobs whose products are to be stored, by the job
         self.kept: list[str] = []  # matrices that may be there
+        self.uploads: dict[str, list[str]] = {ANONYMOUS: [], "alice": []}  # the same, by owner
 
     def _stored(self, owner: str) -> NewJob:
         """Mostly with two operands that are stored for it alone."""
@@ -46,12 +60,35 @@ class Life:
         self.owners[job.id] = owner
         return job
 
+    def upload(self, owner: str) -> None:
+        upload = new_id("m")
+        self.sides.run(partial(_uploaded, upload, owner))
+        self.uploads[owner] = [*self.uploads[owner][-1:], upload]
+
+    def _referring(self, owner: str) -> NewJob:
+        """Mostly to matrices that are there."""
+        odd, ids = self.random.random() < 0.05, self.uploads[owner]
+        a, b = (self.random.choice(self.kept if odd and self.kept else ids) for _ in range(2))
+        job = referring_job(
+            *(a, b),
+            owner=owner,
+            product_bytes=self.random.choice([0, 0, 90]),
+            room_bytes=self.random.choice([0, 0, 300]),
+            batch="beside" if self.random.random() < 0.9 else "small",
+        )
+        if not job.matrices.product_bytes:
+            self.owners[job.id] = owner
+        return job
+
     def _new(self, owner: str) -> NewJob:
         odd = self.random.random() < 0.15
         owner = self.random.choice([ANONYMOUS, "alice"]) if odd else owner
         about = {"trace": self.random.choice(["", "00-1-2-01"]), "reply_to": self.random.choice(["", "p1", "p1", "p2"])}
-        if self.random.random() < self.stored_share:
+        kind = self.random.random()
+        if kind < self.stored_share:
             return self._stored(owner).model_copy(update=about)
+        if kind < self.stored_share + self.referring_share and self.uploads[owner]:
+            return self._referring(owner).model_copy(update=about)
         matrices = JobMatrices(a=b"a" * 100, b=b"b" * 100, product_bytes=90, ttl_s=60)
         if odd and self.random.random() < 0.3:
             matrices = matrices.model_copy(update={"b": None}) if self.random.random() < 0.5 else JobMatrices()
@@ -78,8 +115,8 @@ class Life:
         self.sides.pause(self.random.choice("0000000001"))
         waiting = [job for job in self.jobs if job.id not in self.claimed]
         job, most = self.random.choice(waiting[:4] or self.jobs), self.random.choice([1, 4])
-        beside = self.random.choice(["small", *["beside"] * 4])
-        taken = self.sides.run(partial(claimed, job, most, beside=beside))
+        beside, light = self.random.choice(["small", *["beside"] * 4]), self.random.choice([0, 0, 2])
+        taken = self.sides.run(partial(claimed, job, most, beside=beside, light=light))
         self.running += [(each.job.id, each.attempt) for each in taken]
         self.claimed |= {job.id, *(job_id for job_id, _ in self.running)}
 
@@ -111,14 +148,48 @@ class Life:
             self.sides.run(lambda ledger: ledger._run("cancel", job.id, "", *ledger._messages)[0])
         self.sides.advance(self.random.choice([0.0, 0.25]))
 
+    def of_matrices(self) -> None:
+        """One comes, is given up, or is looked at beyond its time, which only some have left."""
+        owner = self.random.choice([ANONYMOUS, ANONYMOUS, "alice"])
+        match self.random.choice(["upload", "upload", "release", "expire"]):
+            case "release" if ids := self.uploads[owner]:
+                upload = self.random.choice(ids)
+                self.sides.run(lambda ledger: _released(upload, owner, ledger))
+            case "expire":
+                self.sides.advance(self.random.choice([20.0, 70.0]))
+                self.sides.run(lambda ledger: books_of(ledger).expire(100)[0])
+            case _:
+                self.upload(owner)
 
-@pytest.mark.parametrize("stored_share", [0.0, 0.4, 0.9])
+
+def _uploaded(matrix: str, owner: str, ledger: RedisLedger) -> str:
+    try:
+        uploaded([matrix], owner, ledger)
+    except StoreFull:
+        return "full"
+    return "uploaded"
+
+
+def _released(matrix: str, owner: str, ledger: RedisLedger) -> str:
+    try:
+        return str(books_of(ledger).release(matrix, owner))
+    except MatrixNotFound:
+        return "not found"
+
+
+SHARES = [(0.0, 0.0), (0.4, 0.0), (0.9, 0.0), (0.0, 0.9), (0.2, 0.6)]
+
+
+@pytest.mark.parametrize(("stored_share", "referring_share"), SHARES)
 @pytest.mark.parametrize("seed", range(LIVES))
-def test_all_is_the_same_as_without(sides: Sides, seed: int, stored_share: float) -> None:
-    life = Life(sides, seed, stored_share)
+def test_all_is_the_same_as_without(sides: Sides, seed: int, stored_share: float, referring_share: float) -> None:
+    life = Life(sides, seed, stored_share, referring_share)
+    for owner in life.uploads if referring_share else ():
+        life.upload(owner)
     life.submit()
+    steps = [life.submit, life.claim, life.succeed, life.other, life.of_matrices]
     for _ in range(STEPS):
-        step = life.random.choices([life.submit, life.claim, life.succeed, life.other], [5, 5, 4, 1])[0]
+        step = life.random.choices(steps, [5, 5, 4, 1, 1 if referring_share else 0])[0]
         step()
     went = sides.went_straight_on()
     assert min(went.values()) >= (0 if stored_share else 1) and sum(went.values()) >= 3, went

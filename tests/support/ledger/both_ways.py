@@ -17,7 +17,7 @@ from jobs.ledger.claims.claimed import claimed_job
 from jobs.ledger.interface import Claimed, Success
 from jobs.ledger.limits import Limits
 from jobs.ledger.redis import LUA_DIR, RedisLedger
-from jobs.matrices.index import Bounds
+from jobs.matrices.index import Bounds, Claim, MatrixIndex
 from jobs.models import ANONYMOUS, MatmulRequest, NewJob
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
@@ -27,12 +27,13 @@ from tests.support.ledger.ledgers import CLOCK_KEY, CLOCK_LUA, Clock, new_job, o
 
 CALLS = {
     "submit": ("(is_one and record_one or record_several)(ARGV)", "quick_replies"),
-    "claim": ("attempt == '1' and claim_usual(id, worker, lease, max_jobs, beside, limit)", "usual"),
+    "claim": ("attempt == '1' and claim_usual(id, limit, unpack(ARGV, 4, 10))", "usual"),
     "succeed": ("(#ARGV == 10 and succeed_one or succeed_several)(ARGV, at)", "ended"),
 }
 COUNTED = "counted:"
 SHAPE = (8, 8)  # of operands that are stored for a job
-OWNER_BYTES = 120_000  # of matrices
+ALL_BYTES, OWNER_BYTES = 180_000, 120_000  # of matrices
+UPLOAD_S = 60.0  # how long matrices that were uploaded are kept
 
 
 class Sides:
@@ -103,7 +104,7 @@ def _lua(directory: Path, side: str) -> Path:
 def _ledger(server: EmbeddedServer, prefix: str, lua: Path, patch: pytest.MonkeyPatch) -> Iterator[RedisLedger]:
     patch.setattr(ledger_module, "LUA_DIR", lua)
     with connect(settings_for(server, prefix)) as client:
-        bounds, ended = Bounds(180_000, OWNER_BYTES), Limits(30, 20)
+        bounds, ended = Bounds(ALL_BYTES, OWNER_BYTES), Limits(30, 20)
         yield redis_ledger(client, prefix, bounds=bounds, clock=CLOCK_LUA, max_ended=ended)
 
 
@@ -152,13 +153,40 @@ def stored_job(
     return job.model_copy(update={"request": MatmulRequest(a=a, b=b, accuracy="fp32")})
 
 
+def referring_job(
+    a: str, b: str, *, owner: str = ANONYMOUS, product_bytes: int = 0, room_bytes: int = 0, batch: str = "beside"
+) -> NewJob:
+    """Whose operands are matrices that were uploaded. `product_bytes`: in its record."""
+    operands = (OperandRef(source="matrix", matrix=each, dtype="float32", shape=SHAPE) for each in (a, b))
+    matrices = JobMatrices(product_bytes=product_bytes, room_bytes=room_bytes, ttl_s=60, used_ttl_s=90)
+    job = new_job(owner, matrices=matrices, batch=batch)
+    return job.model_copy(update={"request": MatmulRequest(**dict(zip("ab", operands, strict=True)), accuracy="fp32")})
+
+
+def books_of(ledger: RedisLedger, chunk_bytes: int = 0) -> MatrixIndex:
+    bounds = Bounds(ALL_BYTES, OWNER_BYTES)
+    return MatrixIndex(ledger._client, ledger._prefix, bounds, chunk_bytes=chunk_bytes, clock=CLOCK_LUA)
+
+
+def uploaded(ids: Collection[str], owner: str, ledger: RedisLedger) -> None:
+    for each in ids:
+        books_of(ledger).claim(Claim(each, each, "float32", SHAPE, owner, UPLOAD_S))
+
+
 def submitted(job: NewJob, ledger: RedisLedger) -> Any:
-    return ledger._run("submit", *ledger._submission(job, Limits(99, 99), None))
+    return submitted_together([job], ledger)
 
 
-def claimed(job: NewJob, most: int, ledger: RedisLedger, beside: str = "beside") -> list[Claimed]:
-    """With so many at most; `beside`: the batch of jobs that may be under way beside one another."""
-    about = "w", 6_000_000, most, 2, beside, 0, 0, "", 0
+def submitted_together(jobs: Collection[NewJob], ledger: RedisLedger) -> Any:
+    """In one step, as an event loop does."""
+    each = [ledger._submission(job, Limits(99, 99), None) for job in jobs]
+    return ledger._run("submit", *(part for one in each for part in one[:-2]), *each[0][-2:])
+
+
+def claimed(job: NewJob, most: int, ledger: RedisLedger, beside: str = "beside", light: int = 0) -> list[Claimed]:
+    """With so many at most; `beside`: the batch of jobs that may be under way beside one another, two of them and so
+    many `light` ones."""
+    about = "w", 6_000_000, most, 2, beside, light, SHAPE[0], "", 0
     return [claimed_job(each, "w") for each in ledger._run("claim", job.id, 1, *about, *ledger._messages)]
 
 

@@ -176,7 +176,7 @@ class MemoryLedger(MemoryFigures):
     def _claimed(self, row: JobRow) -> Claimed:
         held = self._table.matrices[row.id]
         packed = (None if matrix is None else PackedMatrix(matrix) for matrix in (held.a, held.b, held.c))
-        return Claimed(self._table.job(row), row.attempt, *packed)
+        return Claimed(self._table.job(row), row.attempt, *packed, earlier_runs=row.runs - 1)
 
     def renew(self, job_id: str, attempt: int, *, lease_s: float, ran_s: float | None = None) -> bool:
         with self._lock:

@@ -58,6 +58,34 @@ def test_what_types_hold_is_taken(asked: BenchmarkSpec) -> None:
     check_magnitudes(asked)
 
 
+LARGE = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "is_taken"),
+    [
+        ({"m": LARGE, "n": LARGE, "k": LARGE, "batch": 4}, "float32", False),
+        ({"m": LARGE, "n": LARGE, "k": LARGE, "batch": 3}, "float32", True),
+        (LARGE, "complex64", False),
+        (LARGE, "float32", True),
+        ({"start": 64, "stop": LARGE, "count": 2}, "complex64", False),
+        ({"m": [64, LARGE], "n": [LARGE], "k": [LARGE]}, "complex128", False),
+        ({"m": LARGE, "n": LARGE, "k": 1, "batch": LARGE}, "float64", False),  # of bytes, and not of operations
+    ],
+)
+@pytest.mark.parametrize("distribution", ["normal", "zeros"])
+def test_what_no_table_could_hold_is_refused(shape: Any, dtype: str, is_taken: bool, distribution: str) -> None:
+    """Such a case would be skipped, but its number of operations is in all results of the benchmark."""
+    given = {"kernels": ["naive"], "shapes": [16, shape], "dtypes": [dtype], "data": {"distribution": distribution}}
+    asked = BenchmarkSpec.model_validate(given)
+    if is_taken:
+        check_magnitudes(asked)
+        return
+    with pytest.raises(InvalidRequest, match="has 2\\^63 or more operations or bytes; ask for less") as refused:
+        check_magnitudes(asked)
+    assert refused.value.field == "shapes"
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("distribution", ["normal", "uniform", "integers"])
 def test_what_is_taken_holds_no_infinities(dtype: DTypeName, distribution: DataDistribution) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from analysis.estimate import plan
-from jobs.benchmarks.cases import Case, check_named, expand
+from jobs.benchmarks.cases import Case, check_baseline, check_named, expand
 from jobs.benchmarks.presets import PRESETS, find_preset
 from jobs.benchmarks.spec import BenchmarkSpec
-from jobs.errors import BenchmarkTooLarge, UnknownPreset
+from jobs.errors import BenchmarkTooLarge, InvalidRequest, UnknownPreset
 from jobs.fleet.workers import DeviceInfo
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
@@ -160,3 +160,29 @@ def test_nor_is_one_that_names_the_same_again_and_again(monkeypatch: pytest.Monk
     with pytest.raises(BenchmarkTooLarge):
         expand(spec, DeviceInfo(name="A CPU", device_class="cpu"), limit=10)
     assert made < 100
+
+
+@pytest.mark.parametrize(
+    ("device", "baseline", "dtypes", "words"),
+    [
+        (CPU, "naive", ["float32"], "naive runs on a GPU, not on a CPU."),
+        (H200, "cpu_blas", ["float32"], "cpu_blas runs on a CPU, not on a GPU."),
+        (H200, "cublas", ["int32"], "cublas does not multiply int32 operands"),
+        (H200, "cublas_fp8_blocks", ["float8_e4m3"], "only operands with block scales"),
+        (CPU, "cpu_exact", ["float32"], None),
+        (H200, "cublas", ["int32", "float32"], None),  # there is one for some of them
+        (CPU, "none", ["float32"], None),
+        (CPU, "auto", ["float32"], None),
+    ],
+)
+def test_a_baseline_that_can_be_none_there_is_refused(
+    device: DeviceInfo, baseline: str, dtypes: list[str], words: str | None
+) -> None:
+    """Without it the benchmark would run all the same, and its speeds would be compared with nothing."""
+    spec = parse_model(BenchmarkSpec, {"shapes": [64], "dtypes": dtypes, "baseline": baseline})
+    if words is None:
+        check_baseline(spec, device.traits)
+        return
+    with pytest.raises(InvalidRequest, match=words) as caught:
+        check_baseline(spec, device.traits)
+    assert caught.value.field == "baseline"

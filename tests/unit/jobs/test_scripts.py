@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jobs.redis.scripts import _sources
+from jobs.redis.scripts import _functions, _sources
 
 COMMON = """-- What all share.
 local small, large = 1, 2
@@ -42,3 +42,17 @@ def test_only_what_is_used_comes_along_in_its_order(tmp_path: Path) -> None:
         "-- Says why.",
         "return four_times(now())",
     ]
+
+
+def test_numbers_stand_in_the_place_of_their_names(tmp_path: Path) -> None:
+    (tmp_path / "common.lua").write_text("local MOST, LEAST = 3, 1\nlocal FAR = 2 ^ 52 -- away\nlocal NEAR_US = 10e6\n")
+    (tmp_path / "some.lua").write_text(
+        "#!lua\nlocal function main()\n  return FAR - NEAR_US + MOST\nend\nreturn main(ARGV)\n"
+    )
+    text = _sources("{clock_of_a_test}", tmp_path, None)["some"]
+    assert "return (2 ^ 52) - (10e6) + MOST" in text and "local MOST, LEAST = 3, 1" in text
+    assert "FAR" not in text and "NEAR_US" not in text
+    functions = _functions("{clock_of_a_test}", tmp_path, None, "prefix:")
+    assert functions is not None
+    *_, (*_, library) = functions.loading()
+    assert "return (2 ^ 52) - (10e6) + MOST" in str(library) and "FAR =" not in str(library)

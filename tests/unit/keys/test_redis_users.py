@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import pytest
 import redis
 
 from jobs.redis.acl import ROLES, SHARED, Role, main, user_name
-from jobs.redis.embedded import EmbeddedServer
+from jobs.redis.embedded import EmbeddedServer, find_server, free_port
+from tools.harness.api import until
 
 ROOT = Path(__file__).resolve().parents[3]
 FUNCTION_LIST = ("FUNCTION", "LIST")  # the API removes old libraries
@@ -87,8 +90,35 @@ def test_the_command_prints_what_a_server_takes(server: EmbeddedServer, capsys: 
     with server.client() as root:
         for line in printed.out.splitlines():
             _, name, *rules = line.split()
-            assert root.execute_command("ACL", "SETUSER", name, *rules) == b"OK"
-    for role, line in zip(ROLES, printed.err.splitlines(), strict=True):
+            assert name == "default" or root.execute_command("ACL", "SETUSER", name, *rules) == b"OK"
+    for role, line in zip(ROLES, printed.err.splitlines()[:2], strict=True):
         url = line.partition(": ")[2].replace("<host>:6379", f"127.0.0.1:{server.port}")
         with redis.Redis.from_url(url) as client:
             assert client.execute_command("PING") and client.set("other:x", role) and user_name(role) in url
+
+
+def test_an_acl_file_of_these_lines_lets_nobody_in_without_a_password(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With such a file Redis ignores `requirepass`."""
+    assert main(["--prefix", "other:"]) == 0
+    printed = capsys.readouterr()
+    (tmp_path / "users.acl").write_text(printed.out)
+    address = f"127.0.0.1:{(port := free_port())}"
+    options = ("--port", str(port), "--bind", "127.0.0.1", "--dir", str(tmp_path), "--save", "")
+    users = ("--requirepass", "x", "--aclfile", str(tmp_path / "users.acl"))
+    with subprocess.Popen([find_server(), *options, *users], stdout=subprocess.DEVNULL) as server:
+        try:
+            until(lambda: is_listening(port))
+            with redis.Redis(port=port) as stranger, pytest.raises(redis.exceptions.AuthenticationError):
+                stranger.ping()
+            whose, _, url = printed.err.splitlines()[-1].partition(": ")
+            with redis.Redis.from_url(url.replace("<host>:6379", address)) as administrator:
+                assert whose == "administrator" and administrator.config_set("maxmemory", "1gb")
+        finally:
+            server.kill()
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

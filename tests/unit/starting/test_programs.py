@@ -21,6 +21,7 @@ from jobs.starting.options import CANNOT_START
 from jobs.starting.wrong_settings import checked_settings
 from service import pause
 from service.keys import __main__ as keys
+from service.keys import make_key
 from worker.device.exists import check_device
 from worker.process import tune
 
@@ -87,7 +88,12 @@ def test_so_say_the_tools(main: Callable[[], int], capsys: pytest.CaptureFixture
         ("MATMUL_REDIS_URL", "localhost:6379", "MATMUL_REDIS_URL must begin with redis://"),
         ("MATMUL_REDIS_URL", "sentinel://here:26379/0", "MATMUL_REDIS_URL must name Redis, not its Sentinels"),
         ("MATMUL_REDIS_URL_FILE", "/nowhere/url", "MATMUL_REDIS_URL_FILE: /nowhere/url cannot be read"),
-        ("MATMUL_UNIX_SOCKET_MODE", "9", "MATMUL_UNIX_SOCKET_MODE is '9', which cannot be read"),
+        ("MATMUL_REDIS_URL", "redis://me:se/cret@here:6379/0", "MATMUL_REDIS_URL cannot be read: it must look"),
+        ("MATMUL_REDIS_URL", "redis://here/jobs", "MATMUL_REDIS_URL cannot be read: it must look"),
+        ("MATMUL_S3_ENDPOINT", "here", "MATMUL_S3_ENDPOINT is 'here', but must match pattern '^https?://'."),
+        ("MATMUL_CELL", "x1", "MATMUL_CELL is 'x1', but must be hex digits, as 007."),
+        ("MATMUL_UNIX_SOCKET_MODE", "9", "MATMUL_UNIX_SOCKET_MODE is '9', but must be three octal digits, as 600."),
+        ("MATMUL_UNIX_SOCKET_MODE", "-1", "MATMUL_UNIX_SOCKET_MODE is '-1', but must be three octal digits, as 600."),
         ("MATMUL_SWEEP_S", "9", "MATMUL_SWEEP_S is 9: it must be 2 at most"),
     ],
 )
@@ -96,6 +102,31 @@ def test_a_wrong_setting_is_named(name: str, value: str, words: str) -> None:
     with pytest.raises(InvalidSettings) as refused:
         checked_settings()
     assert words in refused.value.detail and "\n" not in refused.value.detail
+
+
+@pytest.mark.parametrize("url", ["redis://me:se/cret@here:6379/0", "redis://me:12#cret@here:6379/0"])
+def test_no_part_of_a_password_is_told(url: str) -> None:
+    os.environ["MATMUL_REDIS_URL"] = url
+    with pytest.raises(InvalidSettings) as refused:
+        checked_settings()
+    assert "cret" not in refused.value.detail and "se" not in refused.value.detail.split()
+
+
+@pytest.mark.parametrize("url", ["redis://here", "redis://here/", "rediss://:p%2F@here:1/15", "unix:///run/redis.sock"])
+def test_a_url_of_redis_may_lack_parts(url: str) -> None:
+    os.environ["MATMUL_REDIS_URL"] = url
+    assert checked_settings().redis_url.get_secret_value() == url
+
+
+@pytest.mark.parametrize("name", ["MATMUL_API_KEYS_FILE", "MATMUL_API_KEY_PEPPER_FILE", "MATMUL_AUDIT_FILE"])
+def test_a_file_that_is_not_there_is_a_sentence(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "not" / "there"
+    os.environ |= {"MATMUL_AUTH": "on", "MATMUL_API_KEY_PEPPER": "p" * 16, "MATMUL_STORE_DIR": str(tmp_path / "store")}
+    os.environ |= {"MATMUL_API_KEYS": make_key("me", b"p" * 16).line, name: str(missing)}
+    with pytest.raises(SystemExit):
+        service.__main__.main([])
+    said = f"matmul-service cannot start: {missing} cannot be opened (No such file or directory).\n"
+    assert capsys.readouterr().err == said
 
 
 def test_a_gpu_that_is_hidden_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,6 +88,31 @@ async def test_nothing_of_the_work_stays_with_its_thread() -> None:
     assert [each() for each in gone] == [None, None]
 
 
+async def test_nothing_of_work_that_fails_stays_once_its_error_is_gone() -> None:
+    """Without a search for garbage, which may come late: what it had was read from a large body."""
+
+    class Thing:
+        pass
+
+    kept: list[weakref.ref[Thing]] = []
+
+    def fail() -> None:
+        thing = Thing()
+        kept.append(weakref.ref(thing))
+        raise ValueError
+
+    threads = WorkThreads(1)
+    gc.disable()
+    try:
+        with pytest.raises(ValueError) as caught:
+            await in_thread(fail, threads)
+        del caught
+        await in_thread(lambda: None, threads)  # the thread is past what it did before
+        assert kept[0]() is None
+    finally:
+        gc.enable()
+
+
 async def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_threads, "IDLE_S", 0.01)
     threads = WorkThreads(1)

@@ -143,6 +143,19 @@ def test_a_case_that_ends_two_attempts_is_given_up_and_the_others_are_measured()
     ]
 
 
+def test_a_case_that_was_cancelled_twice_is_measured_all_the_same() -> None:
+    """Its callers ended those attempts, not the case."""
+    lab = Lab(spec_of(**FOUR, timing={"rounds": 1, "warmup_ms": 0}))
+    for number in (1, 2):
+        lab.behaviour.on_sample = dies_at(0, StaleAttempt())
+        with pytest.raises(StaleAttempt):
+            lab.attempt(number)
+        lab.ledger.cancel(lab.job_id)
+        lab.ledger.redrive(lab.job_id)
+    lab.behaviour.on_sample = no_trouble
+    assert lab.attempt(3).summary.by_status == {"ok": 4}
+
+
 def test_the_loss_of_the_job_ends_it_and_keeps_what_was_found() -> None:
     lab = Lab(spec_of(**FOUR))
 
