@@ -86,7 +86,7 @@ def by_turns(versions: Mapping[str, Mapping[str, Products]], seconds: float) -> 
     return times
 
 
-def told(versions: Mapping[str, Mapping[str, Products]], line: str) -> dict[str, Any]:
+def recorded(versions: Mapping[str, Mapping[str, Products]], line: str) -> dict[str, Any]:
     """What the jobs' own records say."""
     of_line = {name: version[line] for name, version in versions.items()}
     in_job = {f"{name}_in_job_ms": median(each.in_job_ms) for name, each in of_line.items() if each.in_job_ms}
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ratios = [this / other for this, other in zip(times["this"], times["other"], strict=True)]
             low, middle, high = quantiles(ratios)
             ms = {f"{name}_ms": median(values) for name, values in times.items()}
-            rows.add(kind, n=int(n), **ms, ratio=middle, low=low, high=high, turns=len(ratios), **told(versions, line))
+            rows.add(kind, n=int(n), **ms, ratio=middle, low=low, high=high, turns=len(ratios), **recorded(versions, line))
     print(asked.out)
 
 
