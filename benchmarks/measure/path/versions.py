@@ -109,8 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             kind, _, n = line.partition(":")
             ratios = [this / other for this, other in zip(times["this"], times["other"], strict=True)]
             low, middle, high = quantiles(ratios)
-            ms = {f"{name}_ms": median(values) for name, values in times.items()}
-            rows.add(kind, n=int(n), **ms, ratio=middle, low=low, high=high, turns=len(ratios), **recorded(versions, line))
+            found = {f"{name}_ms": median(values) for name, values in times.items()} | recorded(versions, line)
+            rows.add(kind, n=int(n), ratio=middle, low=low, high=high, turns=len(ratios), **found)
     print(asked.out)
 
 
