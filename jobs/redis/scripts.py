@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -25,6 +25,7 @@ _COMMON = "common*.lua"  # code that every script of a folder may use
 # A name for a number, such as a bound. Lua allows 200 local names at a time, and shared code has nearly as many: so
 # numbers are put in the place of their names.
 _NUMBER = re.compile(r"^local ([A-Z_]+) = (\d[\de^* ]*?)(?: +--.*)?$\n?", re.MULTILINE)
+_DECLARED = re.compile(r"^local ([\w, ]+) =", re.MULTILINE)
 SERVER_CLOCK = "redis.call('TIME')"  # the one clock that all processes share
 
 # Prefix of every script. Times are in microseconds. Lua formats such numbers as 1.79e+15; `int` writes all digits,
@@ -54,7 +55,7 @@ def _sources(clock: str, folder: Path, after: Path | None) -> dict[str, str]:
     pieces = [_PREFIX, *_shared(folder, after)]
     sources = {}
     for name, (shebang, own) in _own(folder).items():
-        (text,) = _with_numbers("\n".join([shebang, *_used(pieces, own), own]))
+        text = "\n".join([shebang, *_with_numbers("\n".join(_used(pieces, own)), own)])
         sources[name] = text.replace("{clock}", clock)
     return sources
 
@@ -78,10 +79,14 @@ def _functions(clock: str, folder: Path, after: Path | None, prefix: str) -> Fun
 
 
 def _with_numbers(shared: str, *owns: str) -> list[str]:
-    """These texts, where the first one gives numbers their names."""
+    """These texts, where the first one gives numbers their names. What another text declares itself is its own."""
     numbers = {match[1]: f"({match[2]})" for match in _NUMBER.finditer(shared)}
-    texts = [_NUMBER.sub("", shared), *owns]
-    return [_WORD.sub(lambda word: numbers.get(word[0], word[0]), text) for text in texts]
+    return [_replaced(_NUMBER.sub("", shared), numbers), *(_replaced(own, numbers) for own in owns)]
+
+
+def _replaced(text: str, numbers: Mapping[str, str]) -> str:
+    its_own = {name for declared in _DECLARED.findall(text) for name in _words(declared)}
+    return _WORD.sub(lambda word: word[0] if word[0] in its_own else numbers.get(word[0], word[0]), text)
 
 
 def _own(folder: Path) -> dict[str, tuple[str, str]]:

@@ -52,6 +52,8 @@ def test_numbers_stand_in_the_place_of_their_names(tmp_path: Path) -> None:
     text = _sources("{clock_of_a_test}", tmp_path, None)["some"]
     assert "return (2 ^ 52) - (10e6) + MOST" in text and "local MOST, LEAST = 3, 1" in text
     assert "FAR" not in text and "NEAR_US" not in text
+    (tmp_path / "own.lua").write_text("#!lua\nlocal FAR, NEAR_US = 1, 2\nreturn FAR\n")
+    assert "local FAR, NEAR_US = 1, 2\nreturn FAR" in _sources("{other_clock}", tmp_path, None)["own"]
     functions = _functions("{clock_of_a_test}", tmp_path, None, "prefix:")
     assert functions is not None
     *_, (*_, library) = functions.loading()
