@@ -119,7 +119,10 @@ def test_a_url_of_redis_may_lack_parts(url: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["MATMUL_API_KEYS_FILE", "MATMUL_API_KEY_PEPPER_FILE", "MATMUL_AUDIT_FILE"])
-def test_a_file_that_is_not_there_is_a_sentence(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_there_is_a_sentence(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.__main__, "configure_logs", lambda _: None)  # it holds for the whole process
     missing = tmp_path / "not" / "there"
     os.environ |= {"MATMUL_AUTH": "on", "MATMUL_API_KEY_PEPPER": "p" * 16, "MATMUL_STORE_DIR": str(tmp_path / "store")}
     os.environ |= {"MATMUL_API_KEYS": make_key("me", b"p" * 16).line, name: str(missing)}
