@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -27,6 +28,19 @@ from tools.harness.elements import dtype_name
 StoreKind = Literal["file", "slots", "redis", "objects"]
 FREE_BYTES = 64 << 20  # of free slots
 LARGE = (1500, 1000)  # of float32: a chunk and a half of the redis store
+
+
+def move_away(directory: Path) -> None:
+    """In one step, as others use it: `shutil.rmtree` fails where a file is made meanwhile, such as its identity."""
+    directory.rename(directory.with_name(new_id("gone")))
+
+
+def replace_with_file(directory: Path) -> None:
+    """So that it cannot be made again."""
+    while not directory.is_file():
+        move_away(directory)
+        with suppress(FileExistsError):  # it has been made again
+            directory.open("x").close()
 
 
 @dataclass

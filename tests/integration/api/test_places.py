@@ -16,6 +16,7 @@ from jobs.fleet.places import AGREED, agreed, identity_of
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from tests.integration.api.test_jobs import SEEDED, problem
+from tests.support.stores import move_away
 from tests.support.workers.workers import WorkerBench
 from tools.harness.api import FAKE_TTL_S, Api, npy, running_api, until, worker_info
 from worker.cpu.runner import CpuRunner
@@ -118,7 +119,7 @@ def test_of_two_api_processes_with_other_directories_the_first_says_so(
 
 def test_a_directory_that_is_made_again_is_the_service_s(api: Api, quiet: httpx.Client) -> None:
     assert quiet.get("/readyz").status_code == 200
-    shutil.rmtree(api.settings.store_dir)
+    move_away(api.settings.store_dir)
     assert quiet.get("/readyz").status_code == 200
     assert product(quiet).status_code == 202
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from service.context import Breaker
 from tests.integration.api.test_jobs import PRODUCT, problem, submit
+from tests.support.stores import replace_with_file
 from tools.harness.api import Api, npy, running_api
 
 NPY = {"content-type": "application/x-npy"}
@@ -29,10 +29,8 @@ def api(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> Iterator[Api
 @pytest.fixture
 def broken(api: Api) -> Iterator[Path]:
     """A file in its place, so that it cannot be made again."""
-    directory = api.settings.store_dir
-    shutil.rmtree(directory)
-    directory.write_text("a file")
-    yield directory
+    replace_with_file(api.settings.store_dir)
+    yield api.settings.store_dir
 
 
 def upload(client: httpx.Client, **headers: str) -> httpx.Response:
@@ -49,8 +47,7 @@ def test_only_what_needs_the_disk_fails(quiet: httpx.Client, broken: Path) -> No
 def test_reads_say_so_too(api: Api, quiet: httpx.Client) -> None:
     job_id, matrix_id = submit(quiet), upload(quiet).json()["id"]
     api.succeed(job_id, PRODUCT)
-    shutil.rmtree(api.settings.store_dir)
-    api.settings.store_dir.write_text("a file")
+    replace_with_file(api.settings.store_dir)
     octets = {"accept": "application/octet-stream"}
     problem(quiet.get(f"/v1/jobs/{job_id}/product"), 503, "store_unavailable")
     problem(quiet.get(f"/v1/matrices/{matrix_id}", headers=octets), 503, "store_unavailable")
