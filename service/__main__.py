@@ -21,6 +21,7 @@ with kept_imports():
     from jobs.redis.layout import claim_layout
     from jobs.redis.replication import warn_of_missing_replicas
     from jobs.settings import Settings
+    from jobs.starting.misspelt import warn_of_misspelt
     from jobs.starting.options import add_settings, apply_settings, cannot_start, make_parser
     from jobs.starting.wrong_settings import checked_settings
     from service.audit import check_file
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         settings = checked_settings()
         configure_logs(settings)
+        warn_of_misspelt()
         warn_of_missing_replicas(settings)
         check(settings)
         if process_count(settings) > 1:

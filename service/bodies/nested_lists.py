@@ -49,21 +49,29 @@ def loads(body: bytes, called: str = "The body") -> Any:
         return value
 
 
+class _Noted(dict[str, NotJson]):
+    """The bare tokens that were met. Only the first of each kind runs Python."""
+
+    def __missing__(self, text: str) -> NotJson:
+        self[text] = token = NotJson(text)
+        return token
+
+
 def _loads_leniently(body: bytes) -> tuple[Any, bool]:
     """The value, possibly with NotJson in it, and whether it has any."""
-    found: list[str] = []
+    noted = _Noted()
 
-    def note(text: str) -> NotJson:
-        found.append(text)
-        return NotJson(text)
+    def parse_float(text: str) -> float | NotJson:
+        value = float(text)
+        return value if math.isfinite(value) else noted[text]
 
     value = json.loads(
         body,
-        parse_constant=note,
-        parse_float=lambda text: float(text) if math.isfinite(float(text)) else note(text),
-        parse_int=lambda text: int(text) if len(text) <= MAX_INTEGER_DIGITS else note(text),
+        parse_constant=noted.__getitem__,
+        parse_float=parse_float,
+        parse_int=lambda text: int(text) if len(text) <= MAX_INTEGER_DIGITS else noted[text],
     )
-    return value, bool(found)
+    return value, bool(noted)
 
 
 @dataclass(frozen=True)

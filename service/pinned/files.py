@@ -6,7 +6,8 @@ new, pinned job, whose warnings say that it was imported.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from math import isclose
 from typing import Annotated, Any, Literal
 
@@ -38,6 +39,8 @@ FINDINGS_OF_CASES = 2  # tuning measures more than MATMUL_MAX_BENCHMARK_CASES sa
 MAX_DEPTH = 12  # nesting depth of device and environment
 MAX_NUMBER = 9e18  # fits 64 bits; larger than any number of bytes, operations or nanoseconds
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)  # earliest time of a job
+MAX_AHEAD = timedelta(days=1)  # of this clock: the file's machine has another
+TIMES = ("created", "started", "finished")
 MIN_FIGURE, MAX_EXTENT, MAX_NAME, MAX_ROUNDS = 1e-9, 1 << 24, 1000, 10_000
 SAME_SPEED = 0.01  # relative: figures may be rounded
 IMPORTED = "Imported from a file on {at:%Y-%m-%d}: another service measured it, and this one has not checked it."
@@ -53,6 +56,10 @@ class ExportedJob(Strict):
     started_at: AwareDatetime
     finished_at: AwareDatetime
     device: str = Field(max_length=300)
+
+    @property
+    def times(self) -> tuple[datetime, datetime, datetime]:
+        return self.created_at, self.started_at, self.finished_at
 
 
 class ResultsFile(Strict):
@@ -108,7 +115,7 @@ def read_file(body: bytes, max_findings: int) -> ResultsFile:
     """
     if body.count(b",") + body.count(b"[") + body.count(b"{") > MAX_VALUES:  # each value but the first follows one
         raise InvalidRequest(f"The file has more values than are read here: {MAX_VALUES}.")
-    document = json_object(body)
+    document = json_object(body, max_names=MAX_VALUES)
     if document.get("format") != FORMAT:
         raise InvalidRequest(f"This is no file of results: its format must be {FORMAT!a}.", field="format")
     if document.get("version") != VERSION:
@@ -163,8 +170,9 @@ def _check_whole(file: ResultsFile) -> None:
     roofs = (one.value for one in file.ceilings if one.value is not None)
     if not all(value >= MIN_FIGURE for value in (*times, *roofs)):
         raise InvalidRequest("Times of samples and values of ceilings must be positive.", field="samples")
-    if not EARLIEST <= file.job.created_at <= file.job.started_at <= file.job.finished_at <= datetime.now(UTC):
-        raise InvalidRequest("The job's times must be in their order, and none to come.", field="job")
+    latest = datetime.now(UTC) + MAX_AHEAD
+    if not all(EARLIEST <= time <= latest for time in file.job.times):
+        raise InvalidRequest("The job's times must not be before 2000 or to come.", field="job")
 
 
 def _check_attempt(attempt: AttemptInfo) -> None:
@@ -228,15 +236,14 @@ def import_file(context: Context, owner: str, body: bytes) -> Job:
     earlier = (each for each in file.summary.warnings if not each.startswith("Imported from a file"))
     summary = file.summary.model_copy(update={"warnings": (warning, *earlier)})
     outcome = BenchmarkOutcome(device=file.job.device, summary=summary)
+    times = accumulate(file.job.times, max)  # in their order, also where the clock was set back meanwhile
     about: dict[str, str | int] = {
         "id": new_id("job"),
         "request": file.spec.model_dump_json(exclude_defaults=True),
         "asked": label_of(file.spec),
         "outcome": outcome.model_dump_json(),
         "device": file.job.device,
-        "created": microseconds(file.job.created_at.timestamp()),
-        "started": microseconds(file.job.started_at.timestamp()),
-        "finished": microseconds(file.job.finished_at.timestamp()),
+        **{name: microseconds(time.timestamp()) for name, time in zip(TIMES, times, strict=True)},
         "progress": Progress(done=len(file.records), total=max(1, len(file.records))).model_dump_json(),
     }
     return keep_imported(context, owner, about, _findings(file))

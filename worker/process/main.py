@@ -18,6 +18,7 @@ from jobs.errors import InvalidSettings
 from jobs.logs import configure_logs
 from jobs.queue import WORKER_ARGUMENTS, make_celery
 from jobs.redis.layout import claim_layout
+from jobs.starting.misspelt import warn_of_misspelt
 from jobs.starting.options import cannot_start, make_parser
 from jobs.starting.wrong_settings import checked_settings
 from kernels.selection.tuned import TABLES
@@ -41,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_device(device)
         settings = checked_settings()
         configure_logs(settings)
+        warn_of_misspelt()
         claim_layout(settings)
     except InvalidSettings as error:
         cannot_start(f"the worker for {device}", error)

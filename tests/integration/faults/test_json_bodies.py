@@ -12,10 +12,13 @@ from threading import Lock
 import httpx
 import pytest
 
+from jobs.errors import InvalidRequest
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from service.api_process import body_memory as memory
 from service.api_process.body_memory import BodyMemory
+from service.benchmarks.body import SPEC_BYTES
+from service.bodies import reader
 from service.bodies.json import JsonReader
 from service.bodies.reader import MatmulInput
 from service.problems import TooManyBodies
@@ -69,6 +72,19 @@ BODIES = {
 def api(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     with running_api(valkey, f"{new_id('json')}:", tmp_path_factory.mktemp("json")) as running:
         yield running
+
+
+@pytest.mark.parametrize("many", ["{},", '{"x":1},'])
+def test_very_many_objects_are_refused_before_they_are_parsed(many: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """8 MiB of them would take seconds of all threads."""
+    monkeypatch.setattr(reader, "loads", lambda *_: pytest.fail("it was parsed"))
+    with pytest.raises(InvalidRequest, match=r"has more objects, or names in them, than are read here: 50000\."):
+        reader.json_object(f'{{"a":[{many * reader.MAX_NAMES}1]}}'.encode())
+
+
+def test_the_largest_request_has_fewer() -> None:
+    shapes = ",".join(['{"n":1}'] * (SPEC_BYTES // len('{"n":1},')))
+    assert reader.json_object(f'{{"shapes":[{shapes}]}}'.encode())
 
 
 @pytest.mark.parametrize(("path", "body"), [(path, body) for path, bodies in BODIES.items() for body in bodies])

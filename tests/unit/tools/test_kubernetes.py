@@ -67,6 +67,7 @@ def test_without_kubectl_the_same_is_tested(name: str) -> None:
 def test_every_pod_is_confined_and_bounded(name: str) -> None:
     for owner, pod in pods(name).items():
         assert pod["automountServiceAccountToken"] is False, owner
+        assert pod["enableServiceLinks"] is False, f"{owner}: MATMUL_PORT would be that of a Service named `matmul`"
         context = pod["securityContext"]
         assert context["runAsNonRoot"] and context["seccompProfile"] == {"type": "RuntimeDefault"}, owner
         (container,) = pod["containers"]
