@@ -20,7 +20,7 @@ from jobs.fleet.workers import DeviceInfo, WorkerInfo
 from jobs.ledger.fields import note_estimate
 from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.limits import NewBenchmark
-from jobs.settings import Settings
+from jobs.settings import HOUR_S, Settings
 from kernels.model.kernel import DeviceClass
 from service.benchmarks.body import BenchmarkInput, read_benchmark
 from service.benchmarks.placement import Placed, place
@@ -30,6 +30,7 @@ from service.submit.job import Receipt, replayed, submit_job
 
 COUNTED_OUT = 20  # times the limit: a spec that may exceed this is refused without expanding it
 EXPANDED = 2  # times the limit: counting stops there
+ROUGH = 10  # times too long may an estimate be: beyond so much no attempt would end
 MIN_CASE_S = 0.1  # for the sentence that refuses it
 
 
@@ -141,6 +142,9 @@ def bounded(spec: BenchmarkSpec, device: DeviceInfo, settings: Settings) -> Benc
     if found.flops > settings.max_benchmark_flops:
         size = f"{found.flops:.3g} operations at the least number of samples, about {found.estimate_s:.0f} s"
         raise _too_large(size, f"{settings.max_benchmark_flops:.3g}")
+    if found.estimate_s > ROUGH * settings.benchmark_timeout_s:
+        size = f"about {found.estimate_s / HOUR_S:,.0f} hours of work for {device.name}"
+        raise _too_large(size, f"{settings.benchmark_timeout_s / HOUR_S:g} in one attempt")
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -255,6 +256,11 @@ def test_too_much_is_refused_with_the_numbers(quiet: httpx.Client) -> None:
     detail = problem(fits, 422, "benchmark_too_large")["detail"]
     assert "operations at the least number of samples" in detail
     assert "1e+18" in detail
+    one = {"shapes": [1 << 18], "timing": {"min_samples": 3}, "baseline": "none", "device": "cpu"}
+    detail = problem(post(quiet, one), 422, "benchmark_too_large")["detail"]
+    assert re.search(
+        r"about [\d,]{3,} hours of work for A CPU; this server takes at most 4 in one attempt, so ", detail
+    )
 
 
 HUGE = list(range(1, 4097))
