@@ -48,6 +48,7 @@ class Keyed:
 
     def during(self, work: Callable[[], T], change: Callable[[], None]) -> T:
         """Makes the change once the work has begun. What the work comes to."""
+        self.begun.clear()  # requests before it may have waited, too
         with ThreadPoolExecutor(1) as pool:
             result = pool.submit(work)
             assert self.begun.wait(60)
