@@ -8,16 +8,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import structlog
+
+log = structlog.get_logger(__name__)
+
 
 @cache
 def shared_object(*names: str) -> Any | None:
-    """The first of these that loads; others that are loaded later find its symbols. None where none does."""
+    """The first of these that loads; others that are loaded later find its symbols. None where none does. One that is
+    installed as a wheel and does not load is logged: it needs another release of a library that is loaded already."""
     for name in names:
-        for candidate in (name, *_in_wheels(name)):
+        for candidate in (name, *(in_wheels := _in_wheels(name))):
             try:
                 return ctypes.CDLL(candidate, mode=ctypes.RTLD_GLOBAL)
-            except OSError:
-                continue
+            except OSError as error:
+                if candidate in in_wheels:
+                    log.warning("a library of NVIDIA's is installed and cannot be loaded", reason=str(error))
     return None
 
 
