@@ -28,9 +28,7 @@ MAX_INTEGER_DIGITS = 300  # fewer than float64's largest number has
 
 
 class NotJson(str):
-    """Stands for a value that is not a JSON number: a bare NaN, or a number beyond float64. No conversion accepts
-    it.
-    """
+    """Stands for what is no JSON number: a bare NaN, or a number beyond float64. No conversion accepts it."""
 
 
 def loads(body: bytes, called: str = "The body") -> Any:
@@ -60,15 +58,10 @@ class _Noted(dict[str, NotJson]):
 def _loads_leniently(body: bytes) -> tuple[Any, bool]:
     """The value, possibly with NotJson in it, and whether it has any."""
     noted = _Noted()
-
-    def parse_float(text: str) -> float | NotJson:
-        value = float(text)
-        return value if math.isfinite(value) else noted[text]
-
     value = json.loads(
         body,
         parse_constant=noted.__getitem__,
-        parse_float=parse_float,
+        parse_float=lambda text: x if math.isfinite(x := float(text)) else noted[text],
         parse_int=lambda text: int(text) if len(text) <= MAX_INTEGER_DIGITS else noted[text],
     )
     return value, bool(noted)
