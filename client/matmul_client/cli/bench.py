@@ -36,6 +36,11 @@ def _fields(settings: tuple[str, ...]) -> dict[str, Any]:
             fields[name] = json.loads(value)
         except ValueError:
             fields[name] = value
+    for name in ("preset", "timeout", "self"):  # parameters of `Client.benchmark` that are no fields
+        if name in fields:
+            raise click.UsageError(
+                f"--set takes no {name}: name a preset as in `matmul bench run quick`, and a deadline by --timeout."
+            )
     return fields
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 
 
 def main() -> None:
@@ -13,4 +14,7 @@ def main() -> None:
         sys.exit("The command needs two more packages: pip install click rich.")
     from matmul_client.cli.commands import matmul
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")  # not every encoding has × or █
     matmul(prog_name="matmul")
