@@ -70,6 +70,8 @@ def run(
 
     if preset is None and not fields:
         raise click.UsageError("Name a preset, as in `matmul bench run quick`, or give fields by --set.")
+    if detach and (output or plot):
+        raise click.UsageError("--detach waits for no results; give -o and --plot to `matmul bench watch` later.")
     _check_plot(plot)
     with settings.client() as client:
         started = client.benchmark(preset, **_fields(fields))

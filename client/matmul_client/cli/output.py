@@ -44,8 +44,13 @@ class OutputFile(click.Path):
         if value == "-":
             self.fail("- is not a file; /dev/stdout is standard output.", param, ctx)
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        if _is_special(path):  # nothing is made in its folder
-            return path
+        try:
+            if _is_special(path):  # nothing is made in its folder
+                return path
+        except OSError as error:
+            self.fail(f"{path} cannot be written to: {error.strerror}.", param, ctx)
+        if not path.name:
+            self.fail("it is empty; name a file.", param, ctx)
         folder = path.parent
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             why = "cannot be written to" if folder.is_dir() else "does not exist"
@@ -78,7 +83,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 def _is_special(path: Path) -> bool:
     """A pipe or a device."""
-    return path.exists() and not path.is_file()
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def print_json(value: Any) -> None:

@@ -54,7 +54,7 @@ def configured() -> Mapping[str, Any]:
     except RuntimeError:  # a user without a home, as in a container
         return {}
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

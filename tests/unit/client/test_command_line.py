@@ -94,6 +94,28 @@ def test_ctrl_c_without_standard_input_cancels(monkeypatch: pytest.MonkeyPatch) 
     assert (ended.value.code, run.cancels) == (INTERRUPTED, 1)
 
 
+@pytest.mark.parametrize("option", [["-o", "r.json"], ["--plot", "p.svg"]])
+def test_a_benchmark_that_is_not_watched_writes_no_files(option: list[str], tmp_path: Path) -> None:
+    told = run("bench", "run", "quick", "--detach", option[0], str(tmp_path / option[1]))
+    assert told.exit_code == 2 and "to `matmul bench watch` later" in told.stderr
+
+
+@pytest.mark.parametrize(("name", "words"), [("", "it is empty"), ("n" * 5000, "File name too long")])
+def test_a_name_that_no_file_can_have_is_told_first(name: str, words: str) -> None:
+    told = run("bench", "run", "quick", "-o", name)
+    assert told.exit_code == 2 and words in told.stderr
+
+
+def test_a_configuration_may_begin_with_the_mark_of_its_encoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As editors on Windows write it."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "matmul").mkdir()
+    (tmp_path / "matmul" / "config.toml").write_text("timeout = 3\n", encoding="utf-8-sig")
+    assert configured() == {"timeout": 3}
+
+
 def test_standard_output_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for words in (["bench", "run", "quick"], ["report"]):
