@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,7 @@ from matmul_client.cli.completion import completion
 from matmul_client.cli.lists import devices, kernels
 from matmul_client.cli.multiply import multiply
 from matmul_client.cli.report import report
-from matmul_client.cli.settings import fail, service_options
+from matmul_client.cli.settings import INTERRUPTED, fail, service_options
 from matmul_client.cli.work import jobs
 from matmul_client.version import __version__
 
@@ -63,6 +64,8 @@ def _told(as_json: bool) -> Iterator[None]:
         if as_json and not isinstance(error, click.exceptions.NoArgsIsHelpError):
             fail(error, as_json)
         raise
+    except KeyboardInterrupt:  # which click would take for a failed job
+        sys.exit(INTERRUPTED)
 
 
 @click.group(

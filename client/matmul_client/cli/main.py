@@ -5,9 +5,18 @@ from __future__ import annotations
 import sys
 from io import TextIOWrapper
 
+INTERRUPTED = 130  # as `settings` has it, which is not loaded yet
+
 
 def main() -> None:
     """Entry point of `matmul`."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # while modules were loaded, before the command began
+        sys.exit(INTERRUPTED)
+
+
+def _run() -> None:
     try:
         import click  # noqa: F401
     except ImportError:

@@ -111,8 +111,6 @@ def with_service(command: F) -> F:
         except OSError as error:
             what = f"{error.filename}: " if error.filename else ""
             fail(click.UsageError(f"{what}{error.strerror or error}."), as_json)
-        except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
 
     return run  # type: ignore[return-value]  # it takes what the options give
 

@@ -78,6 +78,25 @@ def test_a_user_without_a_home_has_no_configuration(monkeypatch: pytest.MonkeyPa
     assert configured() == {}
 
 
+class Loading:
+    """A module at whose loading Ctrl-C comes."""
+
+    def __getattr__(self, _: str) -> None:
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_has_its_status_from_the_first_moment_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("matmul_client.cli.settings._given", interrupted)
+    assert run("kernels").exit_code == INTERRUPTED
+    monkeypatch.setitem(sys.modules, "matmul_client.cli.commands", cast(Any, Loading()))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == INTERRUPTED
+
+
 class Run:
     id = "job_1"
     cancels = 0
