@@ -24,6 +24,6 @@ def _run() -> None:
     from matmul_client.cli.commands import matmul
 
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+        if isinstance(stream, TextIOWrapper) and (stream.errors == "strict" or stream.encoding.lower() != "utf-8"):
             stream.reconfigure(errors="replace")  # not every encoding has × or █
     matmul(prog_name="matmul")

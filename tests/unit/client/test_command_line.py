@@ -54,14 +54,26 @@ def test_what_is_no_field_of_a_benchmark_is_told(name: str) -> None:
     assert told.exit_code == 2 and f"--set takes no {name}" in told.stderr
 
 
-def test_what_an_encoding_lacks_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("encoding", "errors", "shown"),
+    [
+        ("latin-1", "strict", b"2\xd72 ? ?\n"),
+        ("ascii", "surrogateescape", b"2?2 ? ?\n"),  # a terminal without a locale
+        ("utf-8", "strict", "2×2 █ ?\n".encode()),
+        ("utf-8", "surrogateescape", "2×2 █ ".encode() + b"\xff\n"),
+    ],
+)
+def test_what_an_encoding_lacks_is_replaced(
+    encoding: str, errors: str, shown: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names of files may be no text at all."""
     written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="latin-1"))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding, errors=errors))
     monkeypatch.setattr(sys, "argv", ["matmul", "--version"])
     with pytest.raises(SystemExit):
         main()
-    print("2×2 █", flush=True)
-    assert written.getvalue().endswith(b"2\xd72 ?\n")
+    print("2×2 █ \udcff", flush=True)
+    assert written.getvalue().endswith(b"\n" + shown)
 
 
 def test_a_user_without_a_home_has_no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
