@@ -211,7 +211,7 @@ class AsyncClient:
             raise errors[0]
 
     async def _perform(self, call: Call, request: Request) -> Reply | NoReply:
-        return await self._connections.exchange(request, call.deadline)
+        return await self._connections.exchange(request, call.deadline, call.sending)
 
     async def _events(self, job_id: str) -> AsyncIterator[Event]:
         """Yields events up to the job's last one, reconnecting after interruptions and restarts of the service."""

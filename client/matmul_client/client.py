@@ -55,6 +55,8 @@ class Client:
     refused for a limit, is tried again `max_retries` times under one Idempotency-Key: it makes one job. With
     `max_retries=0` no key is sent, which saves the service some work; a job whose id had not come when the call failed
     then goes on.
+    To cancel a job whose id has not come, its request is sent again, for 2 s at most: where operands take longer to
+    send, the job goes on.
     `ssl_context`: for certificates that the system does not know.
     """
 
@@ -222,7 +224,7 @@ class Client:
             raise errors[0]
 
     def _perform(self, call: Call, request: Request) -> Reply | NoReply:
-        return self._connections.exchange(request, call.deadline)
+        return self._connections.exchange(request, call.deadline, call.sending)
 
     def _events(self, job_id: str) -> Iterator[Event]:
         """Yields events up to the job's last one, reconnecting after interruptions and restarts of the service."""

@@ -46,7 +46,7 @@ def exchange(call: Call, request: Request) -> Flow[Reply]:
             call.contact.has_answered = True
         if isinstance(outcome, Reply) and 200 <= outcome.status < 300:
             return outcome
-        call.was_cut = call.was_cut or _may_be_done(outcome)
+        call.was_cut = call.was_cut or (_may_be_done(outcome) and not call.sending.is_partial)
         error = _error(outcome, call)
         wait_s = pause_s(error, tries)
         max_retries = call.max_retries if call.contact.has_answered else min(FIRST_CONTACT_RETRIES, call.max_retries)
