@@ -6,7 +6,6 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
 
 import anyio
 import httpx2
@@ -17,7 +16,7 @@ from matmul_client.core import benchmarks, jobs, matrices, products
 from matmul_client.core.elements import Array
 from matmul_client.core.errors import MatmulError, NotFound
 from matmul_client.core.events import Event, EventFeed
-from matmul_client.core.exchange import get_json, get_records
+from matmul_client.core.exchange import get_json, get_records, segment
 from matmul_client.core.http import (
     CLEAN_UP_S,
     DEFAULT_RETRIES,
@@ -26,7 +25,7 @@ from matmul_client.core.http import (
     Service,
 )
 from matmul_client.core.operands import ChainedProduct
-from matmul_client.core.options import Options
+from matmul_client.core.options import Options, retries_of, seconds_of
 from matmul_client.core.wire import (
     Call,
     Compute,
@@ -62,7 +61,7 @@ class AsyncClient:
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self._service = Service(url, api_key)
-        self._timeout_s, self._max_retries = timeout, max_retries
+        self._timeout_s, self._max_retries = seconds_of(timeout), retries_of(max_retries)
         self._contact = Contact()
         self._connections = AsyncConnections(self._service, ssl_context)
 
@@ -135,7 +134,7 @@ class AsyncClient:
     async def kernel(self, name: str) -> Record:
         """One kernel, with its tile parameters and requirements."""
         call = self._call(None)
-        return await self._run(call, get_json(call, f"/v1/kernels/{quote(name, safe='')}", "name"))
+        return await self._run(call, get_json(call, f"/v1/kernels/{segment(name)}", "name"))
 
     async def devices(self) -> list[Record]:
         call = self._call(None)
@@ -155,7 +154,7 @@ class AsyncClient:
         await self.aclose()
 
     def _call(self, timeout: float | None) -> Call:
-        return Call(self._timeout_s if timeout is None else timeout, self._max_retries, self._contact)
+        return Call(self._timeout_s if timeout is None else seconds_of(timeout), self._max_retries, self._contact)
 
     def _product(self, left: Any, right: Any) -> AsyncProduct:
         return AsyncProduct(self, ChainedProduct(left, right))
@@ -212,7 +211,7 @@ class AsyncClient:
             raise errors[0]
 
     async def _perform(self, call: Call, request: Request) -> Reply | NoReply:
-        return await self._connections.exchange(request, call.deadline)
+        return await self._connections.exchange(request, call.deadline, call.sending)
 
     async def _events(self, job_id: str) -> AsyncIterator[Event]:
         """Yields events up to the job's last one, reconnecting after interruptions and restarts of the service."""

@@ -21,7 +21,7 @@ import httpx2
 from matmul_client.core.elements import BodyReader
 from matmul_client.core.errors import MatmulError
 from matmul_client.core.http import CONNECT_S, LATE, PIECE_BYTES, STALL_S, Service, broken, unreachable
-from matmul_client.core.wire import LONGEST_S, Buffer, NoReply, Reply, Request
+from matmul_client.core.wire import LONGEST_S, Buffer, NoReply, Reply, Request, Sending
 
 # Errors of a connection that was never made.
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
@@ -40,10 +40,10 @@ class AsyncConnections:
     async def aclose(self) -> None:
         await self._transport.aclose()
 
-    async def exchange(self, request: Request, deadline: float) -> Reply | NoReply:
+    async def exchange(self, request: Request, deadline: float, sending: Sending | None = None) -> Reply | NoReply:
         """The whole reply, or the reason why there is none."""
         with anyio.move_on_after(deadline - time.monotonic()):
-            async with self.opened(request, deadline) as response:
+            async with self.opened(request, deadline, sending) as response:
                 if isinstance(response, NoReply):
                     return response
                 headers = headers_of(response)
@@ -58,16 +58,18 @@ class AsyncConnections:
 
     @asynccontextmanager
     async def opened(
-        self, request: Request, deadline: float, *, is_stream: bool = False
+        self, request: Request, deadline: float, sending: Sending | None = None, *, is_stream: bool = False
     ) -> AsyncIterator[httpx2.Response | NoReply]:
         """A reply whose body has not been read yet. The body of a stream may come after the deadline."""
         self._check_loop()
+        sending = sending or Sending()
+        sending.is_partial = True
         timeouts = Timeouts(deadline)
         asked = httpx2.Request(
             request.method,
             self._url(request.target),
             headers=self._service.headers(request),
-            stream=Pieces(request.body),  # given as a stream: httpx2 then adds no headers of its own
+            stream=Pieces(request.body, sending),  # given as a stream: httpx2 then adds no headers of its own
             extensions={"timeout": timeouts},
         )
         try:
@@ -95,16 +97,22 @@ class AsyncConnections:
 class Pieces(httpx2.AsyncByteStream):
     """A body in pieces: a small one in one, a large one in parts of its buffers, which are not copied here."""
 
-    def __init__(self, buffers: tuple[Buffer, ...]) -> None:
+    def __init__(self, buffers: tuple[Buffer, ...], sending: Sending) -> None:
         self._buffers = buffers
+        self._sending = sending
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        if sum(map(len, self._buffers)) <= PIECE_BYTES:
+        left = sum(map(len, self._buffers))
+        if left <= PIECE_BYTES:
+            self._sending.is_partial = False  # before the last of it is out of our hands
             yield b"".join(self._buffers)
             return
         for buffer in self._buffers:
             for start in range(0, len(buffer), PIECE_BYTES):
-                yield buffer[start : start + PIECE_BYTES]  # type: ignore[misc]  # a memoryview is written as bytes are
+                piece = buffer[start : start + PIECE_BYTES]
+                left -= len(piece)
+                self._sending.is_partial = left > 0
+                yield piece  # type: ignore[misc]  # a memoryview is written as bytes are
 
 
 class Timeouts(dict[str, float]):

@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from http.client import HTTPException
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
 
 from matmul_client.connections import Connections
 from matmul_client.core import benchmarks, jobs, matrices, products
 from matmul_client.core.elements import Array
 from matmul_client.core.errors import MatmulError, NotFound
 from matmul_client.core.events import Event, EventFeed
-from matmul_client.core.exchange import get_json, get_records
+from matmul_client.core.exchange import get_json, get_records, segment
 from matmul_client.core.http import (
     CLEAN_UP_S,
     DEFAULT_RETRIES,
@@ -26,7 +25,7 @@ from matmul_client.core.http import (
     Service,
 )
 from matmul_client.core.operands import ChainedProduct
-from matmul_client.core.options import Options
+from matmul_client.core.options import Options, retries_of, seconds_of
 from matmul_client.core.wire import (
     Call,
     Compute,
@@ -56,6 +55,8 @@ class Client:
     refused for a limit, is tried again `max_retries` times under one Idempotency-Key: it makes one job. With
     `max_retries=0` no key is sent, which saves the service some work; a job whose id had not come when the call failed
     then goes on.
+    To cancel a job whose id has not come, its request is sent again, for 2 s at most: where operands take longer to
+    send, the job goes on.
     `ssl_context`: for certificates that the system does not know.
     """
 
@@ -69,7 +70,7 @@ class Client:
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self._service = Service(url, api_key)
-        self._timeout_s, self._max_retries = timeout, max_retries
+        self._timeout_s, self._max_retries = seconds_of(timeout), retries_of(max_retries)
         self._contact = Contact()
         self._connections = Connections(self._service, ssl_context)
 
@@ -141,7 +142,7 @@ class Client:
     def kernel(self, name: str) -> Record:
         """One kernel, with its tile parameters and requirements."""
         call = self._call(None)
-        return self._run(call, get_json(call, f"/v1/kernels/{quote(name, safe='')}", "name"))
+        return self._run(call, get_json(call, f"/v1/kernels/{segment(name)}", "name"))
 
     def devices(self) -> list[Record]:
         call = self._call(None)
@@ -161,7 +162,7 @@ class Client:
         self.close()
 
     def _call(self, timeout: float | None) -> Call:
-        return Call(self._timeout_s if timeout is None else timeout, self._max_retries, self._contact)
+        return Call(self._timeout_s if timeout is None else seconds_of(timeout), self._max_retries, self._contact)
 
     def _product(self, left: Any, right: Any) -> Product:
         return Product(self, ChainedProduct(left, right))
@@ -223,7 +224,7 @@ class Client:
             raise errors[0]
 
     def _perform(self, call: Call, request: Request) -> Reply | NoReply:
-        return self._connections.exchange(request, call.deadline)
+        return self._connections.exchange(request, call.deadline, call.sending)
 
     def _events(self, job_id: str) -> Iterator[Event]:
         """Yields events up to the job's last one, reconnecting after interruptions and restarts of the service."""

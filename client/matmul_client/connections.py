@@ -21,7 +21,7 @@ from typing import Any
 
 from matmul_client.core.elements import memory
 from matmul_client.core.http import CONNECT_S, LATE, PIECE_BYTES, STALL_S, Service, broken, unreachable
-from matmul_client.core.wire import LONGEST_S, Buffer, NoReply, Reply, Request
+from matmul_client.core.wire import LONGEST_S, Buffer, NoReply, Reply, Request, Sending
 
 IDLE_S = 4.0  # the service closes a connection that idles longer
 LARGE_BYTES = 64 << 10
@@ -41,9 +41,9 @@ class Connections:
         while kept := self._idle_one():
             kept[0].close()
 
-    def exchange(self, request: Request, deadline: float) -> Reply | NoReply:
+    def exchange(self, request: Request, deadline: float, sending: Sending | None = None) -> Reply | NoReply:
         """The whole reply, or the reason why there is none."""
-        with self.opened(request, deadline) as response:
+        with self.opened(request, deadline, sending) as response:
             if isinstance(response, NoReply):
                 return response
             try:
@@ -53,8 +53,10 @@ class Connections:
             return Reply(response.response.status, response.headers(), body)
 
     @contextmanager
-    def opened(self, request: Request, deadline: float) -> Iterator[Opened | NoReply]:
+    def opened(self, request: Request, deadline: float, sending: Sending | None = None) -> Iterator[Opened | NoReply]:
         """A reply whose body has not been read yet. The connection is kept if it was read to its end."""
+        sending = sending or Sending()
+        sending.is_partial = True
         try:
             connection = self._take(deadline)
         except (OSError, HTTPException) as error:
@@ -63,7 +65,7 @@ class Connections:
         opened: Opened | None = None
         try:
             try:
-                opened = self._ask(connection, request, deadline)
+                opened = self._ask(connection, request, deadline, sending)
             except (OSError, HTTPException) as error:
                 yield broken(self._service.url, error)
                 return
@@ -116,19 +118,23 @@ class Connections:
             return self._idle.pop()
         return None
 
-    def _ask(self, connection: HTTPConnection, request: Request, deadline: float) -> Opened:
+    def _ask(self, connection: HTTPConnection, request: Request, deadline: float, sending: Sending) -> Opened:
         """Raises OSError, HTTPException."""
         connection.sock.settimeout(_left_s(deadline))
         connection.putrequest(request.method, self._service.target(request), skip_host=True, skip_accept_encoding=True)
         for name, value in self._service.headers(request).items():
             connection.putheader(name, value)
         if request.body_bytes <= PIECE_BYTES:
+            sending.is_partial = False  # before the last of it is out of our hands
             connection.endheaders(b"".join(request.body) or None)
         else:
             connection.endheaders()
+            left = request.body_bytes
             with suppress(BrokenPipeError, ConnectionResetError):  # it refuses, and its reply says why
                 for piece in _pieces(request.body):
                     connection.sock.settimeout(_left_s(deadline))
+                    left -= len(piece)
+                    sending.is_partial = left > 0
                     connection.send(piece)
         received = Received(connection.sock, deadline)
         connection.response_class = partial(_response, received)  # type: ignore[assignment]  # it is called as a class

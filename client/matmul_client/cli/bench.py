@@ -36,6 +36,11 @@ def _fields(settings: tuple[str, ...]) -> dict[str, Any]:
             fields[name] = json.loads(value)
         except ValueError:
             fields[name] = value
+    for name in ("preset", "timeout", "self"):  # parameters of `Client.benchmark` that are no fields
+        if name in fields:
+            raise click.UsageError(
+                f"--set takes no {name}: name a preset as in `matmul bench run quick`, and a deadline by --timeout."
+            )
     return fields
 
 
@@ -65,6 +70,8 @@ def run(
 
     if preset is None and not fields:
         raise click.UsageError("Name a preset, as in `matmul bench run quick`, or give fields by --set.")
+    if detach and (output or plot):
+        raise click.UsageError("--detach waits for no results; give -o and --plot to `matmul bench watch` later.")
     _check_plot(plot)
     with settings.client() as client:
         started = client.benchmark(preset, **_fields(fields))

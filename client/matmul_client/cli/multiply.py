@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from io import BytesIO
 from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,7 @@ def multiply(settings: Settings, a: Path, b: Path, output: Path | None, **option
     from matmul_client.core.errors import DeadlineExceeded, MatmulError, Unreachable
     from matmul_client.core.http import CLEAN_UP_S
 
-    given = {name: value for name, value in options.items() if value not in (None, False)}
+    given = {name: value for name, value in options.items() if value is not None and value is not False}
     given |= {name: _read(given[name]) for name in ("c", "bias") if name in given}
     operands = _read(a), _read(b)
     if given.pop("fp8_blocks", False):
@@ -120,7 +121,7 @@ def multiply(settings: Settings, a: Path, b: Path, output: Path | None, **option
         return
     if output is None:
         click.echo(str(product))
-    click.echo(_summary(record, output), err=output is None)
+    click.echo(_summary(record, output), err=output is None or not output.is_file())  # /dev/stdout may be a pipe
 
 
 def _quantized(a: Any, b: Any, *, transposed: bool) -> tuple[tuple[Any, Any], dict[str, Any]]:
@@ -134,11 +135,13 @@ def _quantized(a: Any, b: Any, *, transposed: bool) -> tuple[tuple[Any, Any], di
 
 
 def _read(path: Path) -> Any:
-    """Mapped, not read: its bytes go from the file to the connection. Raises BadParameter."""
+    """Mapped, not read: its bytes go from the file to the connection. A pipe is read. Raises BadParameter."""
     import numpy as np
 
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        is_file = path.is_file()
+        source = path if is_file else BytesIO(path.read_bytes())
+        array = np.load(source, mmap_mode="r" if is_file else None, allow_pickle=False)
     except (OSError, ValueError, EOFError):
         array = None
     if not isinstance(array, np.ndarray):

@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -40,7 +41,16 @@ class OutputFile(click.Path):
         super().__init__(dir_okay=False, writable=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "-":
+            self.fail("- is not a file; /dev/stdout is standard output.", param, ctx)
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        try:
+            if _is_special(path):  # nothing is made in its folder
+                return path
+        except OSError as error:
+            self.fail(f"{path} cannot be written to: {error.strerror}.", param, ctx)
+        if not path.name:
+            self.fail("it is empty; name a file.", param, ctx)
         folder = path.parent
         if not folder.is_dir() or not os.access(folder, os.W_OK):
             why = "cannot be written to" if folder.is_dir() else "does not exist"
@@ -51,12 +61,14 @@ class OutputFile(click.Path):
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Writes a file by `write`. One that is already there stays as it was until the new one is whole. What is no file,
     such as a pipe, is written to as it is. Raises OSError."""
-    path = path.resolve()
-    if path.exists() and not path.is_file():
+    if _is_special(path):  # asked before links are followed: the pipe behind /dev/stdout has no name
+        whole = BytesIO()  # numpy asks a file where it is in it, which a pipe does not know
+        write(whole)
         with path.open("wb") as special:
-            write(special)
+            special.write(whole.getbuffer())
         return
-    begun = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    path = path.resolve()
+    begun = path.with_name(f".matmul-{secrets.token_hex(8)}")  # short: the name itself may be as long as names can be
     try:
         with begun.open("xb") as file:
             write(file)
@@ -67,6 +79,11 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
     finally:
         begun.unlink(missing_ok=True)
+
+
+def _is_special(path: Path) -> bool:
+    """A pipe or a device."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def print_json(value: Any) -> None:

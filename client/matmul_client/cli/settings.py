@@ -49,9 +49,12 @@ def configured() -> Mapping[str, Any]:
         import tomllib
     else:
         import tomli as tomllib
-    path = config_path()
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        path = config_path()
+    except RuntimeError:  # a user without a home, as in a container
+        return {}
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -108,12 +111,6 @@ def with_service(command: F) -> F:
         except OSError as error:
             what = f"{error.filename}: " if error.filename else ""
             fail(click.UsageError(f"{what}{error.strerror or error}."), as_json)
-        except click.UsageError as error:
-            if as_json:
-                fail(error, as_json)
-            raise
-        except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
 
     return run  # type: ignore[return-value]  # it takes what the options give
 
@@ -134,7 +131,7 @@ def _settings(as_json: bool) -> Settings:
 def fail(error: Exception, as_json: bool) -> NoReturn:
     """Reports an error of the client and exits."""
     members = ("code", "field", "request_id", "job_id")
-    sentence = error.message if isinstance(error, click.ClickException) else str(error)
+    sentence = error.format_message() if isinstance(error, click.ClickException) else str(error)
     problem = {"error": sentence, **{name: getattr(error, name, None) for name in members}}
     if as_json:
         click.echo(json.dumps(problem), err=True)

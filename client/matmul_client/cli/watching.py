@@ -111,7 +111,7 @@ def _interrupted(run: Benchmark, settings: Settings) -> NoReturn:
     later.
     """
     answer = "c"
-    if sys.stdin.isatty():
+    if sys.stdin is not None and sys.stdin.isatty():  # it is None where it is closed
         try:
             choice = click.Choice(["d", "c"])
             answer = click.prompt("\nDetach, and leave it running, or cancel it?", type=choice, default="c", err=True)

@@ -6,10 +6,10 @@ import json
 import secrets
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from matmul_client.core.errors import InvalidRequest, NotFound, ServiceFailed, foreign_reply, job_error
-from matmul_client.core.exchange import Record, exchange, get_json
+from matmul_client.core.exchange import Record, exchange, get_json, segment
 from matmul_client.core.jobs import job_of, wait
 from matmul_client.core.options import plain
 from matmul_client.core.results import BenchmarkResult
@@ -35,7 +35,7 @@ def start(call: Call, preset: str | None, fields: Mapping[str, Any]) -> Flow[Rec
 
 def compare(call: Call, before: str, after: str) -> Flow[Record]:
     """The results of `after`, with their comparison to those of `before`: ids of two benchmarks' jobs."""
-    target = f"/v1/benchmarks/{quote(after, safe='')}/results?{urlencode({'compare': before})}"
+    target = f"/v1/benchmarks/{segment(after)}/results?compare={segment(before)}"
     return (yield from get_json(call, target, "cases", "counts"))
 
 

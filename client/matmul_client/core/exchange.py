@@ -8,10 +8,12 @@ import random
 from collections.abc import Mapping
 from itertools import count
 from typing import Any
+from urllib.parse import quote
 
 from matmul_client.core.errors import (
     Busy,
     DeadlineExceeded,
+    InvalidRequest,
     MatmulError,
     ServerError,
     Unreachable,
@@ -44,7 +46,7 @@ def exchange(call: Call, request: Request) -> Flow[Reply]:
             call.contact.has_answered = True
         if isinstance(outcome, Reply) and 200 <= outcome.status < 300:
             return outcome
-        call.was_cut = call.was_cut or _may_be_done(outcome)
+        call.was_cut = call.was_cut or (_may_be_done(outcome) and not call.sending.is_partial)
         error = _error(outcome, call)
         wait_s = pause_s(error, tries)
         max_retries = call.max_retries if call.contact.has_answered else min(FIRST_CONTACT_RETRIES, call.max_retries)
@@ -91,6 +93,13 @@ def document_of(reply: Reply, *members: str) -> Record:
     if document is None or not document.keys() >= {*members}:
         raise foreign_reply(reply.status)
     return {**document}
+
+
+def segment(name: object) -> str:
+    """An id or a name in a path or a query. Raises InvalidRequest if it is something else, such as the job itself."""
+    if not isinstance(name, str):
+        raise InvalidRequest(f"{name!r:.80} is not an id or a name; give text, such as job.id.")
+    return quote(name, safe="")
 
 
 def get_json(call: Call, target: str, *members: str, headers: Mapping[str, str] | None = None) -> Flow[Record]:

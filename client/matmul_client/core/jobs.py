@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from matmul_client.core.errors import foreign_reply
-from matmul_client.core.exchange import Record, document_of, exchange, get_json
+from matmul_client.core.exchange import Record, document_of, exchange, get_json, segment
 from matmul_client.core.wire import Call, Flow, Reply, Request
 
 WAIT_S = 20  # of one request; what takes longer is asked for again
@@ -23,7 +23,7 @@ def wait_s(call: Call) -> int:
 
 def find(call: Call, job_id: str, headers: Mapping[str, str] | None = None) -> Flow[Record]:
     """The job's record. Raises NotFound."""
-    return (yield from get_json(call, f"/v1/jobs/{quote(job_id, safe='')}", *MEMBERS, headers=headers))
+    return (yield from get_json(call, f"/v1/jobs/{segment(job_id)}", *MEMBERS, headers=headers))
 
 
 def wait(call: Call, job_id: str) -> Flow[Record]:

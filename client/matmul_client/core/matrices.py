@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from matmul_client.core.elements import Array, array_of, content_hash, dense, dtype_name, elements, seen
 from matmul_client.core.errors import NotFound, foreign_reply
-from matmul_client.core.exchange import Record, document_of, exchange, get_json
+from matmul_client.core.exchange import Record, document_of, exchange, get_json, segment
 from matmul_client.core.numbers import one_type
 from matmul_client.core.operands import Operand
 from matmul_client.core.ranges import RANGED_BYTES, send_in_ranges
@@ -65,7 +64,7 @@ def is_there(call: Call, matrix_id: str) -> Flow[bool]:
 
 def find(call: Call, matrix_id: str) -> Flow[Record]:
     """What the service says of a stored matrix. Raises NotFound."""
-    return (yield from get_json(call, f"/v1/matrices/{quote(matrix_id, safe='')}", "id", "dtype", "shape"))
+    return (yield from get_json(call, f"/v1/matrices/{segment(matrix_id)}", "id", "dtype", "shape"))
 
 
 def download(call: Call, matrix_id: str) -> Flow[Array]:

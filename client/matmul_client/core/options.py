@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
+from math import isnan, nan
 from typing import Any, Literal, SupportsIndex, TypedDict
 
-from matmul_client.core.errors import InvalidOperand
+from matmul_client.core.errors import InvalidOperand, InvalidRequest
 
 Accuracy = Literal["fp8", "bf16", "fp16", "tf32", "fp32", "fp64", "exact", "fp32_normwise"]
 
@@ -37,6 +39,29 @@ class Options(TypedDict, total=False):
     scale_b: Any
     group_sizes: Iterable[SupportsIndex]  # rows of A for each matrix of B in turn, as of jax.lax.ragged_dot
     verify: Literal["freivalds", "off"]
+
+
+def seconds_of(timeout: Any) -> float:
+    """Python's own number, which sockets and event loops want. Raises InvalidRequest."""
+    try:
+        seconds = float(timeout)
+    except (TypeError, ValueError, OverflowError):
+        seconds = nan
+    if isnan(seconds):
+        raise InvalidRequest(
+            f"timeout is {timeout!r:.80}; give a number of seconds, or math.inf for no deadline.", field="timeout"
+        )
+    return seconds
+
+
+def retries_of(max_retries: Any) -> int:
+    """Raises InvalidRequest."""
+    try:
+        return operator.index(max_retries)
+    except TypeError:
+        raise InvalidRequest(
+            f"max_retries is {max_retries!r:.80}; give a whole number, or 0 for no retries.", field="max_retries"
+        ) from None
 
 
 def plain(value: Any) -> Any:

@@ -201,7 +201,7 @@ def abandon(call: Call, ended: Call) -> Flow[None]:
     while ended.uploads:
         with suppress(MatmulError):
             yield from exchange(call, Request("DELETE", ended.uploads.pop()))
-    if ended.unanswered is not None:
+    if ended.unanswered is not None and ended.may_have_made_a_job:
         request, ended.unanswered = ended.unanswered, None
         headers = {**request.headers, "prefer": "respond-async"}
         reply = yield from exchange(call, replace(request, headers=headers))

@@ -39,9 +39,12 @@ def _cast(x: Any, block: tuple[int, int]) -> tuple[Array, Array]:
     given = to_array(x, "the matrix")
     if np.iscomplexobj(given):
         raise InvalidOperand("The matrix is complex, and 8-bit floats are real.")
-    values = given.astype(np.float32)
+    with np.errstate(over="ignore"):
+        values = given.astype(np.float32)
     if not np.isfinite(values).all():
-        raise InvalidOperand("The matrix has infinities or NaN, which no scale brings into range.")
+        raise InvalidOperand(
+            "The matrix has infinities, NaN or numbers past float32, which no scale brings into range."
+        )
     magnitudes = np.abs(values)
     for axis, size in zip((-2, -1), block, strict=True):
         if magnitudes.shape[axis]:

@@ -93,6 +93,13 @@ class Contact:
 
 
 @dataclass(slots=True)
+class Sending:
+    """Whether the service has only a part of the latest request: then it has done nothing for it."""
+
+    is_partial: bool = False
+
+
+@dataclass(slots=True)
 class Call:
     """One call by the user: its deadline, its number of retries, and what it has started on the service."""
 
@@ -105,6 +112,7 @@ class Call:
     uploads: list[str] = field(default_factory=list)  # targets of uploads in ranges, to be ended if the call fails
     unanswered: Request | None = None  # may have made a job whose id has not come back
     was_cut: bool = False  # of the latest request, a try before its last one may have been carried out
+    sending: Sending = field(default_factory=Sending)
     deadline: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -113,7 +121,12 @@ class Call:
     @property
     def has_started(self) -> bool:
         """Whether something must be cancelled if the call fails."""
-        return bool(self.owned or self.uploads or self.unanswered)
+        return bool(self.owned or self.uploads or self.may_have_made_a_job)
+
+    @property
+    def may_have_made_a_job(self) -> bool:
+        """Whether there may be a job whose id has not come back."""
+        return self.unanswered is not None and (self.was_cut or not self.sending.is_partial)
 
     @property
     def remaining_s(self) -> float:

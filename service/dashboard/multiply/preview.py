@@ -18,6 +18,7 @@ from service.dashboard.multiply.form import MultiplyForm, document_of, options_o
 from service.http.negotiation import JSON, NPY, SAFETENSORS
 
 PATH = "/v1/matmul"
+_PRODUCTS = ("c", "product", "product_2", "product_3")  # one more than files that are sent
 _PLAIN = re.compile(r"[\w.-]+")
 
 
@@ -79,15 +80,16 @@ def _of_files(files: dict[str, str], options: dict[str, Any], server: ServerAddr
     ]
     media_type = f"{MULTIPART}; boundary=matmul-part"
     imports = ("json",) if options else ()
-    to = "product.npy" if "c" in files else "c.npy"  # `c.npy` may be the name of operand C
+    to = _product_file(NPY, files.values())
     python = _python(server, "\n".join(lines), media_type, NPY, imports=imports, to=to)
     return Preview(_curl(server, [*parts, *_saved(NPY, to=to)]), python)
 
 
 def _of_tensors(path: str, options: dict[str, Any], server: ServerAddress) -> Preview:
     sent = f"--data-binary {shlex.quote(f'@{path}')}"
-    curl = _curl(server, [_header("Content-Type", SAFETENSORS), *_saved(SAFETENSORS), sent])
-    python = _python(server, f'body = open({path!r}, "rb").read()', SAFETENSORS, SAFETENSORS)
+    to = _product_file(SAFETENSORS, [path])
+    curl = _curl(server, [_header("Content-Type", SAFETENSORS), *_saved(SAFETENSORS, to=to), sent])
+    python = _python(server, f'body = open({path!r}, "rb").read()', SAFETENSORS, SAFETENSORS, to=to)
     metadata = json.dumps({"options": json.dumps(options)})
     note = f"The options travel in the file's own metadata: {metadata}" if options else None
     return Preview(curl, python, note)
@@ -107,8 +109,10 @@ def _saved(accept: str, *, is_shown: bool = False, to: str = "") -> Sequence[str
     return () if is_shown else (_header("Accept", accept), f"-o {to or _product_file(accept)}")
 
 
-def _product_file(accept: str) -> str:
-    return "c.npy" if accept == NPY else "c.safetensors"
+def _product_file(accept: str, sent: Iterable[str] = ()) -> str:
+    """A name that is none of the files that are sent: the product does not take the place of an operand."""
+    suffix, taken = ".npy" if accept == NPY else ".safetensors", {*sent}
+    return next(f"{stem}{suffix}" for stem in _PRODUCTS if f"{stem}{suffix}" not in taken)
 
 
 def _file_name(path: str) -> str:

@@ -260,19 +260,23 @@ def test_files_by_program(client: httpx.Client, tmp_path: Path) -> None:
         product.unlink()
 
 
-def test_three_files_by_program(client: httpx.Client, tmp_path: Path) -> None:
-    """The product does not take the place of the operand."""
-    for name, array in {"a": A, "b": B, "c": A @ B}.items():
-        (tmp_path / f"{name}.npy").write_bytes(npy(array))
-    params = {"source": "files", "file_c": "c.npy", "beta": "3"}
+@pytest.mark.parametrize(
+    ("a", "b", "c", "product"),
+    [("a.npy", "b.npy", "c.npy", "product.npy"), ("c.npy", "product.npy", "d.npy", "product_2.npy")],
+)
+def test_three_files_by_program(client: httpx.Client, tmp_path: Path, a: str, b: str, c: str, product: str) -> None:
+    """The product does not take the place of an operand."""
+    for name, array in {a: A, b: B, c: A @ B}.items():
+        (tmp_path / name).write_bytes(npy(array))
+    params = {"source": "files", "file_a": a, "file_b": b, "file_c": c, "beta": "3"}
     for text, shell in zip(
         texts(get(client, str(httpx.URL("/ui/multiply", params=params)))),
         (("bash", "-c"), (sys.executable, "-c")),
         strict=True,
     ):
         run(text, tmp_path, *shell)
-        assert np.array_equal(from_npy((tmp_path / "product.npy").read_bytes()), 4 * (A @ B))
-        (tmp_path / "product.npy").unlink()
+        assert np.array_equal(from_npy((tmp_path / product).read_bytes()), 4 * (A @ B))
+        (tmp_path / product).unlink()
 
 
 def test_pasted_by_program(client: httpx.Client, tmp_path: Path) -> None:
@@ -282,9 +286,9 @@ def test_pasted_by_program(client: httpx.Client, tmp_path: Path) -> None:
 
 
 def test_tensors_by_program(client: httpx.Client, tmp_path: Path) -> None:
-    (tmp_path / "ab.safetensors").write_bytes(tensors(a=A, b=B))
-    params = {"source": "files", "file_a": "ab.safetensors", "accuracy": "fp64"}
+    (tmp_path / "c.safetensors").write_bytes(tensors(a=A, b=B))
+    params = {"source": "files", "file_a": "c.safetensors", "accuracy": "fp64"}
     page = get(client, str(httpx.URL("/ui/multiply", params=params)))
     assert "own metadata" in page.text
     run(texts(page)[0], tmp_path, "bash", "-c")
-    assert (tmp_path / "c.safetensors").read_bytes().endswith((A @ B).tobytes())
+    assert (tmp_path / "product.safetensors").read_bytes().endswith((A @ B).tobytes())

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from matmul_client import InvalidOperand
-from matmul_client.core import benchmarks, products
+from matmul_client import AsyncClient, Client, InvalidOperand
+from matmul_client.core import benchmarks, jobs, matrices, products
 from matmul_client.core.elements import to_array
 from matmul_client.core.options import plain
-from matmul_client.core.wire import Reply
+from matmul_client.core.wire import Call, Flow, Reply
 from tests.unit.client.play import JOB, LOCATION, Played
 
 
@@ -76,6 +78,35 @@ def test_group_sizes_are_whole_numbers() -> None:
         played = Played([])
         with pytest.raises(InvalidOperand, match=r"give whole numbers, such as \[3, 0, 5\]"):
             played.run(products.submit(played.call, np.eye(2), np.eye(2), {"group_sizes": sizes}))
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_what_is_no_time_or_count_is_told_at_once(client: Any) -> None:
+    for timeout in (None, math.nan, "soon", 10**400, [1]):
+        with pytest.raises(ValueError, match=r"^timeout is .+; give a number of seconds, or math.inf for no deadline"):
+            client(timeout=timeout)
+    for retries in (None, math.nan, 0.5, "3"):
+        with pytest.raises(ValueError, match=r"^max_retries is .+; give a whole number, or 0 for no retries"):
+            client(max_retries=retries)
+    made = client(timeout=np.float32(2), max_retries=np.int64(3))
+    assert made._call(np.float32(0.5)).timeout_s == 0.5 and type(made._call(np.float32(0.5)).deadline) is float
+    assert type(made._call(None).deadline) is float and made._call(math.inf).remaining_s == math.inf
+    with pytest.raises(ValueError, match="timeout is nan"):
+        made._call(math.nan)
+
+
+def test_a_job_in_place_of_its_id_is_told() -> None:
+    job: Any = object()
+    flows: tuple[Callable[[Call], Flow[Any]], ...] = (
+        lambda call: jobs.find(call, job),
+        lambda call: matrices.find(call, job),
+        lambda call: benchmarks.compare(call, JOB, job),
+        lambda call: benchmarks.compare(call, job, JOB),
+    )
+    for flow in flows:
+        played = Played([])
+        with pytest.raises(ValueError, match=r"<object .+ is not an id or a name; give text, such as job\.id\."):
+            played.run(flow(played.call))
 
 
 class Withheld:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import stat
@@ -11,12 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from matmul_client.cli.commands import matmul
-from matmul_client.cli.output import write_whole
+from matmul_client.cli.output import OutputFile, write_whole
 from matmul_client.cli.settings import Settings
 
 RECORD = {
@@ -68,9 +70,35 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
     reader.start()
-    write_whole(pipe, lambda file: file.write(b"all of it"))
+    write_whole(pipe, lambda file: np.save(file, np.eye(2)))  # numpy asks where it is in a file
     reader.join(30)
-    assert read == [b"all of it"] and pipe.is_fifo()
+    assert np.array_equal(np.load(io.BytesIO(read[0])), np.eye(2)) and pipe.is_fifo()
+
+
+def test_a_pipe_without_a_name_is_written_to() -> None:
+    """As by `-o >(…)`, or `-o /dev/stdout | …`."""
+    theirs, ours = os.pipe()
+    try:
+        write_whole(Path(f"/dev/fd/{ours}"), lambda file: file.write(b"all of it"))
+        assert os.read(theirs, 100) == b"all of it"
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+
+def test_a_pipe_needs_no_room_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """/dev is the superuser's."""
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(os, "access", lambda path, _mode: Path(os.fsdecode(path)) != tmp_path)
+    assert OutputFile().convert(str(tmp_path / "pipe"), None, None) == tmp_path / "pipe"
+    with pytest.raises(click.BadParameter, match="cannot be written to"):
+        OutputFile().convert(str(tmp_path / "file"), None, None)
+
+
+def test_a_name_may_be_as_long_as_names_can_be(tmp_path: Path) -> None:
+    path = tmp_path / ("n" * os.pathconf(tmp_path, "PC_NAME_MAX"))
+    write_whole(path, lambda file: file.write(b"whole"))
+    assert path.read_bytes() == b"whole" and [*tmp_path.iterdir()] == [path]
 
 
 class PlayedJob:
@@ -78,6 +106,8 @@ class PlayedJob:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.operands: tuple[Any, ...] = ()
+        self.options: dict[str, Any] = {}
 
     def wait(self) -> dict[str, Any]:
         self.calls.append("wait")
@@ -93,7 +123,8 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlayedJob:
     played = PlayedJob()
 
     class Client:
-        def submit(self, *_operands: Any) -> PlayedJob:
+        def submit(self, *operands: Any, **options: Any) -> PlayedJob:
+            played.operands, played.options = operands, options
             return played
 
     @contextmanager
@@ -110,6 +141,25 @@ def test_nothing_is_asked_once_the_product_is_there(job: PlayedJob) -> None:
     done = CliRunner().invoke(matmul, ["multiply", "a.npy", "a.npy", "-o", "c.npy"])
     assert done.exit_code == 0, done.output
     assert job.calls == ["wait", "result"] and np.load("c.npy").shape == (1, 4)
+
+
+def test_zero_is_a_number_as_any_other(job: PlayedJob) -> None:
+    zeros = [word for name in ("--alpha", "--beta", "--tolerance") for word in (name, "0")]
+    done = CliRunner().invoke(matmul, ["multiply", "a.npy", "a.npy", "--add", "a.npy", *zeros])
+    assert done.exit_code == 0, done.output
+    assert {*job.options} == {"c", "alpha", "beta", "tolerance"}
+    assert [job.options[name] for name in ("alpha", "beta", "tolerance")] == [0.0] * 3
+
+
+def test_an_operand_may_come_through_a_pipe(job: PlayedJob) -> None:
+    """As by `matmul multiply <(…) b.npy`; and the product may go through one, of which its summary is no part."""
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(Path("a.npy").read_bytes()))
+    writer.start()
+    done = CliRunner().invoke(matmul, ["multiply", "pipe", "a.npy", "-o", "/dev/null"])
+    writer.join(30)
+    assert done.exit_code == 0 and done.stdout == "" and "verified" in done.stderr, done.output
+    assert np.array_equal(job.operands[0], np.eye(4))
 
 
 def test_json_has_strings_for_what_json_has_no_number_for(job: PlayedJob) -> None:

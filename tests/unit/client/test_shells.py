@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from contextlib import suppress
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from matmul_client import AsyncClient, Client, DeadlineExceeded, MatmulError, Unreachable
+from matmul_client import AsyncClient, Busy, Client, DeadlineExceeded, MatmulError, Unreachable
 from matmul_client.core.exchange import FIRST_CONTACT_RETRIES
 from tests.unit.client.scripted import ACCEPTED, BODY, CANCELLED, HALF, HEAD, SILENCE, WHOLE, keys, scripted
 
@@ -69,6 +71,55 @@ def test_silence_ends_with_the_deadline() -> None:
         mm.matmul(A, A, timeout=0.2)
     assert server.heads[2].startswith(b"POST /v1/jobs/job_1/cancel ")
     assert len({*keys(server)[:2]}) == 1 and b"prefer: respond-async" in server.heads[1].lower()
+
+
+BUSY = b"HTTP/1.1 503 Unavailable\r\ncontent-length: 0\r\n\r\n"
+LARGE = np.zeros((2000, 2000))
+
+
+def connected(server: socket.socket) -> int:
+    """How many have connected that nobody has accepted yet."""
+    server.setblocking(False)
+    count = 0
+    with suppress(BlockingIOError):
+        while True:
+            server.accept()[0].close()
+            count += 1
+    return count
+
+
+def test_what_was_not_sent_to_its_end_has_made_no_job() -> None:
+    """Asked for by its key, with all of its body, it would make one."""
+
+    async def main(url: str) -> None:
+        async with AsyncClient(url, max_retries=1) as mm:
+            with pytest.raises(DeadlineExceeded):
+                await mm.matmul(LARGE, LARGE, timeout=0.5)
+
+    for client in (Client, AsyncClient):
+        with socket.create_server(("127.0.0.1", 0)) as reads_nothing:
+            url = f"http://127.0.0.1:{reads_nothing.getsockname()[1]}"
+            if client is AsyncClient:
+                asyncio.run(main(url))
+            else:
+                with Client(url, max_retries=1) as mm, pytest.raises(DeadlineExceeded):
+                    mm.matmul(LARGE, LARGE, timeout=0.5)
+            assert connected(reads_nothing) < 2
+
+
+def test_what_was_sent_to_its_end_is_asked_for_however_large() -> None:
+    async def main(url: str) -> None:
+        async with AsyncClient(url, max_retries=1) as mm:
+            with pytest.raises(Busy):
+                await mm.matmul(LARGE, LARGE)
+
+    told = pytest.raises(Busy)
+    with scripted(HALF, BUSY, ACCEPTED, CANCELLED) as server, Client(server.url, max_retries=1) as mm, told:
+        mm.matmul(LARGE, LARGE)
+    assert server.heads[3].startswith(b"POST /v1/jobs/job_1/cancel ")
+    with scripted(HALF, BUSY, ACCEPTED, CANCELLED) as server:
+        asyncio.run(main(server.url))
+    assert server.heads[3].startswith(b"POST /v1/jobs/job_1/cancel ")
 
 
 def test_an_event_loop_runs_on_and_a_cancel_is_obeyed() -> None:
