@@ -39,7 +39,7 @@ def draw(device: str, rows: Sequence[Headline]) -> Figure:
     axes.set_yticks(places, labels=[row.label for row in rows], fontsize=8)
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(f"speed over cuBLAS tuned, and zero-padded where that is faster ({device}; operands, N)")
+    axes.set_xlabel(f"speed over cuBLAS at its best ({device}; operands, N)")
     patches = [Patch(color=COLOUR_OF[verdict], label=label) for verdict, label in NAMED.items()]
     figure.legend(handles=patches, loc="outside upper center", ncols=3, fontsize=8)
     return figure
