@@ -107,9 +107,7 @@ def _others(paths: Sequence[Path]) -> list[dict[str, Any]]:
 
 def _hosts(others: Sequence[dict[str, Any]], newest: dict[str, Any]) -> str:
     kinds = sorted({host(each) for each in others})
-    return (
-        "a host of that kind, maybe another one" if kinds == [host(newest)] else f"other hosts too: {'; '.join(kinds)}"
-    )
+    return "a host of that kind, maybe another one" if kinds == [host(newest)] else f"these hosts: {'; '.join(kinds)}"
 
 
 def _before(first: dict[str, Any], newest: dict[str, Any]) -> str:

@@ -32,7 +32,7 @@ def test_other_runs_on_another_host_are_not_said_to_be_on_such_a_host(tmp_path: 
         f"{day}.json": on_host(path_record(day), cores, in_a_row=4) for day, cores in ((1, 32), (2, 16), (3, 32))
     }
     told = "\n".join(path("h200_path", written(tmp_path, records), "Here."))
-    assert "of that kind" not in told and "on other hosts too: a CPU, 16 cores; a CPU, 32 cores" in told
+    assert "of that kind" not in told and "on these hosts: a CPU, 16 cores; a CPU, 32 cores" in told
 
 
 def test_ratios_of_earlier_runs_on_such_a_host_stand_beside_the_newest(tmp_path: Path) -> None:
