@@ -104,6 +104,17 @@ def test_the_next_step_follows_from_the_distance(gflops: float, step: str) -> No
     assert only(at("naive", gflops), at("cublas", 50000.0)).next_step.startswith(step)
 
 
+@pytest.mark.parametrize(("slowest", "is_ahead"), [(0.995, True), (1.005, False)])
+def test_what_the_samples_leave_open_is_not_called_ahead(slowest: float, is_ahead: bool) -> None:
+    """A kernel that takes 0.99 of the library's time, by its median."""
+    library, ours = at("cublas", 50000.0), at("naive", 50000.0 / 0.99)
+    assert library.kernel_ms and ours.kernel_ms
+    ours = replace(ours, fastest_ms=ours.kernel_ms, q3_ms=slowest * library.kernel_ms)
+    library = replace(library, fastest_ms=library.kernel_ms, q3_ms=library.kernel_ms)
+    step = only(ours, library).next_step
+    assert step.startswith("naive is ahead here" if is_ahead else "It is close to the library")
+
+
 def test_the_recorded_runs_have_answers() -> None:
     (grade,) = answers(from_publication(PUBLISHED["h200_grade"]))
     assert (grade.kernel, grade.n, grade.library) == ("pipelined", 2048, "cublas")
