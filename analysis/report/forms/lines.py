@@ -6,14 +6,14 @@ took a minute and a half. A line of text costs it a quarter of a millisecond for
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from html import escape
 from itertools import zip_longest
 from textwrap import wrap
 
-from analysis.report.document import Table
+from analysis.report.document import Table, seen
 
 LONG_ROWS = 100  # of a table from which on it is set in lines
 LINE_LETTERS = 100  # that fit the width of a page
@@ -21,6 +21,10 @@ GAP_LETTERS, MAX_GAP_LETTERS = 2, 12  # between columns
 NAME_LETTERS = 24  # of the first column, whose names may be broken further than figures
 RULED_ROWS = 5  # rows between two rules, for the eye to follow
 ONE_WIDTH = re.compile(r"[ -~\xa0-\xac\xae-\u024f–—†‡•…’≤≥−\u202f]*")  # letters that every such font has
+
+
+def escape(text: str) -> str:
+    return html.escape(seen(text))
 
 
 def is_long(table: Table) -> bool:
