@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ WORDS = Table(
     words=True,
 )
 
-WRONG = {"status": "incorrect", "kernel_ms": None, "gflops": None}
+WRONG: dict[str, Any] = {"status": "incorrect", "kernel_ms": None, "gflops": None}
 
 
 def lines_of(table: Table) -> list[str]:
