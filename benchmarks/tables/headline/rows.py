@@ -4,6 +4,7 @@ hurry.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -204,6 +205,12 @@ def _remarks(rows: Sequence[Headline]) -> Iterator[str]:
             yield words.format("; ".join(named))
 
 
+def labels(rows: Sequence[Headline]) -> Mapping[Headline, str]:
+    """The label of each row, with its kernel if there are several for the same operands."""
+    counted = Counter(row.label for row in rows)
+    return {row: f"{row.label}, {row.kernel}" if counted[row.label] > 1 else row.label for row in rows}
+
+
 def lost_by(rows: Sequence[Headline]) -> list[Headline]:
     """Rows in which cuBLAS is faster beyond doubt, the largest loss first."""
     return sorted((row for row in rows if row.verdict == "cuBLAS"), key=lambda row: row.ratio.value)
@@ -211,10 +218,10 @@ def lost_by(rows: Sequence[Headline]) -> list[Headline]:
 
 def losses(rows: Sequence[Headline]) -> str:
     """The losses in words: where, and by how much."""
-    lost = lost_by(rows)
+    lost, named = lost_by(rows), labels(rows)
     even = sum(row.verdict == "even" for row in rows)
     won = sum(row.verdict == "ours" for row in rows)
-    listed = f": {'; '.join(f'{row.label}: {row.ratio.value:.2f}' for row in lost)}" if lost else ""
+    listed = f": {'; '.join(f'{named[row]}: {row.ratio.value:.2f}' for row in lost)}" if lost else ""
     return (
         f"Of {len(rows)} rows, ours is faster in {won}, as fast in {even}, and slower in {len(lost)}{listed}. "
         f"{_at_odd_sizes(rows)}At large aligned sizes of 16-bit and 8-bit floats both run at the chip's power limit. "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,8 @@ def test_it_is_told_where_the_library_was_not_tuned_in_the_same_rounds() -> None
     times = {"as_it_lies": {"default_ms": 50.0, "tuned_ms": 40.0}}
     assert only(4096, {}).tuned == "nowhere"
     assert only(4096, {("cublas", "bfloat16", 4096): times}).tuned == "elsewhere"
+
+
+def test_a_row_is_named_with_its_kernel_where_another_has_the_same_operands() -> None:
+    lost, won = row(0.9, 0.98), replace(row(1.1, 1.2), kernel="hopper_bf16")
+    assert "float16, 4,096, hopper_fp16: 0.94" in losses([lost, won]) and "float16, 4,096: 0.94" in losses([lost])
