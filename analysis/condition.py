@@ -2,13 +2,9 @@
 
     from analysis.condition import condition
 
-A case with several problems has the kind that comes first in `KINDS`, and its sentence names all of them. If sampling
-ended at its limit, the case has converged if the 95 % interval of its median lies within ±2 %. This is narrower than
+A case with several problems has the kind that comes first in `SENTENCES`, and its sentence names all of them. If
+sampling ended at its limit, the case has converged if the 95 % interval of its median lies within ±2 %: narrower than
 any difference that is called a dip; `comparison/compare.py` also looks at the samples' own intervals.
-
-A case that is several of these has the kind that comes first in `KINDS`, and its sentence says all of them. A case
-whose samples ended at their limit has converged if the 95 % interval of its median lies within ±2 %: less than any
-difference that is called a dip, and `comparison/compare.py` looks at the samples' own intervals besides.
 """
 
 from __future__ import annotations

@@ -69,9 +69,13 @@ def _times(flops: int, counted: Sequence[CaseRecord], kept: Mapping[tuple[int, s
     of_rounds = [kept.get((record.round, record.case), Samples()).time_us for record in counted]
     if not all(of_rounds):
         fullest = max(counted, key=lambda record: record.samples)
-        return {name: getattr(fullest, name) for name in names}
+        lo_us, hi_us = fullest.ci95_lo_us, fullest.ci95_hi_us
+        known = _enclosing((lo_us, hi_us), counted) if lo_us and hi_us else (lo_us, hi_us)
+        ends = dict(zip(("ci95_lo_us", "ci95_hi_us"), known, strict=True))
+        return {name: getattr(fullest, name) for name in names} | ends
     together = [time for times in of_rounds for time in times]
-    times, interval = summarize(together), _interval(together, counted)
+    times, interval = summarize(together), ci95(sorted(together))
+    interval = _enclosing(interval, counted) if interval else None
     return {
         "kernel_ms": times.median / 1e3,
         "gflops": flops / (times.median * 1e3),
@@ -83,11 +87,9 @@ def _times(flops: int, counted: Sequence[CaseRecord], kept: Mapping[tuple[int, s
     }
 
 
-def _interval(together: Sequence[float], rounds: Sequence[CaseRecord]) -> tuple[float, float] | None:
-    """95 % interval of the median of all samples, so wide that it encloses the median of every round: samples of a
-    round are alike, and what differs from round to round is not in their spread."""
-    if (interval := ci95(sorted(together))) is None:
-        return None
+def _enclosing(interval: tuple[float, float], rounds: Sequence[CaseRecord]) -> tuple[float, float]:
+    """The 95 % interval of the median, so wide that it encloses the median of every round: samples of a round are
+    alike, and what differs from round to round is not in their spread."""
     medians = [record.kernel_ms * 1e3 for record in rounds if record.kernel_ms]
     return min(interval[0], *medians), max(interval[1], *medians)
 

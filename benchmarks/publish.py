@@ -37,6 +37,11 @@ TRUE_TITLES = {
     "Every kernel at six sizes, three of them no power of two": PRESETS["grade"].summary,
     "Every kernel at 4096 and 4097": "Every rung of the ladder at 4096 and 4097",
 }
+MERGED = (
+    "Each kernel was measured in a run of its own, with the library in each round; where several runs have the same "
+    "case of the library, the first one's stands here. {count} cards of this model took part, so a share may be "
+    "relative to a run on another card; fraction_of_cublas in the records is not."
+)
 PACKED = ".json.gz"
 BESIDE_CUBLAS = "The fast kernels beside cuBLAS, type by type"
 
@@ -99,7 +104,9 @@ def beside_cublas(document: Mapping[str, Any]) -> Results:
     title = BESIDE_CUBLAS if len(types) > 1 else f"The fast {types.pop()} kernels beside cuBLAS"
     spec = runs[0].spec.model_copy(update={"title": title})
     job = runs[0].job.model_copy(update={"title": title, "finished_at": runs[-1].job.finished_at})
-    parts = {"job": job, "spec": spec, "warnings": (PADDED_TOO,), "records": tuple(reversed(records.values()))}
+    cards = len({one.device.get("uuid") for one in runs})
+    merged = (MERGED.format(count=cards),) if cards > 1 else ()
+    parts = {"job": job, "spec": spec, "warnings": (PADDED_TOO, *merged), "records": tuple(reversed(records.values()))}
     return runs[0].model_copy(update=parts)
 
 

@@ -165,7 +165,8 @@ def _clean(group: Sequence[Measurement]) -> str:
 
 def _summary(best: Measurement, line: LibraryLine | None, share: float | None, peak: float | None) -> str:
     size = f"{'N = ' if best.is_square else ''}{size_of(best.m, best.n, best.k, best.batch)}"
-    parts = [f"{best.label} is fastest in {best.dtype}, at {size}: {in_words(speed(best))}"]
+    fastest_of = "fastest" if is_library(best.kernel) else "the fastest hand-written kernel"
+    parts = [f"{best.label} is {fastest_of} in {best.dtype}, at {size}: {in_words(speed(best))}"]
     if line is not None and line.same is not best:
         beside = f"{100 * share:.1f} % of {line.name}" if share else f"{line.name} beside it"
         parts.append(f"{beside} ({in_words(speed(line.same))})")

@@ -33,7 +33,7 @@ def next_step(group: Sequence[Measurement], best: Measurement, line: LibraryLine
         return f"{STEPS.get(library.condition.kind, AGAIN)} The library's line is what is in doubt."
     if line is not None and line.may_be_faster:
         return f"Measure {TUNED[library.kernel or '']} beside it: cuBLAS tuned, and padded where that is faster."
-    return _faster(group, best, speed(best) / speed(library))
+    return _faster(group, best, library)
 
 
 def _beside_library(best: Measurement) -> str:
@@ -42,16 +42,24 @@ def _beside_library(best: Measurement) -> str:
     return "Measure this project's kernels beside it: set kernels to ladder."
 
 
-def _faster(group: Sequence[Measurement], best: Measurement, share: float) -> str:
-    if share >= 1:
+def _faster(group: Sequence[Measurement], best: Measurement, library: Measurement) -> str:
+    if _is_ahead(best, library):
         return f"{best.label} is ahead here. See whether it stays so at sizes that are no multiple of its tile."
-    if share >= ABREAST:
+    if speed(best) >= ABREAST * speed(library):
         return "It is close to the library. Look at the sizes where it falls behind, in the chart below."
     if names := _untried(group, best):
         return f"Measure {' and '.join(names)} as well, which this run leaves out."
     if len({tuple(each.config.items()) for each in group if each.kernel == best.kernel}) == 1:
         return f"Search for a better tile config of {best.label}: preset tune, with kernels set to it."
     return f"See on the roofline what limits {best.label}, and the difference to the next rung on its page."
+
+
+def _is_ahead(best: Measurement, library: Measurement) -> bool:
+    """Whether it is faster, whatever the samples leave open, where they are known."""
+    mine, its = best.interval_ms, library.interval_ms
+    if mine is None or its is None:
+        return speed(best) > speed(library)
+    return mine.hi < its.lo
 
 
 def _untried(group: Sequence[Measurement], best: Measurement) -> list[str]:

@@ -1,7 +1,8 @@
 """Kernels ranked against each other, by device, element type, accuracy and size, from recorded runs.
 
-A kernel is ranked by its fastest config. Only clean measurements with known noise count. A kernel shares the rank of
-the one before it unless the comparison of two runs would call it slower than the first of that rank
+A kernel is ranked by its fastest config in any of the runs: rows of a board may come from different runs, on different
+cards of the device's model, and each says from which. Only clean measurements with known noise count. A kernel shares
+the rank of the one before it unless the comparison of two runs would call it slower than the first of that rank
 (`analysis/comparison/compare.py`). The library is ranked with its fastest result, and shares are relative to that. If
 it was also measured at the next multiple of 64, the same product on operands padded with zeros has a row of its own.
 """
@@ -44,7 +45,8 @@ class LeaderboardRow(Strict):
     gflops_lo: float = Field(description="Speed at the third quartile of the times.")
     gflops_hi: float = Field(description="Speed of the fastest sample.")
     fraction_of_library: Ratio | None = Field(
-        description="Speed over that of the library's fastest line, with what the samples leave open; null without one."
+        description="Speed over that of the library's fastest line in any run, with what the samples leave open; null "
+        "without one."
     )
     error_vs_float64: float | None = Field(description="Relative error against the float64 product.")
     published: str = Field(description="Results that it comes from, at GET /v1/published/{name}.")

@@ -10,6 +10,9 @@ from analysis.plots.by_name import PLOTS
 from analysis.plots.description import number
 
 UNKNOWN = "–"
+# Characters that turn the direction of what follows, and control characters.
+_TURNING = {*"\u061c\u200e\u200f", *map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))}
+_UNSEEN = str.maketrans(dict.fromkeys((*_TURNING, *map(chr, (*range(9), *range(14, 32), 127)))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,12 @@ class Code:
 
 
 Block = Cover | Contents | Heading | Text | Items | Table | Figure | Code
+
+
+def seen(text: str) -> str:
+    """The text without characters that are not seen: a name in an imported file could turn the figures after it around
+    with them."""
+    return text.translate(_UNSEEN)
 
 
 def plot(name: str) -> Figure:

@@ -153,7 +153,7 @@ def _with_copies(mine: Sequence[Pair]) -> dict[str, float | None]:
 def _ratio(ratio: Ratio | None) -> str:
     if ratio is None:
         return UNKNOWN
-    if ratio.lo == ratio.hi:  # published results have no interval
+    if ratio.lo == ratio.hi:  # figures without their samples, as others publish them
         return f"{100 * ratio.value:.1f}"
     return f"{100 * ratio.value:.1f} ({100 * ratio.lo:.1f}–{100 * ratio.hi:.1f})"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.comparison.shares import share_of
 from analysis.curves import speed_ups, usable
-from analysis.library import Library
+from analysis.library import Library, LibraryLine
 from analysis.measurement import Measurement
 from analysis.plots.looks import is_library
 from analysis.result_models import CaseResult, Ratio, Results
@@ -89,13 +89,16 @@ def _at_its_best(pairs: Sequence[Pair]) -> Iterator[Pair]:
         if line is None or cases[id(line.measured)] == result.baseline:
             yield result, one
             continue
-        share = share_of(one, line.same)
-        lo, hi = share.interval or (share.value, share.value)
-        held = {
-            "baseline": cases[id(line.measured)],
-            "fraction_of_baseline": Ratio(value=share.value, lo=lo, hi=hi),
-        }
+        held = {"baseline": cases[id(line.measured)], "fraction_of_baseline": _over(one, line)}
         yield result.model_copy(update=held), one
+
+
+def _over(one: Measurement, line: LibraryLine) -> Ratio:
+    """The share of that result's speed, with what the samples leave open; without an interval where they are not
+    known."""
+    share = share_of(one, line.same)
+    lo, hi = share.interval or (share.value, share.value)
+    return Ratio(value=share.value, lo=lo, hi=hi)
 
 
 def of_publication(publication: Publication) -> Subject:
@@ -133,7 +136,6 @@ def _published_pairs(found: Sequence[Measurement]) -> Iterator[Pair]:
     library, numbers = Library(found), {id(one): str(number) for number, one in enumerate(found)}
     for number, (one, gain) in enumerate(zip(found, speed_ups(found, "naive"), strict=True)):
         problem, line = one.problem, library.best(one)
-        ratio = share_of(one, line.same).value if line and usable(one) else None
         yield (
             CaseResult(
                 case=str(number),
@@ -156,7 +158,7 @@ def _published_pairs(found: Sequence[Measurement]) -> Iterator[Pair]:
                 error_vs_float64=one.error_vs_float64,
                 worst_row_error=one.worst_row_error,
                 baseline=numbers[id(line.measured)] if line else None,
-                fraction_of_baseline=Ratio(value=ratio, lo=ratio, hi=ratio) if ratio else None,
+                fraction_of_baseline=_over(one, line) if line and usable(one) else None,
                 speedup_vs_naive=gain,
             ),
             one,

@@ -92,10 +92,14 @@ def tile_configs(pairs: Sequence[Pair]) -> Iterator[Block]:
     head = ("kernel and shape", "fastest config", "GFLOPS", "second", "over it", "what the fastest has over the second")
     caption = "The fastest config of each kernel for each shape, by the parameters in which it differs from the second"
     yield Table(caption, head, rows[:MAX_ROWS], words=True)
-    if len(rows) > MAX_ROWS:
-        yield Text(f"{len(rows) - MAX_ROWS} more are in the CSV file.")
+    yield from _more(rows)
     yield plot("block-sizes")
     yield plot("heatmap")
+
+
+def _more(rows: Sequence[object]) -> Iterator[Text]:
+    if len(rows) > MAX_ROWS:
+        yield Text(f"{len(rows) - MAX_ROWS} more are in the CSV file.")
 
 
 def _choice_row(choice: Best, second: Measurement) -> tuple[str, ...]:
@@ -156,3 +160,4 @@ def failures(pairs: Sequence[Pair]) -> Iterator[Block]:
     )
     head = ("kernel", "N", "status", "reason")
     yield Table(f"{len(without)} of {len(pairs)} cases have no figures", head, rows[:MAX_ROWS], words=True)
+    yield from _more(rows)

@@ -28,7 +28,7 @@ class Compared:
 
 def beside_the_best_library(folders: Iterable[Path]) -> Iterator[str]:
     """A section on the newest record of each device and element type; empty if there is none."""
-    newest: dict[tuple[str, str], tuple[str, list[Compared]]] = {}
+    newest: dict[tuple[str, str], tuple[str, str, list[Compared]]] = {}
     for path in (path for folder in folders for path in files(folder)):
         record = read(path)
         if "others" not in record or not (compared := list(_compared(record))):
@@ -36,7 +36,7 @@ def beside_the_best_library(folders: Iterable[Path]) -> Iterator[str]:
         others = record["others"]
         key, ended = (others["device"]["name"], _type(record)), others["job"]["finished_at"] or ""
         if key not in newest or ended > newest[key][0]:
-            newest[key] = ended, compared
+            newest[key] = ended, _drawn(others, len(compared)), compared
     if not newest:
         return
     yield "## `auto` beside the library at its best"
@@ -45,9 +45,14 @@ def beside_the_best_library(folders: Iterable[Path]) -> Iterator[str]:
         "tables, by the library's default choice, and by `cublas_tuned`, which tries cublasLt's proposals on sizes as "
         "they are and zero-padded. Speeds are over the faster of both, kernel time, cold cache. A worker that was idle "
         "since the shape was first asked for has measured it, and takes the fastest. Our kernels alone: the fastest of "
-        "ours that was measured, where any was."
+        "ours that was measured, where any was. *Of* so many: the run was cut off, and has some of the shapes it drew."
     )
-    yield table(COLUMNS, [_row(*key, compared) for key, (_, compared) in sorted(newest.items())]).rstrip()
+    yield table(COLUMNS, [_row(*key, drawn, compared) for key, (_, drawn, compared) in sorted(newest.items())]).rstrip()
+
+
+def _drawn(others: Mapping[str, Any], compared: int) -> str:
+    """How many shapes were compared, and of how many if the run was cut off."""
+    return str(compared) if others["complete"] else f"{compared} of {len(others['spec']['shapes'])}"
 
 
 def _type(record: Mapping[str, Any]) -> str:
@@ -55,12 +60,12 @@ def _type(record: Mapping[str, Any]) -> str:
     return f"{record['dtype']} to {record['accuracy']}" if "accuracy" in record else str(record["dtype"])
 
 
-def _row(device: str, dtype: str, compared: list[Compared]) -> tuple[str, ...]:
+def _row(device: str, dtype: str, shapes: str, compared: list[Compared]) -> tuple[str, ...]:
     speeds = [each.auto for each in compared]
     ours = [each.ours for each in compared if each.ours is not None]
     below = sum(speed < NOT_MUCH_LESS for speed in speeds)
     mean = f"{geometric_mean(ours):.3f}" if ours else ""
-    return device, dtype, str(len(speeds)), f"{geometric_mean(speeds):.3f}", f"{min(speeds):.3f}", str(below), mean
+    return device, dtype, shapes, f"{geometric_mean(speeds):.3f}", f"{min(speeds):.3f}", str(below), mean
 
 
 def _compared(record: Mapping[str, Any]) -> Iterator[Compared]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -13,6 +12,7 @@ from analysis.result_models import CaseResult, Ratio, Results
 from benchmarks.kernel_targets import AUTO, PADDED_TO, TARGETS, Bounds, Target, TargetShape
 from benchmarks.measure.auto_sample import geometric_mean
 from benchmarks.recorded import read as read_record
+from benchmarks.tables.where import cards, when
 from jobs.benchmarks.statistics import ci95
 from kernels.model.numerics import DTYPES
 from tools.markdown import table
@@ -157,10 +157,11 @@ def kernel_targets(runs: Mapping[str, Results], among: Sequence[Target] = TARGET
     measured = [target for target in among if target.name in runs]
     if not measured:
         return
-    yield f"## Fast kernels beside the library, on an {runs[measured[0].name].device['name']}"
+    recorded = [runs[target.name] for target in measured]
+    yield f"## Fast kernels beside the library, on an {recorded[0].device['name']}"
     yield (
-        f"Recorded by `make bench-kernels`, {_when([runs[target.name] for target in measured])}: kernel time, operands "
-        "on the device; random normal operands, cold cache. "
+        f"Recorded by `make bench-kernels`, {when(recorded)}: kernel time, operands "
+        f"on the device; random normal operands, cold cache. {cards(recorded)}"
         "The baseline, in every round, is the library's kernel of the same element type and accuracy, but where "
         "another is named. Rows begin at a padded pitch, as on the device of a worker. Sizes whose rows are no "
         "multiple of 16 bytes are measured on dense rows too, where our kernel first copies them to a pitch, in the "
@@ -178,18 +179,6 @@ def kernel_targets(runs: Mapping[str, Results], among: Sequence[Target] = TARGET
         "kernel time is not a power."
     )
     yield table(BESIDE, [row for target in measured for one in beside(target, runs) for row in _states(one)]).rstrip()
-
-
-def _when(runs: Sequence[Results]) -> str:
-    """The times of the first and the last, if they are more than an hour apart: kernels may be re-measured one
-    by one."""
-    ended = sorted(run.job.finished_at for run in runs if run.job.finished_at is not None)
-    if not ended:
-        return "at a time that is not known"
-    first, last = (f"{moment:%Y-%m-%d %H:%M} UTC" for moment in (ended[0], ended[-1]))
-    if ended[-1] - ended[0] < timedelta(hours=1):
-        return f"until {last}"
-    return f"kernel by kernel, from {first} to {last}, each beside its baseline"
 
 
 def target_bounds(runs: Mapping[str, Results], among: Sequence[Target] = TARGETS) -> Iterator[str]:

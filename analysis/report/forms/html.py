@@ -6,11 +6,10 @@ import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from functools import cache
-from html import escape
 from pathlib import Path
 
 from analysis.report.document import Block, Code, Contents, Cover, Figure, Heading, Items, Table, Text
-from analysis.report.forms.lines import is_long, to_lines
+from analysis.report.forms.lines import escape, is_long, to_lines
 
 SHORT_ROWS = 24  # of a table that is kept on one page
 _RULES = re.compile(r'(?<=<style type="text/css">).*?(?=</style>)', re.DOTALL)

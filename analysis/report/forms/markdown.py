@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from analysis.report.document import Block, Code, Contents, Cover, Figure, Heading, Items, Table, Text
+from analysis.report.document import Block, Code, Contents, Cover, Figure, Heading, Items, Table, Text, seen
 
 Link = Callable[[str], str]
 
@@ -39,7 +39,7 @@ def _block(block: Block, link: Link) -> str:
 def plain(text: str) -> str:
     """Text without markup: characters with a meaning in Markdown or HTML are escaped, also those with one at the
     beginning of a line; lines are joined. The narrow space within a number stays."""
-    one_line = re.sub(r"[^\S\u202f]+", " ", text).strip()
+    one_line = re.sub(r"[^\S\u202f]+", " ", seen(text)).strip()
     escaped = re.sub(r"([\\`*_\[\]<>|#&~$])", r"\\\1", one_line)
     not_numbered = re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", escaped)
     return re.sub(r"^(?=[-+=](?:[-=\s]|$))", r"\\", not_numbered)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from analysis.plots.style import COLOURS, FAINT, INK, rendered
-from benchmarks.tables.headline.rows import Headline
+from benchmarks.tables.headline.rows import Headline, labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,10 +36,10 @@ def draw(device: str, rows: Sequence[Headline]) -> Figure:
     axes.set_xlim(min(1.0, *(row.ratio.lo for row in rows)) * 0.96, max(row.ratio.hi for row in rows) * 1.25)
     axes.set_xticks(TICKS, labels=[f"{tick:g}×" for tick in TICKS])
     axes.minorticks_off()
-    axes.set_yticks(places, labels=[row.label for row in rows], fontsize=8)
+    axes.set_yticks(places, labels=list(map(labels(rows).__getitem__, rows)), fontsize=8)
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(f"speed over cuBLAS tuned, and zero-padded where that is faster ({device}; operands, N)")
+    axes.set_xlabel(f"speed over cuBLAS at its best ({device}; operands, N)")
     patches = [Patch(color=COLOUR_OF[verdict], label=label) for verdict, label in NAMED.items()]
     figure.legend(handles=patches, loc="outside upper center", ncols=3, fontsize=8)
     return figure

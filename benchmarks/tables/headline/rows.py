@@ -4,10 +4,11 @@ hurry.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from analysis.result_models import Ratio, Results
 from benchmarks.kernel_targets import AUTO, TARGETS, Target
@@ -32,10 +33,17 @@ EXPLAINED = (
     "Speed of square products, m = n = k = N, on the device alone, in TFLOPS: random normal operands, cold cache. "
     "cuBLAS *by default* is its default choice on the operands as a caller has them. *At its best* it is given "
     "what an expert would give it: operands padded with zeros to multiples of 64 where that is faster, without the "
-    "time that takes, and the fastest of the ways that cublasLt proposes (*tuned*, by the gain that the section on the "
-    "library at its best has). The ratio is ours over that best, with its 95 % interval. *Even*: the interval has 1 in "
+    "time that takes, and the fastest of the ways that cublasLt proposes (*tuned*). The ratio is ours over that best, "
+    "with its 95 % interval. Both took turns on one card, and the ratio is the median of those of their rounds: it may "
+    "differ from that of the two speeds, which are medians of all samples. *Dense rows* had rounds of their own, and "
+    "the ratio is that of the medians. Other rows may be of another card of that model. *Even*: the interval has 1 in "
     "it, so neither is faster beyond doubt."
 )
+Tuned = Literal["here", "elsewhere", "nowhere"]  # where the tuned library was measured: in the rounds of our own case
+REMARKS: Mapping[Tuned, str] = {
+    "elsewhere": "Tuned in another run, whose gain over its own default counts here: {}.",
+    "nowhere": "Measured by default alone, since its tuning is not recorded: {}.",
+}
 Tuning = Mapping[tuple[str, str, int], Mapping[str, Any]]  # rows of a library record, by kernel, type and N
 
 
@@ -52,6 +60,7 @@ class Headline:
     best_tflops: str
     how: str
     ratio: Ratio
+    tuned: Tuned = "here"
 
     @property
     def label(self) -> str:
@@ -103,7 +112,12 @@ def _headline(one: Beside, tuning: Tuning) -> Headline | None:
         best_tflops=f"{one.ours.flops / one.best.kernel_ms / 1e9 * gain:.1f}",
         how=", ".join(filter(None, (_way(one), "tuned" if gain > 1 else ""))),
         ratio=Ratio(value=one.ratio.value / gain, lo=one.ratio.lo / gain, hi=one.ratio.hi / gain),
+        tuned="here" if one.library_tuned is not None else "elsewhere" if _row(one, tuning) else "nowhere",
     )
+
+
+def _row(one: Beside, tuning: Tuning) -> Mapping[str, Any] | None:
+    return tuning.get((one.target.library, one.target.dtype, one.shape.n))
 
 
 def _way(one: Beside) -> str:
@@ -119,8 +133,7 @@ def _gain(one: Beside, tuning: Tuning) -> float:
     1 if the tuned library was in our own rounds."""
     if one.library_tuned is not None:
         return 1.0
-    row = tuning.get((one.target.library, one.target.dtype, one.shape.n))
-    times = (row or {}).get("padded" if one.best is one.library_padded else "as_it_lies")
+    times = (_row(one, tuning) or {}).get("padded" if one.best is one.library_padded else "as_it_lies")
     gain: float = times["default_ms"] / times["tuned_ms"] if times else 1.0
     return max(gain, 1.0)
 
@@ -148,20 +161,24 @@ class HeadlineRun:
         if not self.rows:
             return
         yield f"## In one table: ours and cuBLAS, on an {self.device}"
-        yield EXPLAINED
+        yield " ".join((EXPLAINED, *_remarks(self.rows)))
         yield table(COLUMNS, map(_cells, self.rows)).rstrip()
         yield f"![{self.caption}](images/{self.host}_headline.svg)"
         yield f"**When ours loses.** {losses(self.rows)}"
 
     def words(self) -> str:
         """The largest gain and the largest loss, in words."""
-        best, worst = (pick(self.rows, key=lambda row: row.ratio.value) for pick in (max, min))
-        padded = " on operands that the caller has padded with zeros" if "zero-padded" in worst.how else ""
-        return (
+        best, lost = max(self.rows, key=lambda row: row.ratio.value), lost_by(self.rows)
+        gain = (
             f"On an {self.device}, `{best.kernel}` multiplies {best.operands} at N = {best.n:,} with "
-            f"{best.ours_tflops} TFLOPS, {best.ratio.value:.1f} times cuBLAS at its best, to the same error class.\n"
-            f"It also loses: {worst.operands} at N = {worst.n:,} reaches {worst.ratio.value:.2f} of cuBLAS{padded}."
+            f"{best.ours_tflops} TFLOPS, {best.ratio.value:.1f} times cuBLAS at its best, to the same error class."
         )
+        if not lost:
+            return gain
+        worst = lost[0]
+        padded = " on operands that the caller has padded with zeros" if "zero-padded" in worst.how else ""
+        reached = f"{worst.operands} at N = {worst.n:,} reaches {worst.ratio.value:.2f} of cuBLAS{padded}"
+        return f"{gain}\nIt also loses: {reached}."
 
 
 def headline_of(path: Path, runs: Mapping[str, Results]) -> HeadlineRun:
@@ -181,17 +198,46 @@ def _cells(row: Headline) -> tuple[str, ...]:
     return (row.operands, f"{row.n:,}", row.ours_tflops, f"`{row.kernel}`", *speeds, ratio, row.verdict)
 
 
+def _remarks(rows: Sequence[Headline]) -> Iterator[str]:
+    """Where the best of cuBLAS was not measured beside ours."""
+    for tuned, words in REMARKS.items():
+        if named := [row.label for row in rows if row.tuned == tuned]:
+            yield words.format("; ".join(named))
+
+
+def labels(rows: Sequence[Headline]) -> Mapping[Headline, str]:
+    """The label of each row, with its kernel if there are several for the same operands."""
+    counted = Counter(row.label for row in rows)
+    return {row: f"{row.label}, {row.kernel}" if counted[row.label] > 1 else row.label for row in rows}
+
+
+def lost_by(rows: Sequence[Headline]) -> list[Headline]:
+    """Rows in which cuBLAS is faster beyond doubt, the largest loss first."""
+    return sorted((row for row in rows if row.verdict == "cuBLAS"), key=lambda row: row.ratio.value)
+
+
 def losses(rows: Sequence[Headline]) -> str:
     """The losses in words: where, and by how much."""
-    lost = sorted((row for row in rows if row.verdict == "cuBLAS"), key=lambda row: row.ratio.value)
+    lost, named = lost_by(rows), labels(rows)
     even = sum(row.verdict == "even" for row in rows)
     won = sum(row.verdict == "ours" for row in rows)
-    listed = f": {'; '.join(f'{row.label}: {row.ratio.value:.2f}' for row in lost)}" if lost else ""
+    listed = f": {'; '.join(f'{named[row]}: {row.ratio.value:.2f}' for row in lost)}" if lost else ""
     return (
-        f"Of {len(rows)} rows, ours is faster in {won}, as fast in {even}, and slower in {len(lost)}{listed}. At odd "
-        "sizes of 16-bit types, cuBLAS on zero-padded operands is as good or better; the service then still "
-        "saves you the padding. At large aligned sizes of 16-bit and 8-bit floats both run at the chip's power limit. "
+        f"Of {len(rows)} rows, ours is faster in {won}, as fast in {even}, and slower in {len(lost)}{listed}. "
+        f"{_at_odd_sizes(rows)}At large aligned sizes of 16-bit and 8-bit floats both run at the chip's power limit. "
         "`fp32_emulated` is fast on data of ordinary spread; a section below has its speed on other data. "
         "A small product, or a single one, costs more on its way over HTTP than on the device: the sections on the "
         "service have those times. Own a GPU and have its data there already? Then call cuBLAS."
+    )
+
+
+def _at_odd_sizes(rows: Sequence[Headline]) -> str:
+    """How often padding makes cuBLAS as fast as ours, or faster."""
+    odd = [row for row in rows if row.n % 2 and row.operands in ("float16", "bfloat16")]
+    held = sum(row.verdict != "ours" for row in odd)
+    if not held:
+        return ""
+    return (
+        f"In {held} of {len(odd)} rows of 16-bit types at odd sizes, cuBLAS at its best, which pads them, is as fast "
+        "or faster; the service then still saves you the padding. "
     )

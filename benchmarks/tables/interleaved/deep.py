@@ -14,7 +14,7 @@ HEAD = ("kernel", "m × n", "k", "in step, TFLOPS", "without", "gain", "cuBLAS",
 ABOUT = (
     "TFLOPS, timed alternately, cold cache. *In step*: clusters count the stages that they have requested and wait for "
     "each other, so that the L2 still has what they share. The last ratio is over the faster of cuBLAS's two; for the "
-    "longest products only its default was timed."
+    "longest products, and for 8-bit floats, only its default was timed."
 )
 
 

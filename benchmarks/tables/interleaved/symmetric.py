@@ -11,8 +11,8 @@ from benchmarks.tables.interleaved.section import Cells, Row, section
 
 ABOUT = (
     "X·Xᵀ of n×n matrices, timed alternately, cold cache. GFLOPS count n·(n+1)·k. Times in ms: one triangle, "
-    "mirrored; the whole product by the same kernel, and by cuBLAS; and cuBLAS's `syrk`, which computes one triangle "
-    "without mirroring it, in float32 and float64 only."
+    "mirrored; the whole product by the same kernel, and by cuBLAS at its default; and cuBLAS's `syrk`, which computes "
+    "one triangle without mirroring it, in float32 and float64 only."
 )
 HEAD = ("kernel", "n", "GFLOPS", "triangle", "whole", "cuBLAS", "`syrk`", "over cuBLAS", "over `syrk`")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,8 +45,25 @@ def in_order(paths: Iterable[Path]) -> list[dict[str, Any]]:
     return sorted(map(read, paths), key=lambda one: one["environment"]["recorded_at"])
 
 
+def host(record: Mapping[str, Any]) -> str:
+    """The processor and the cores of a record's host, as far as it has them."""
+    at = record["environment"]
+    return f"{at.get('cpu', 'a processor that is not known')}, {at.get('cores', '?')} cores"
+
+
+def before(first: Mapping[str, Any]) -> str:
+    """What the column of the first record has, which may be of another host than the newest."""
+    return f"*Before*: the first record, of {first['environment']['recorded_at'][:10]}, on {host(first)}"
+
+
 def figure(value: float | None) -> str:
     """Three digits; empty if nothing was measured."""
     if value is None:
         return ""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def span(values: Sequence[float]) -> str:
+    """From the lowest to the highest."""
+    ends = dict.fromkeys(figure(each(values)) for each in (min, max)) if values else {}
+    return " to ".join(ends)

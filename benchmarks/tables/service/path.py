@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tables.service.bounds import Bound, figure, first_and_newest, in_order
+from benchmarks.tables.service.bounds import Bound, before, figure, first_and_newest, host, in_order, span
 from benchmarks.tables.service.path_steps import STEPS, times
 from tools.markdown import table
 
@@ -61,8 +61,8 @@ HOW = (
     "or PCIe by arithmetic."
 )
 OTHERS = (
-    "Other runs: {count} in the same turns, on a host of that kind, maybe another one. Hosts differ by more than "
-    "versions of the service do ([decision 99](decisions/0099-turns-of-several-products.md))."
+    "Other runs: {count} in the same turns, on {hosts}. Hosts differ by more than versions of the service do "
+    "([decision 99](decisions/0099-turns-of-several-products.md))."
 )
 TWO_HOW = (
     "Products that are asked for at once, of one worker and then of two on the same host, each with a GPU of its own, "
@@ -88,7 +88,9 @@ def path(name: str, paths: Sequence[Path], where: str) -> Iterator[str]:
     yield f"{where} By `make bench-path`; load average before: {newest['load_before'][0]:g}."
     others = _others(paths)
     if others:
-        yield OTHERS.format(count=len(others))
+        yield OTHERS.format(count=len(others), hosts=_hosts(others, newest))
+    if first is not None:
+        yield _before(first, newest)
     yield _lines(first, newest, others)
     steps = [row for row in newest["rows"] if row["line"] == "steps"]
     if steps:
@@ -101,6 +103,19 @@ def _others(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """Records that are comparable with the newest one."""
     *others, newest = in_order(paths)
     return [each for each in others if newest.get("in_a_row") == each.get("in_a_row", 1)]
+
+
+def _hosts(others: Sequence[dict[str, Any]], newest: dict[str, Any]) -> str:
+    kinds = sorted({host(each) for each in others})
+    return "a host of that kind, maybe another one" if kinds == [host(newest)] else f"these hosts: {'; '.join(kinds)}"
+
+
+def _before(first: dict[str, Any], newest: dict[str, Any]) -> str:
+    """The first record, and in what it was not measured like the newest."""
+    told = f"{before(first)}, by way of {_api_processes(first)}"
+    if first.get("in_a_row", 1) == newest.get("in_a_row", 1):
+        return f"{told}."
+    return f"{told}, in turns of {_in_a_row(first)}: what compares with it is the first of a turn."
 
 
 def _api_processes(record: dict[str, Any]) -> str:
@@ -126,11 +141,11 @@ def _lines(first: dict[str, Any] | None, newest: dict[str, Any], others: Sequenc
         key = row["line"], row.get("n")
         bound = BOUNDS.get(key)
         cells = (*bound.cells, bound.verdict(row["service"])) if bound else ("", "", "", "")
-        before = [figure(then.get(key))] if first else []
-        elsewhere = [_range([each[key] for each in beside if key in each])] if beside else []
+        earlier = [figure(then.get(key))] if first else []
+        elsewhere = [span([each[key] for each in beside if key in each])] if beside else []
         peers = (figure(row.get(name)) for name in ("bare", "minimal"))
         what, n = WHAT[row["line"]].format(**row), "" if key[1] is None else str(key[1])
-        rows.append((what, n, _service_cell(row), *elsewhere, *peers, *before, *cells))
+        rows.append((what, n, _service_cell(row), *elsewhere, *peers, *earlier, *cells))
     others_head, before_head = ("other runs",) if others else (), ("before",) if first else ()
     heads = ("what", "N", "service", *others_head, "bare path", "minimal peer", *before_head, "must", "aim", "limit")
     return table((*heads, ""), rows).rstrip()
@@ -138,12 +153,6 @@ def _lines(first: dict[str, Any] | None, newest: dict[str, Any], others: Sequenc
 
 def _by_line(record: dict[str, Any]) -> dict[tuple[str, int | None], float]:
     return {(row["line"], row.get("n")): row["service"] for row in _with_ratios(record["rows"])}
-
-
-def _range(values: Sequence[float]) -> str:
-    """From the lowest to the highest."""
-    ends = dict.fromkeys(figure(each(values)) for each in (min, max)) if values else {}
-    return " to ".join(ends)
 
 
 def _service_cell(row: Row) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.tables.service.bounds import Bound, figure, first_and_newest
+from benchmarks.tables.service.bounds import Bound, before, figure, first_and_newest, host, in_order, span
 from tools.markdown import table
 
 # By clients and N: the service's time, or products per second, over PyTriton's.
@@ -28,6 +28,9 @@ HOW = (
     "service are called with. The naive service is `benchmarks/peers/naive.py`: FastAPI and Celery with matrices in "
     "the messages. Only ours checks its products."
 )
+OTHER_RUNS = (
+    "Other runs: the ratios of {count} earlier ones on a host of that kind. A target counts by the newest alone."
+)
 SERVER_HOW = (
     "What one small product costs Valkey, less what it does idle, with one client: commands by their own execution "
     "time, Lua in it; processor time of its one thread, with reading, writing and the log."
@@ -42,15 +45,22 @@ def peers(paths: Sequence[Path], where: str) -> Iterator[str]:
     yield HOW.format(threads=newest["threads"], of=of)
     load, niceness = newest["load_before"][0], newest["niceness"]
     yield f"{where} Other work on the machine had a load average of {load:g}; the run had niceness {niceness}."
-    yield _clients(1, "ms", first, newest)
-    yield _clients(16, "products/s", first, newest)
+    if first is not None:
+        yield f"{before(first)}."
+    others = [each for each in in_order(paths)[1:-1] if host(each) == host(newest)]
+    if others:
+        yield OTHER_RUNS.format(count=len(others))
+    yield _clients(1, "ms", first, newest, others)
+    yield _clients(16, "products/s", first, newest, others)
     yield SERVER_HOW
     yield _server_time(first, newest)
 
 
-def _clients(clients: int, unit: str, first: dict[str, Any] | None, newest: dict[str, Any]) -> str:
+def _clients(
+    clients: int, unit: str, first: dict[str, Any] | None, newest: dict[str, Any], others: Sequence[dict[str, Any]]
+) -> str:
     names = [f"{name}, {unit}" for name in ("service", "PyTriton", "PyTriton by our client", "naive service")]
-    before = ("before",) if first else ()
+    earlier = (*(("other runs",) if others else ()), *(("before",) if first else ()))
     rows = []
     for n in (n for of, n in BOUNDS if of == clients):
         ratio, bound = _ratio(newest, clients, n), BOUNDS[clients, n]
@@ -59,13 +69,14 @@ def _clients(clients: int, unit: str, first: dict[str, Any] | None, newest: dict
                 f"{n}",
                 *(figure(_typical(newest, clients, n, name)) for name in ("service", *OTHERS)),
                 figure(ratio),
+                *([span(list(filter(None, (_ratio(one, clients, n) for one in others))))] if others else []),
                 *([figure(_ratio(first, clients, n))] if first else []),
                 *bound.cells[:2],
                 "" if ratio is None else bound.verdict(ratio),
             )
         )
     label = "one client: N" if clients == 1 else f"{clients} clients: N"
-    return table((label, *names, "ratio to PyTriton", *before, "must", "aim", ""), rows).rstrip()
+    return table((label, *names, "ratio to PyTriton", *earlier, "must", "aim", ""), rows).rstrip()
 
 
 def _rounds(record: dict[str, Any], clients: int, n: int, server: str) -> list[float] | None:

@@ -106,6 +106,8 @@ def test_without_samples_the_fullest_round_stands_for_the_case() -> None:
         collect(job(), {name: text for name, text in findings.items() if not name.startswith("samples")}), "pipelined"
     )
     assert found.kernel_ms == pytest.approx(2 * ROW["kernel_ms"]) and found.samples == 99
+    lo_us, hi_us = ROW["kernel_ms"] * 1e3, 2 * ROW["kernel_ms"] * 1e3 * 1.002
+    assert (found.ci95_lo_us, found.ci95_hi_us) == pytest.approx((lo_us, hi_us)), "every round's median is within"
 
 
 def test_what_follows_from_other_cases_and_the_device() -> None:

@@ -48,7 +48,8 @@ def test_the_library_is_held_beside_and_never_the_answer() -> None:
     assert (answer.kernel, answer.library, answer.is_library) == ("warp_tiled", "cublas", False)
     assert answer.fraction_of_library == pytest.approx(0.98)
     assert answer.fraction_of_peak == pytest.approx(49000 / 66900) and answer.peak_kind == "theoretical"
-    assert answer.summary.startswith("warp_tiled is fastest in float32, at N = 1024: 49 TFLOP/s, 98.0 % of cublas (50 ")
+    told = "warp_tiled is the fastest hand-written kernel in float32, at N = 1024: 49 TFLOP/s, 98.0 % of cublas (50 "
+    assert answer.summary.startswith(told)
 
 
 def test_a_disturbed_case_is_not_the_answer_however_fast() -> None:
@@ -102,6 +103,17 @@ def test_nothing_measured_answers_nothing() -> None:
 )
 def test_the_next_step_follows_from_the_distance(gflops: float, step: str) -> None:
     assert only(at("naive", gflops), at("cublas", 50000.0)).next_step.startswith(step)
+
+
+@pytest.mark.parametrize(("slowest", "is_ahead"), [(0.995, True), (1.005, False)])
+def test_what_the_samples_leave_open_is_not_called_ahead(slowest: float, is_ahead: bool) -> None:
+    """A kernel that takes 0.99 of the library's time, by its median."""
+    library, ours = at("cublas", 50000.0), at("naive", 50000.0 / 0.99)
+    assert library.kernel_ms and ours.kernel_ms
+    ours = replace(ours, fastest_ms=ours.kernel_ms, q3_ms=slowest * library.kernel_ms)
+    library = replace(library, fastest_ms=library.kernel_ms, q3_ms=library.kernel_ms)
+    step = only(ours, library).next_step
+    assert step.startswith("naive is ahead here" if is_ahead else "It is close to the library")
 
 
 def test_the_recorded_runs_have_answers() -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from analysis.report.document import Table
+from analysis.report.document import Table, Text
 from analysis.report.forms.html import to_html
 from analysis.report.forms.lines import LINE_LETTERS, LONG_ROWS, is_long, to_lines
 from analysis.report.forms.pdf import to_pdf
+from analysis.report.subject import of_results
+from analysis.report.tables import MAX_ROWS, failures
+from analysis.results import collect
+from tests.unit.analysis.findings import DOCUMENT, job, kept, record
 from tests.unit.analysis.test_report_pdf import MARGIN_PT, text_of
 
 HEAD = ("kernel and size", "GFLOPS", "share of the baseline")
@@ -25,6 +31,8 @@ WORDS = Table(
     tuple((f"tiled{n}", f"it reads <{n}> & {'more words ' * 12}the end") for n in range(LONG_ROWS + 1)),
     words=True,
 )
+
+WRONG: dict[str, Any] = {"status": "incorrect", "kernel_ms": None, "gflops": None}
 
 
 def lines_of(table: Table) -> list[str]:
@@ -73,3 +81,32 @@ def test_every_page_has_the_heading_and_no_line_leaves_it(tmp_path: Path) -> Non
     box = text_of(path, "-bbox")
     (width,) = set(map(float, re.findall(r'<page width="([\d.]+)"', box)))
     assert max(map(float, re.findall(r'xMax="([\d.]+)"', box))) <= width - MARGIN_PT + 1
+
+
+def test_a_note_is_below_the_table_on_paper_too() -> None:
+    """It says what the mark of a disturbed cell means."""
+    noted = replace(FIGURES, note="† It <was> disturbed.")
+    assert '<p class="note">† It &lt;was&gt; disturbed.</p>' in to_lines(noted)
+    assert "note" not in to_lines(FIGURES)
+
+
+@pytest.mark.parametrize("kernels", [9, 29, 60])
+def test_figures_of_a_table_that_is_too_wide_are_not_broken(kernels: int) -> None:
+    """It is several tables, each with the sizes: a figure in several lines would be read as several figures."""
+    names = tuple(f"kernel_with_a_name_{number}" for number in range(kernels))
+    rows = tuple((str(n), *(f"{n}\u202f{100 + number}" for number in range(kernels))) for n in range(1000, 1101))
+    drawn = to_lines(Table("Speeds", ("N", *names), rows))
+    lines = [line for found in re.findall(r"<pre>(.*?)</pre>", drawn, re.DOTALL) for line in found.split("\n")]
+    assert max(map(len, lines)) <= LINE_LETTERS
+    of_1042 = [re.split(r"  +", line)[1:] for line in lines if line.startswith("1042 ")]
+    assert [figure for line in of_1042 for figure in line] == [f"1042\xa0{100 + number}" for number in range(kernels)]
+    assert drawn.count("<caption>Speeds") == len(of_1042) == {9: 1, 29: 4, 60: 7}[kernels]
+
+
+@pytest.mark.parametrize("reasons", [MAX_ROWS, MAX_ROWS + 2])
+def test_failures_that_are_left_out_are_counted(reasons: int) -> None:
+    row = DOCUMENT["records"][0]
+    wrong = [record(row, case=f"{number}", **WRONG | {"reason": f"{number}"}) for number in range(reasons)]
+    blocks = failures(of_results(collect(job(), kept(wrong))).pairs)
+    told = [block.text for block in blocks if isinstance(block, Text)]
+    assert told == (["2 more are in the CSV file."] if reasons > MAX_ROWS else [])

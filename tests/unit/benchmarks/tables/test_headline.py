@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from analysis.result_models import CaseResult, Ratio, Results
 from benchmarks.kernel_targets import TARGETS, TargetShape
-from benchmarks.tables.headline.rows import Headline, HeadlineRun, headlines, losses, tuning_of
+from benchmarks.tables.headline.rows import Headline, HeadlineRun, Tuned, headlines, losses, tuning_of
 from tests.support.recorded import recorded_results
 
 LARGE = recorded_results("large")
@@ -68,3 +69,37 @@ def test_no_rows_make_no_section_and_no_record_no_tuning(tmp_path: Path) -> None
     assert tuning_of(None) == {}
     (tmp_path / "h200_library.json").write_text(json.dumps({"rows": [{"kernel": "a", "dtype": "b", "n": 1}]}))
     assert list(tuning_of(tmp_path / "h200_library.json")) == [("a", "b", 1)]
+
+
+def row(lo: float, hi: float, *, operands: str = "float16", n: int = 4096, tuned: Tuned = "here") -> Headline:
+    ratio = Ratio(value=(lo + hi) / 2, lo=lo, hi=hi)
+    return Headline(operands, n, "hopper_fp16", "1", "1", "1", "", ratio, tuned)
+
+
+def test_the_first_page_tells_of_a_loss_only_where_there_is_one() -> None:
+    """An interval that has 1 in it is no loss, however low its middle; nor is the smallest of all gains."""
+    won, even, lost = row(2.9, 3.1), row(0.6, 1.1), row(0.9, 0.98)
+    assert "It also loses" not in HeadlineRun("h200", "H200", [won, even]).words()
+    told = HeadlineRun("h200", "H200", [won, even, lost]).words()
+    assert "3.0 times cuBLAS" in told and "reaches 0.94 of cuBLAS" in told
+
+
+def test_odd_sizes_of_16_bit_types_are_counted_not_asserted() -> None:
+    odd = [row(1.02, 1.04, n=4097), row(0.9, 0.98, n=2047), row(0.9, 1.1, n=8193)]
+    assert "In 2 of 3 rows of 16-bit types at odd sizes" in losses([*odd, row(0.9, 0.98)])
+    assert "odd sizes" not in losses([odd[0], row(0.9, 0.98), row(0.9, 0.98, operands="float64", n=2047)])
+
+
+def test_it_is_told_where_the_library_was_not_tuned_in_the_same_rounds() -> None:
+    assert "Measured by default" not in "".join(HeadlineRun("h200", "H200", [row(1.1, 1.2)]).section())
+    rows = [row(1.1, 1.2), row(1.1, 1.2, n=2048, tuned="nowhere"), row(1.1, 1.2, n=1024, tuned="elsewhere")]
+    told = "".join(HeadlineRun("h200", "H200", rows).section())
+    assert "not recorded: float16, 2,048." in told and "counts here: float16, 1,024." in told
+    times = {"as_it_lies": {"default_ms": 50.0, "tuned_ms": 40.0}}
+    assert only(4096, {}).tuned == "nowhere"
+    assert only(4096, {("cublas", "bfloat16", 4096): times}).tuned == "elsewhere"
+
+
+def test_a_row_is_named_with_its_kernel_where_another_has_the_same_operands() -> None:
+    lost, won = row(0.9, 0.98), replace(row(1.1, 1.2), kernel="hopper_bf16")
+    assert "float16, 4,096, hopper_fp16: 0.94" in losses([lost, won]) and "float16, 4,096: 0.94" in losses([lost])
