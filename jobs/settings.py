@@ -212,6 +212,7 @@ class Settings(ObjectStoreSettings, CellSettings):
     max_batch: int = Field(
         64,
         ge=1,
+        le=1024,  # a command of the script that claims or ends them takes some thousands of arguments at most
         description="Most small jobs of one kind that a worker computes in one launch; 1: no batches.",
     )
     jobs_under_way: int | None = Field(

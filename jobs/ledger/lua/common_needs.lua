@@ -76,6 +76,14 @@ need_product = function(job, name, source)
   end
 end
 
+-- Elements in Redis whose matrix is off the books: they go by themselves where the worker ends before it removes them.
+local function leave_chunks(id)
+  local i = 0
+  while call('PEXPIRE', chunk_key(id, i), CHUNK_GRACE_MS) == 1 do
+    i = i + 1
+  end
+end
+
 -- The job needs a matrix no more, which its owner does not keep beyond. Returns 1 where others need it, or have a claim;
 -- else 0, and its elements may be removed.
 local function drop_matrix(job, id, at)
@@ -90,6 +98,7 @@ local function drop_matrix(job, id, at)
     write('ZREM', claims, id .. ' ' .. owner)
     owe(owner, -charge_of(bytes))
     call('DEL', key, needed_key(id))
+    leave_chunks(id)
     return 0
   end
   drop_claim(id, owner)

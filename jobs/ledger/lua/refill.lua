@@ -61,6 +61,9 @@ local function refill(queue, workers)
         set_sent(queue, owner, sent + more)
       end
       in_all = in_all + more
+      if more > 0 then
+        carry_out() -- for each owner: a command takes some thousands of arguments at most
+      end
     end
   end
 end

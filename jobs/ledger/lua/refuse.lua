@@ -23,6 +23,9 @@ for i = 4, #ARGV, 2 do
     local pause = math.min(longest, (2 ^ math.min(refusals, 30) - 1) * 1e6)
     local number = int(math.abs(job.number)) -- also one that was taken out of a backlog counts as sent
     write('ZADD', queued_key(job.queue), number, job.id)
+    if job.owner ~= OPEN then -- its claim left the window
+      redis.call('HINCRBY', window_key(job.queue), job.owner, 1)
+    end
     write('HDEL', job_key(job.id), 'started')
     enter(job, 'queued', '', 'runs', int(job.runs - 1), 'number', number, 'first', number, 'published', int(at + pause),
       'refusals', int(refusals + 1), 'refused_by', refusers(job.id))

@@ -95,6 +95,9 @@ local function record(ARGV, from, last, alone)
   local held = #a + #b + #c + product_bytes -- bytes of matrices in its record
   local number, bound = 'number:' .. queue, nil
   local max_waiting = tonumber(limits)
+  if unmet ~= '' and recorded ~= owner then
+    forget_oldest() -- not later: a product that becomes an operand here may go, too
+  end
   if digest ~= '' or unmet ~= '' or not max_waiting or (known.waiting or 0) + (deltas.waiting or 0) >= max_waiting then
     carry_out()
   end

@@ -121,6 +121,10 @@ local function carry_over(id, owner, at, dtype, shape, bytes, ttl, a, b)
     return ends, product .. ' ' .. owner
   end
   call('DEL', matrix_key(a), needed_key(a), matrix_key(b), needed_key(b))
+  if call('EXISTS', chunk_key(a, 0), chunk_key(b, 0)) > 0 then
+    leave_chunks(a)
+    leave_chunks(b)
+  end
   return ends, product .. ' ' .. owner, a .. ' ' .. owner, b .. ' ' .. owner
 end
 
@@ -299,9 +303,13 @@ local function main(ARGV)
     return ended
   end
   gather()
-  local taken = {}
+  local taken, seen = {}, {}
   at = tonumber(at)
   for i = 3, #ARGV, 8 do
+    if seen[ARGV[i]] then
+      carry_out() -- its end, which is read then
+    end
+    seen[ARGV[i]] = true
     taken[#taken + 1] = succeed(max_bytes, at, unpack(ARGV, i, i + 7))
   end
   keep_served()

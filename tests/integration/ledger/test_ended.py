@@ -19,6 +19,7 @@ from jobs.models import ANONYMOUS, Progress, product_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.requests.job_matrices import JobMatrices
 from jobs.states import JobState
+from tests.support.ledger.both_ways import submitted_together
 from tests.support.ledger.ledgers import assert_books_agree, new_job, outcome, redis_ledger
 
 OF_ALL, OF_OWNER, MORE = 40, 20, 8  # the bounds, and how many go at a time
@@ -136,6 +137,20 @@ def test_a_product_that_a_job_needs_outlives_its_own_job(records: Ended) -> None
     assert records.index.expire(100)[1] == []
     records.end(needs)
     assert [elements.data for elements in records.index.expire(100)[1]] == [product]
+
+
+def test_a_product_that_goes_in_the_same_step_is_no_operand(records: Ended) -> None:
+    """The step records a job of another owner before, so the oldest jobs go in the middle of it."""
+    source = records.submit("bob", matrices=JobMatrices(a=b"a", b=b"b", product_bytes=9, ttl_s=60))
+    records.end(source, b"product")
+    for owner, count in {"alice": 16, "carol": 16, "dave": 15}.items():
+        records.ended(count, owner)
+    assert records.kept([source])
+    needs = new_job("bob", a=source, matrices=JobMatrices(b=b"b", product_bytes=9, ttl_s=60))
+    first, second = submitted_together([new_job("alice"), needs], records.ledger)
+    assert first[0] == b"recorded" and not records.kept([source])
+    assert second == [b"operand_missing", b"a"]
+    assert_books_agree(records.client, records.prefix)
 
 
 def test_the_memory_of_redis_is_bounded(records: Ended) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jobs.benchmarks.records import BenchmarkSummary
 from jobs.errors import DeviceFault
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import JobFilter
-from jobs.models import BenchmarkOutcome, Progress
-from tests.support.ledger.ledgers import Bench
+from jobs.ledger.redis import RedisLedger
+from jobs.models import ANONYMOUS, BenchmarkOutcome, Progress
+from jobs.redis.embedded import EmbeddedServer
+from tests.support.ledger.ledgers import Bench, Clock, redis_ledger
 
 FAULT = job_error(DeviceFault)
 
@@ -49,3 +53,26 @@ def test_every_queue_that_had_a_job_is_known(bench: Bench) -> None:
     bench.submit()
     bench.submit_benchmark()
     assert list(bench.ledger.queues()) == ["bench-a-cpu", "cpu"]
+
+
+def test_what_a_pinned_benchmark_is_charged_is_no_product_to_delete(valkey: EmbeddedServer, key_prefix: str) -> None:
+    """Else it would be given back twice, and its owner could keep more than the bound."""
+    with valkey.client() as client:
+        bench = Bench(redis_ledger(client, key_prefix), Clock())
+        ledger, message = bench.ledger, bench.submit_benchmark()
+        assert isinstance(ledger, RedisLedger) and bench.claim(message)
+        job_id = message.job_id
+        assert ledger.keep_findings(job_id, 1, {"record:1": b"{}" * 50}, Progress(done=2, total=2), {})
+        assert bench.succeed(message)
+
+        def charged() -> dict[bytes, Any]:
+            found: Any = client.hgetall(f"{key_prefix}matrices:bytes")
+            return dict(found)
+
+        assert ledger.scripts.run("pin", job_id, ANONYMOUS, 9, 4000, 4000) == [b"pinned"]
+        pinned = charged()
+        assert pinned == {b"all": b"100", b"of:anonymous": b"100"}
+        assert not ledger.drop_product(job_id, 1, owner=ANONYMOUS)
+        assert charged() == pinned
+        assert ledger.scripts.run("unpin", job_id, ANONYMOUS) == [b"unpinned"]
+        assert charged() == {}

@@ -16,6 +16,7 @@ from jobs.requests.job_matrices import StoredOperand
 from jobs.requests.operands import OperandRef
 from jobs.states import JobState
 from tests.integration.matrices.needs import SHAPE, TTL_S, WEEK_S, Needs, needs_in
+from tests.support.ledger.both_ways import stored_job
 from tests.support.ledger.ledgers import operand_of, outcome
 
 
@@ -65,6 +66,25 @@ def test_elements_in_redis_have_no_time_to_live_while_a_job_needs_them(needs: Ne
     assert needs.lives(uploaded) == "for good"
     needs.end(second, "failed")
     assert needs.lives(uploaded) == "for a time"
+
+
+@pytest.mark.parametrize("needs", ["redis"], indirect=True)
+def test_elements_in_redis_go_though_the_worker_ends_before_it_removes_them(needs: Needs) -> None:
+    """Those of jobs that end in the general way, and straight on, alone and together."""
+    inline, own = needs.submit_inline(8, 8)
+    assert {needs.lives(each) for each in own} == {"for good"}
+    assert needs.end(inline, "succeeded") is Acceptance.ACCEPTED
+    assert {needs.lives(each) for each in own} == {"for a time"}
+    for count in (1, 2):
+        jobs = [stored_job(new_id("op"), new_id("op")) for _ in range(count)]
+        own = [operand.id for job in jobs for operand in job.matrices.stored]
+        for each in own:
+            needs.client.set(needs.chunk(each), b"", px=10**9)
+        for job in jobs:
+            needs.ledger.submit(job, max_queued=99, max_queued_per_owner=99)
+        assert {needs.lives(each) for each in own} == {"for good"}
+        assert needs.end_together(*(job.id for job in jobs)) == [Acceptance.ACCEPTED] * count
+        assert {needs.lives(each) for each in own} == {"for a time"}
 
 
 @pytest.mark.parametrize("end", ["failed", "cancelled"])

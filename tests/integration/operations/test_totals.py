@@ -8,10 +8,12 @@ import pytest
 import redis
 
 from jobs.errors import DeviceFault, OperandMissing
+from jobs.ledger.acceptance import Acceptance
 from jobs.ledger.codec import job_error
+from jobs.ledger.interface import Success
 from jobs.ledger.totals import Totals, totals_of
 from jobs.redis.embedded import EmbeddedServer
-from tests.support.ledger.ledgers import Bench, redis_bench
+from tests.support.ledger.ledgers import Bench, outcome, redis_bench
 
 NONE = dict.fromkeys(
     (
@@ -54,6 +56,13 @@ def test_each_end_counts_once_and_stays_when_the_job_is_gone(bench: Bench, key_p
     assert told.ended == {"succeeded": 1, "cancelled": 1, "failed": 1}
     assert told.attempts_failed == NONE | {"operand_missing": 1}
     assert (told.dead_lettered, told.dead) == (0, 0)
+
+
+def test_a_success_that_one_step_reports_twice_counts_once(bench: Bench, key_prefix: str) -> None:
+    done, other = bench.running(), bench.running()
+    successes = [Success(each.job_id, 1, outcome()) for each in (done, other, done)]
+    assert bench.ledger.succeed_all(successes) == [Acceptance.ACCEPTED] * 3
+    assert totals(bench, key_prefix).ended == {"succeeded": 2, "cancelled": 0, "failed": 0}
 
 
 def test_each_failed_attempt_counts_and_a_retry_takes_nothing_back(bench: Bench, key_prefix: str) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from jobs.errors import DeviceFault
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import Claimed, JobFilter
+from jobs.ledger.redis import RedisLedger
 from jobs.models import ANONYMOUS, new_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.requests.job_matrices import JobMatrices
@@ -178,6 +179,17 @@ def test_only_messages_that_were_sent_can_be_lost(floor: Floor) -> None:
     assert [message.job_id for message in lost] == [jobs[0]]
     assert ledger.republish(lost[0])
     assert floor.claimed_owners() == ["bob", "alice", "alice", "alice"]
+
+
+def test_a_job_that_its_worker_did_not_understand_counts_as_sent_again(floor: Floor) -> None:
+    floor.submit("alice", 3)
+    (claimed,) = floor.claim(worker="old") or []
+    ledger = floor.bench.ledger
+    assert isinstance(ledger, RedisLedger)
+    ledger.refusals._refuse("old", [(claimed.job.id, "1")])
+    assert floor.client.hgetall(f"{floor.bench.clock.prefix}window:cpu") == {b"alice": b"2"}
+    floor.claimed_owners()  # of those whose messages are there
+    assert ledger.others_wait("cpu", {"bob"})
 
 
 def test_jobs_that_other_scripts_took_do_not_stop_a_keys_line(floor: Floor) -> None:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from jobs.errors import InvalidSettings
 from jobs.settings import Settings
@@ -62,6 +63,13 @@ def test_no_number_is_larger_than_redis_counts() -> None:
         with pytest.raises(InvalidSettings, match=f"MATMUL_{name.upper()} is 9999.*: it must be 9223372036854775807"):
             Settings.model_validate({name: "9" * 400})
     assert Settings.model_validate({"max_benchmark_flops": "1e30"}).max_benchmark_flops == 1e30
+
+
+def test_no_launch_has_more_jobs_than_a_script_claims() -> None:
+    """A claim of some thousands would break off half done."""
+    assert Settings.model_validate({"max_batch": 1024}).max_batch == 1024
+    with pytest.raises(ValidationError, match="less than or equal to 1024"):
+        Settings.model_validate({"max_batch": 1025})
 
 
 @pytest.mark.parametrize("value", ["", "  "])
