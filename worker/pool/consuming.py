@@ -45,11 +45,14 @@ class Consuming:
         if self.is_drained or QUARANTINED in os.environ:
             return
         paused, self._paused = self._paused, []
-        for name in paused:
-            queue = self._consumer.app.amqp.queues.select_add(self._consumer.app.amqp.queues[name])
-            if self._consumer.task_consumer is not None:
-                self._consumer.task_consumer.add_queue(queue)
-                self._consumer.task_consumer.consume()
+        queues = self._consumer.app.amqp.queues
+        selected = [queues.select_add(queues[name]) for name in paused]
+        if (consumer := self._consumer.task_consumer) is None:
+            return
+        consumer.auto_declare = False  # which asks Redis and may fail; a list needs no declaring
+        for queue in selected:
+            consumer.add_queue(queue)
+        consumer.consume()
 
     def drain(self, is_drained: bool) -> None:
         """Stops or resumes taking jobs. It holds until the next call, whatever children start and end."""
