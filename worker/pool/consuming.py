@@ -16,6 +16,7 @@ from jobs.redis.client import connect
 from jobs.settings import get_settings
 from worker.device.out_of_service import QUARANTINED
 from worker.process.ended_child import worker_id
+from worker.queues.stopping import is_stopping
 
 log = structlog.get_logger(__name__)
 
@@ -81,6 +82,9 @@ def _registry() -> WorkerRegistry:
 
 
 def look_whether_drained() -> None:
-    """Checks whether an operator drained this worker. While Redis is unavailable the state does not change."""
+    """Checks whether an operator drained this worker. The state does not change while Redis is unavailable, nor once the
+    worker stops: its child takes it off the register."""
+    if is_stopping():
+        return
     with suppress(MatmulError):
         consuming.drain(_registry().is_drained(worker_id(get_settings().device, os.getpid())))

@@ -57,6 +57,17 @@ def test_a_child_that_is_not_ready_does_not_wait_for_redis(bench: WorkerBench) -
     assert "ends before it is ready" in bench.log() and "is not ready" not in bench.log()
 
 
+def test_a_worker_survives_the_death_of_its_child_before_it_has_found_redis(bench: WorkerBench) -> None:
+    os.kill(bench.server.pid, signal.SIGSTOP)
+    bench.spawn()
+    bench.child().kill()
+    os.kill(bench.server.pid, signal.SIGCONT)
+    process = bench.process
+    assert process is not None
+    until(lambda: process.poll() is not None or bench.live(), timeout_s=START_TIMEOUT_S, what="another child")
+    assert process.poll() is None, bench.log()
+
+
 def test_a_silent_broker_is_left_before_its_worker_would_count_as_gone() -> None:
     """Until then a worker counts as ready and takes nothing. One that answers in time is not left."""
     settings = Settings()

@@ -12,7 +12,9 @@ from kombu.connection import Connection
 
 from jobs.queue import QUEUES, make_celery
 from jobs.settings import Settings
-from worker.pool.consuming import Consuming
+from worker.pool import consuming as module
+from worker.pool.consuming import Consuming, look_whether_drained
+from worker.queues import stopping
 
 
 @pytest.fixture
@@ -42,3 +44,15 @@ def test_all_queues_are_fetched_from_again_though_the_broker_refuses(
     monkeypatch.setattr(worker.task_consumer.channel, "_size", refuse)
     consuming.resume()
     assert fetched(worker) == list(worker.app.amqp.queues.consume_from) == list(QUEUES)
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_drained_worker_that_stops_stays_drained(stops: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its child takes it off the register, and nobody is drained that is not there."""
+    registry = SimpleNamespace(is_drained=lambda _: False)
+    drained: list[bool] = []
+    monkeypatch.setattr(stopping, "_stopping", bytearray([stops]))
+    monkeypatch.setattr(module, "_registry", lambda: registry)
+    monkeypatch.setattr(module.consuming, "drain", drained.append)
+    look_whether_drained()
+    assert drained == ([] if stops else [False])
