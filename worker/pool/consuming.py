@@ -82,8 +82,8 @@ def _registry() -> WorkerRegistry:
 
 
 def look_whether_drained() -> None:
-    """Checks whether an operator drained this worker. The state does not change while Redis is unavailable, nor once the
-    worker stops: its child takes it off the register."""
+    """Checks whether an operator drained this worker. The state does not change while Redis is unavailable, nor once
+    the worker stops: its child takes it off the register."""
     if is_stopping():
         return
     with suppress(MatmulError):
