@@ -13,6 +13,7 @@ from threading import Event
 from typing import Any
 
 from jobs.models import JobRecord
+from service.local.supervisor import tell
 
 READY_TIMEOUT_S = 150.0  # a GPU worker's first start compiles its kernels
 REQUEST_TIMEOUT_S = 60.0
@@ -98,11 +99,11 @@ class Announcer:
         try:
             self._api.wait_until_ready(self._workers, stop)
             if not stop.is_set():
-                print(self._lines(self._api.multiply(stop)), flush=True)
+                tell(self._lines(self._api.multiply(stop)))
         except (OSError, NotReadyError) as error:
             if not stop.is_set():
                 self.failed = True
-                print(f"matmul-service did not start: {error}", flush=True)
+                tell(f"matmul-service did not start: {error}")
                 stop.set()
 
     def _lines(self, record: JobRecord) -> str:
