@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -41,8 +42,11 @@ class ServiceClient:
             headers["Authorization"] = f"Bearer {self.api_key}"
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers)
-        with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT_S) as reply:
-            return reply.read(), reply.headers["Location"]
+        try:
+            with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT_S) as reply:
+                return reply.read(), reply.headers["Location"]
+        except HTTPException as error:  # the API ended within its reply
+            raise OSError(f"the API broke off its reply to {path}") from error
 
     def wait_until_ready(self, workers: int, stop: Event) -> None:
         """Returns when /readyz is 200 and every worker is live; at the deadline one live worker is enough."""
