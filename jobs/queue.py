@@ -33,6 +33,7 @@ PLACES = ("job", "attempt", "name", "hard", "soft", "name", "job", "name", "queu
 QUEUES = ("gpu", "cpu")  # one for each device class; benchmarks have one for each model: `bench_queue`
 BENCH_PREFIX = "bench-"
 RECONNECT_S = 0.5
+SILENT_S = 4  # without an answer from the broker; it gives one every second, if only that there is no message
 _PLACE = re.compile(r"@([a-z]+)@")
 
 # Command-line options of a worker for which Celery has no settings. Workers need not know of one another (the ledger
@@ -92,12 +93,13 @@ def _connections(settings: Settings) -> dict[str, Any]:
             # costs two round trips per job, and a worker whose acknowledgement failed because Redis was down never
             # fetched again (measured: kombu 5.7 still counts the message against the prefetch limit).
             "ack_emulation": False,
-            # Half-open connections are detected: a worker does not wait for a Redis that vanished without closing its
-            # connections.
-            "socket_timeout": 30,
+            # A Redis that vanished or stopped without closing its connections is noticed, also behind a proxy, whose
+            # kernel answers keepalive probes. Until then a worker counts as ready and takes nothing. The first is also
+            # how long its parent reads at its end, for what was on its way.
+            "socket_timeout": SILENT_S,
+            "health_check_interval": SILENT_S,
             "socket_connect_timeout": 2,
             **keepalive_options(settings),
-            "health_check_interval": 25,
         },
         "broker_use_ssl": tls_options(settings.redis_url.get_secret_value()) or None,
         "broker_connection_timeout": settings.redis_timeout_s,

@@ -8,11 +8,13 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 from jobs.models import JobRecord
+from service.local.supervisor import tell
 
 READY_TIMEOUT_S = 150.0  # a GPU worker's first start compiles its kernels
 REQUEST_TIMEOUT_S = 60.0
@@ -40,8 +42,11 @@ class ServiceClient:
             headers["Authorization"] = f"Bearer {self.api_key}"
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers)
-        with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT_S) as reply:
-            return reply.read(), reply.headers["Location"]
+        try:
+            with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT_S) as reply:
+                return reply.read(), reply.headers["Location"]
+        except HTTPException as error:  # the API ended within its reply
+            raise OSError(f"the API broke off its reply to {path}") from error
 
     def wait_until_ready(self, workers: int, stop: Event) -> None:
         """Returns when /readyz is 200 and every worker is live; at the deadline one live worker is enough."""
@@ -98,11 +103,11 @@ class Announcer:
         try:
             self._api.wait_until_ready(self._workers, stop)
             if not stop.is_set():
-                print(self._lines(self._api.multiply(stop)), flush=True)
+                tell(self._lines(self._api.multiply(stop)))
         except (OSError, NotReadyError) as error:
             if not stop.is_set():
                 self.failed = True
-                print(f"matmul-service did not start: {error}", flush=True)
+                tell(f"matmul-service did not start: {error}")
                 stop.set()
 
     def _lines(self, record: JobRecord) -> str:

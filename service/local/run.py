@@ -29,7 +29,7 @@ from jobs.starting.wrong_settings import checked_settings
 from service.local.api import ApiProcesses
 from service.local.first_product import Announcer, ServiceClient
 from service.local.keys import LocalKey, local_key
-from service.local.supervisor import ChildProcess, ServicePart, Supervisor
+from service.local.supervisor import ChildProcess, ServicePart, Supervisor, tell
 
 SHARED_MEMORY = Path("/dev/shm")
 STOP_TIMEOUT_S = 30.0  # lets a worker finish its current product
@@ -156,7 +156,7 @@ def serve(settings: Settings) -> int:
         parts = stages(redis, gpus, api, environment)
         ahead = compiling_ahead(gpus, environment)
         supervisor = Supervisor(parts, stop_timeout_s=STOP_TIMEOUT_S, once=ahead)
-        print(f"Starting {', '.join(name for stage in parts for name in stage)}", flush=True)
+        tell(f"Starting {', '.join(name for stage in parts for name in stage)}")
         client = ServiceClient(url_of(settings.host, api.port), key.value if key else None)
         announcer = Announcer(client, state, workers=len(parts[1]), shows_key=key is not None and key.is_for_callers)
         return supervise(supervisor, api, announcer)
@@ -169,7 +169,7 @@ def supervise(supervisor: Supervisor, api: ApiProcesses, announcer: Announcer) -
     try:
         supervisor.run(asked)
     finally:
-        print("Stopping: the API, then the workers, then Valkey. Ctrl-C again kills them.", flush=True)
+        tell("Stopping: the API, then the workers, then Valkey. Ctrl-C again kills them.")
         api.close()
         supervisor.stop()
     return 1 if announcer.failed else 0

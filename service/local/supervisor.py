@@ -37,9 +37,16 @@ class ServicePart(Protocol):
 
 def say(name: str, line: str) -> None:
     """Prints one log line with the part's name, in a single write, because several threads print."""
-    with suppress(BrokenPipeError):  # the reader of our output is gone; the service continues
+    with suppress(OSError):  # as in `tell`
         sys.stderr.write(f"{name:<8} | {line}\n")
         sys.stderr.flush()
+
+
+def tell(text: str) -> None:
+    """Prints what the user is to know. If the reader of our output is gone, such as a terminal that was closed, the
+    service continues, and stops in order."""
+    with suppress(OSError):
+        print(text, flush=True)
 
 
 class ChildProcess:

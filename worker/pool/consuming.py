@@ -16,6 +16,7 @@ from jobs.redis.client import connect
 from jobs.settings import get_settings
 from worker.device.out_of_service import QUARANTINED
 from worker.process.ended_child import worker_id
+from worker.queues.stopping import is_stopping
 
 log = structlog.get_logger(__name__)
 
@@ -45,11 +46,14 @@ class Consuming:
         if self.is_drained or QUARANTINED in os.environ:
             return
         paused, self._paused = self._paused, []
-        for name in paused:
-            queue = self._consumer.app.amqp.queues.select_add(self._consumer.app.amqp.queues[name])
-            if self._consumer.task_consumer is not None:
-                self._consumer.task_consumer.add_queue(queue)
-                self._consumer.task_consumer.consume()
+        queues = self._consumer.app.amqp.queues
+        selected = [queues.select_add(queues[name]) for name in paused]
+        if (consumer := self._consumer.task_consumer) is None:
+            return
+        consumer.auto_declare = False  # which asks Redis and may fail; a list needs no declaring
+        for queue in selected:
+            consumer.add_queue(queue)
+        consumer.consume()
 
     def drain(self, is_drained: bool) -> None:
         """Stops or resumes taking jobs. It holds until the next call, whatever children start and end."""
@@ -78,6 +82,9 @@ def _registry() -> WorkerRegistry:
 
 
 def look_whether_drained() -> None:
-    """Checks whether an operator drained this worker. While Redis is unavailable the state does not change."""
+    """Checks whether an operator drained this worker. The state does not change while Redis is unavailable, nor once
+    the worker stops: its child takes it off the register."""
+    if is_stopping():
+        return
     with suppress(MatmulError):
         consuming.drain(_registry().is_drained(worker_id(get_settings().device, os.getpid())))

@@ -105,3 +105,8 @@ class TaskPool(prefork.TaskPool):  # type: ignore[misc]
         gc.collect()
         gc.freeze()
         super().on_start()
+
+    def did_start_ok(self) -> bool:
+        """Celery asks once it is connected, and ends the worker if its first child has ended by then, as where Redis is
+        away for a minute. Another one is started instead, as after any other death."""
+        return True

@@ -35,7 +35,8 @@ EXAMPLES = """\
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs until SIGTERM or SIGINT; the job at hand may end first."""
+    """Runs until SIGTERM or SIGINT; the job at hand may end first. Returns the exit status, which is not 0 after an
+    error that Celery does not survive."""
     device = _device(arguments)
     try:
         prepare_environment(device)
@@ -59,8 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = f"--hostname={re.sub('[:,]', '-', device)}@%h"
     # As `app.worker_main` does, which would import all of Celery's other commands first, and prompts for these.
     called = CLIContext(app, no_color=False, workdir=None, quiet=True)
-    worker.main([*WORKER_ARGUMENTS, f"--queues={queue}", name], standalone_mode=False, obj=called)
-    return 0
+    ended: int = worker.main([*WORKER_ARGUMENTS, f"--queues={queue}", name], standalone_mode=False, obj=called)
+    return ended
 
 
 def _device(arguments: Sequence[str] | None) -> str:

@@ -19,7 +19,7 @@ from worker.device.out_of_service import QUARANTINED, OutOfService
 from worker.process.child import Child
 from worker.process.signs_of_life import signs_of_life
 from worker.process.start import start, start_quarantined
-from worker.queues.next_messages import worker_stops
+from worker.queues.stopping import ends_if_worker_stops, worker_stops
 
 log = structlog.get_logger(__name__)
 
@@ -63,7 +63,8 @@ def _start(**_: Any) -> None:
     if reason := os.environ.get(QUARANTINED):
         _out_of_service.append(start_quarantined(get_settings(), reason))
     else:
-        _child.append(start(get_settings()))
+        with ends_if_worker_stops():
+            _child.append(start(get_settings()))
         signs_of_life.begin()
 
 

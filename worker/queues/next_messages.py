@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from mmap import mmap
 from typing import Any, NamedTuple
 
 import orjson
@@ -26,6 +25,7 @@ from jobs.redis.client import connect
 from jobs.redis.connections import beside
 from jobs.settings import Settings
 from worker.device.retry import retry_until
+from worker.queues.stopping import is_stopping
 
 LONGEST_S = 5.0  # for one task; then Celery fetches by itself once
 SHARE_OF_LIMIT = 0.01  # of the task's time limit, which goes on: no job loses more of its own
@@ -34,13 +34,6 @@ LOOK_EVERY_S = 0.2  # whether the worker is to stop, or has messages in another 
 RECOVER_S = 5.0  # within which claims whose answer was lost are looked for; then their leases run out
 
 log = structlog.get_logger(__name__)
-
-_stopping = mmap(-1, 1)  # shared by the parent and the children that it forks
-
-
-def worker_stops() -> None:
-    """Called by the parent: no child takes another message."""
-    _stopping[0] = 1
 
 
 class Message(NamedTuple):
@@ -85,7 +78,7 @@ class NextMessages:
         while True:
             now = time.monotonic()
             left_s = min(ends_at, came_at + IDLE_S) - now
-            if not 0 < left_s <= IDLE_S or _stopping[0]:  # more is left only where the clock went back
+            if not 0 < left_s <= IDLE_S or is_stopping():  # more is left only where the clock went back
                 return
             try:
                 looks = others if now - looked_at >= LOOK_EVERY_S else ()

@@ -11,6 +11,8 @@ import pytest
 
 from service.local.first_product import NotReadyError, ServiceClient
 
+BROKEN_OFF = "half a reply"
+
 
 @contextmanager
 def answering(*replies: tuple[int, str]) -> Iterator[tuple[ServiceClient, list[str]]]:
@@ -24,6 +26,8 @@ def answering(*replies: tuple[int, str]) -> Iterator[tuple[ServiceClient, list[s
             asked.append(self.path)
             self.send_response(status)
             self.send_header("Location", "/v1/jobs/one")
+            if body == BROKEN_OFF:
+                self.send_header("Content-Length", str(len(body) + 1))
             self.end_headers()
             self.wfile.write(body.encode())
 
@@ -60,3 +64,9 @@ def test_the_error_says_what_the_api_said(status: int, stops: bool) -> None:
     with answering((status, "no room")) as (api, asked), pytest.raises(NotReadyError, match="no room"):
         api.multiply(stop)
     assert asked == ["/v1/matmul"]
+
+
+def test_an_api_that_ends_within_its_reply_is_waited_for() -> None:
+    with answering((200, BROKEN_OFF), (200, ""), (200, '{"devices": [{}]}')) as (api, asked):
+        api.wait_until_ready(1, Event())
+    assert asked == ["/readyz", "/readyz", "/v1/devices"]

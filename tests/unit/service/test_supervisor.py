@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
 import signal
 import subprocess
@@ -10,10 +12,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from service.local.run import supervise
 from service.local.supervisor import ChildProcess, Supervisor
 
 STOP_TIMEOUT_S = 5.0
@@ -202,3 +206,40 @@ def is_alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+class ClosedTerminal(io.StringIO):
+    def write(self, _text: str) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+class Told:
+    """In place of the service: stops at once, and says what it was asked."""
+
+    failed = False
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: self.asked.append(name)
+
+
+def test_everything_stops_in_order_though_the_terminal_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, stream, ClosedTerminal())
+    told: Any = Told()
+    assert supervise(told, told, told) == 0
+    assert told.asked[-2:] == ["close", "stop"]
+
+
+def test_parts_are_heard_though_the_terminal_is_closed(
+    supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else they could write no more."""
+    monkeypatch.setattr(sys, "stderr", ClosedTerminal())
+    many = (
+        "import pathlib, sys\nfor _ in range(9_999): print('line' * 20, flush=True)\npathlib.Path(sys.argv[1]).touch()"
+    )
+    supervised([{"one": python("one", many, str(tmp_path / "wrote"))}])
+    eventually((tmp_path / "wrote").exists)

@@ -11,8 +11,9 @@ import pytest
 
 from jobs.queue import broker_prefix
 from tests.support.workers.workers import WorkerBench
-from worker.queues import next_messages
-from worker.queues.next_messages import NextMessages, read_message, worker_stops
+from worker.queues import next_messages, stopping
+from worker.queues.next_messages import NextMessages, read_message
+from worker.queues.stopping import worker_stops
 
 ONES = np.ones((2, 2), np.float32)
 LONG_S = 600.0
@@ -80,7 +81,7 @@ def test_a_job_with_more_time_than_the_task_has_goes_back(bench: WorkerBench) ->
 
 @pytest.mark.usefixtures("no_end")
 def test_a_worker_that_stops_ends_it(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(next_messages, "_stopping", bytearray(1))
+    monkeypatch.setattr(stopping, "_stopping", bytearray(1))
     bench.submit(ONES, ONES)
     messages = NextMessages(bench.settings).after(LONG_S, "cpu", [])
     assert next(messages)
