@@ -21,7 +21,7 @@ from worker.check.sketch import (
 )
 
 FLOAT64_EXPONENT = 500  # of elements whose squares float64 holds
-LEAST_EXPONENT = -1073  # of any element but zero
+SMALLEST_EXPONENT = -1073  # of any element but zero
 
 
 class CarefulSketch:
@@ -42,7 +42,7 @@ class CarefulSketch:
             self._of_columns[:] = self._of_columns.max(initial=0)
         else:
             self._bad_columns |= ~self._zeros & (peaks_b < SMALLEST_NORMAL.get(source.c.dtype, 0.0))
-            self._of_columns[self._zeros] = LEAST_EXPONENT  # whatever C has there is wrong
+            self._of_columns[self._zeros] = SMALLEST_EXPONENT  # whatever C has there is wrong
         left_out = self._bad_columns if source.excluded is None else self._bad_columns | source.excluded
         weights = signed_weights(source.rng, (*left_out.shape, VECTORS), np.float64)
         self._weights = np.where(left_out[..., np.newaxis], 0.0, weights)

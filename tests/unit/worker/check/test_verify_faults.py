@@ -135,6 +135,18 @@ def test_a_column_below_the_normal_numbers_hides_no_other(dtype: DTypeName, tiny
         assert_found(problem, a, b, wrong)
 
 
+def test_products_that_underflow_hide_no_others_of_their_row() -> None:
+    problem = Problem(160, 90, 600, "float64")  # too large for every element to be computed again
+    rng = np.random.default_rng(10)
+    a, b = operands(problem, rng)
+    a, b = np.ldexp(a, -1060), np.ldexp(b, rng.integers(-1000, 250, (1, 90)))
+    c = multiply(problem, a, b)
+    assert_passes(problem, a, b, c)
+    wrong = c.copy()
+    wrong[4] = c[5]
+    assert_found(problem, a, b, wrong)
+
+
 def test_a_row_whose_large_element_meets_zeros_is_held_to_what_is_left() -> None:
     """A bias column, a time stamp: A[0, 0] is large, and B's row 0 is zero."""
     problem = Problem(70, 80, 500, "float32")
