@@ -12,6 +12,7 @@ from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from worker.check.block import as_significant
 from worker.check.elements import as_float64, core
 from worker.check.rounding import rounding_of
+from worker.check.sketch import SMALLEST_NORMAL
 from worker.check.verify import group_width, is_direct
 from worker.check.views.as_real import in_blocks, real_view, signs_of
 
@@ -112,10 +113,11 @@ def _told_from(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, val
     rounding, width = rounding_of(problem, accuracy), group_width(problem.n, problem.k)
     a, b, value = (np.where(np.isfinite(each), each, 0.0).astype(np.float64) for each in (a, b, value))
     norms = np.sqrt(np.square(b).sum(axis=1))
-    exponents = np.where(norms > 0, np.frexp(norms)[1], 0)
+    exponents = np.where(norms > 0, np.frexp(norms)[1], -400 if rounding.is_float64 else -100)
+    is_weighed = norms > (0.0 if rounding.normwise else SMALLEST_NORMAL.get(problem.product_dtype, 0.0))
     if rounding.normwise:
         exponents[:] = exponents.max()
-    weights = 7 / 3 * np.ldexp(1.0, -2 * exponents)
+    weights = np.where(is_weighed, 7 / 3 * np.ldexp(1.0, -2 * exponents), 0.0)
     for start in range(0, problem.n, width):
         group = slice(start, start + width)
         floor = (rounding.operand_floor if rounding.operand else 0.0) ** 2

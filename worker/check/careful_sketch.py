@@ -8,6 +8,7 @@ from jobs.formats.elements import Array
 from worker.check.host_matrix import HostMatrix, finite_blocks
 from worker.check.sketch import (
     MEAN_SQUARE,
+    SMALLEST_NORMAL,
     VECTORS,
     Sketch,
     SketchInput,
@@ -20,6 +21,7 @@ from worker.check.sketch import (
 )
 
 FLOAT64_EXPONENT = 500  # of elements whose squares float64 holds
+SMALLEST_EXPONENT = -1073  # of any element but zero
 
 
 class CarefulSketch:
@@ -35,8 +37,12 @@ class CarefulSketch:
         is_wide = source.a.dtype == "float64"
         self._of_rows = _exponents(peaks_a) if is_wide else np.zeros(peaks_a.shape, np.int64)
         self._of_columns = _exponents(peaks_b)
+        self._zeros = peaks_b == 0.0
         if source.common:
             self._of_columns[:] = self._of_columns.max(initial=0)
+        else:
+            self._bad_columns |= ~self._zeros & (peaks_b < SMALLEST_NORMAL.get(source.c.dtype, 0.0))
+            self._of_columns[self._zeros] = SMALLEST_EXPONENT  # whatever C has there is wrong
         left_out = self._bad_columns if source.excluded is None else self._bad_columns | source.excluded
         weights = signed_weights(source.rng, (*left_out.shape, VECTORS), np.float64)
         self._weights = np.where(left_out[..., np.newaxis], 0.0, weights)
@@ -64,7 +70,7 @@ class CarefulSketch:
         starts = group_starts(n, self._width)
         batch = len(self._weights)
         kept = np.where(self._left_out, 0.0, MEAN_SQUARE)
-        units = kept * np.ldexp(1.0, -2 * np.maximum(self._of_columns, -FLOAT64_EXPONENT))
+        units = np.where(self._zeros, 0.0, kept * np.ldexp(1.0, -2 * np.maximum(self._of_columns, -FLOAT64_EXPONENT)))
         of_groups: Array = np.add.reduceat(units, starts, axis=-1)
         y, z = np.empty((batch, depth, groups, VECTORS)), np.empty((batch, depth, groups))
         for at, values, _ in finite_blocks(self._b):

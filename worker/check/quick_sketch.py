@@ -8,6 +8,7 @@ from jobs.formats.elements import Array
 from worker.check.host_matrix import HostMatrix, widened_blocks
 from worker.check.sketch import (
     MEAN_SQUARE,
+    SMALLEST_NORMAL,
     VECTORS,
     Sketch,
     SketchInput,
@@ -36,13 +37,14 @@ class QuickSketch:
     def sketch(self) -> Sketch | None:
         """The sketch; None if the range of the arithmetic does not suffice, or elements are not finite."""
         with np.errstate(all="ignore"):
-            exponents = self._exponents()
-            if exponents is None:
+            columns = self._columns()
+            if columns is None:
                 return None
+            exponents, are_zero = columns
             n = self._c.shape[2]
             vectors = signed_weights(self._rng, (*exponents.shape, VECTORS), self._arithmetic)
             vectors *= np.ldexp(self._arithmetic(1), -exponents)[..., np.newaxis]
-            squares = MEAN_SQUARE * np.ldexp(1.0, -2 * exponents)
+            squares = np.where(are_zero, 0.0, MEAN_SQUARE * np.ldexp(1.0, -2 * exponents))
             of_groups = np.add.reduceat(squares, group_starts(n, self._width), axis=-1)
             y = self._projected(self._b, vectors)
             z = _mean_square(y) + self._floor**2 * of_groups[:, np.newaxis]
@@ -67,18 +69,22 @@ class QuickSketch:
             np.zeros((1, 1), np.int64),
         )
 
-    def _exponents(self) -> Array | None:
-        """Exponents of the columns of B (batch or 1, n); None if an element is not finite, or a column is out of
-        range.
+    def _columns(self) -> tuple[Array, Array] | None:
+        """Exponents of the columns of B, and which of these are zero (batch or 1, n); None if an element is not finite,
+        or a column is out of range or too small. Zeros have the least exponent: whatever C has there is wrong.
         """
         squares = _column_squares(self._b, np.float32 if self._b.dtype != "float64" else np.float64)
         if self._b.dtype != "float64" and (squares < TINY).any():  # they may have underflowed
             squares = _column_squares(self._b, np.float64)
+        largest, are_zero = LARGEST_EXPONENTS[self._arithmetic], squares == 0.0
         exponents = _half_exponents(squares)
+        is_usable = np.isfinite(squares).all() and (np.abs(exponents) <= largest).all()
         if self._common:
             exponents[:] = exponents.max(initial=0)
-        is_usable = np.isfinite(squares).all() and (np.abs(exponents) <= LARGEST_EXPONENTS[self._arithmetic]).all()
-        return exponents if is_usable else None
+        else:
+            is_usable &= not (~are_zero & (squares < SMALLEST_NORMAL.get(self._c.dtype, 0.0) ** 2)).any()
+            exponents[are_zero] = -largest
+        return (exponents, are_zero) if is_usable else None
 
     def _projected(self, matrix: HostMatrix, vectors: Array) -> Array:
         """(batch or 1, rows, groups, V)."""

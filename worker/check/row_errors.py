@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 from jobs.formats.elements import Array
-from worker.check.rounding import Rounding
+from worker.check.rounding import CONFIDENCE, Rounding
 from worker.check.sketch import Sketch
 
 
@@ -57,5 +57,8 @@ def _ratios(sketch: Sketch, rounding: Rounding) -> Array:
         # C itself contributes to R: an element so wrong that its square overflows must not increase its own tolerance.
         if not np.isfinite(tolerance).all():
             squares = np.where(np.isfinite(tolerance), squares, inf)
+        # A row that is smaller than what is granted for underflow would pass whatever it is.
+        if (drowned := (np.square(CONFIDENCE * underflow) > q) & (sketch.difference > 0.0)).any():
+            squares = np.where(drowned, inf, squares)
         worst: Array = np.sqrt(squares.max(axis=-1, initial=0.0))
     return worst

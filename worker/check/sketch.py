@@ -11,12 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobs.formats.elements import Array
+from kernels.model.numerics import DTypeName
 from worker.check.host_matrix import HostMatrix
 
 VECTORS = 8
 MEAN_SQUARE = 7 / 3  # mean of (1 + r)², with r uniform in [0, 1)
 RUN = 256  # columns summed in the element type before the sum continues in float64
 ROWS = 128  # multiplied at a time: BLAS has faster ways for products as small as these
+# Smallest normal number of a product's type. What the elements of a column of C are off by below it is the same however
+# small the column is, so a column of B with a smaller norm, whose weight would be large, would hide all others.
+SMALLEST_NORMAL: dict[DTypeName, float] = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Sketch:
     r: Array
     unit: Array  # (batch or 1, groups): root of Σⱼ wⱼ
     bad_rows: Array  # bool (batch or 1, m): of A, with a NaN or an infinity
-    bad_columns: Array  # bool (batch or 1, n): of B
+    bad_columns: Array  # bool (batch or 1, n): of B, the same, and those that are too small (SMALLEST_NORMAL)
     odd_columns: Array  # bool (batch, n): of C, with elements that are not finite though their row and column are
     exponents: Array  # int (batch or 1, m or 1): 2^exponent was taken out of each row of A and C
 

@@ -7,9 +7,9 @@ the time, and rounding noise hides whatever is smaller than the largest column m
 
 **Vectors.** Column j has the exponent eⱼ of ‖bⱼ‖. Eight vectors are drawn after the kernel was launched, by
 xⱼ = ±(1 + r)·2^-eⱼ with r uniform in [0, 1); wⱼ = 7/3·4^-eⱼ is the mean of xⱼ². All columns weigh alike, whatever their
-units. Columns are taken in groups of at most k, so that the noise of a long row does not grow over what one element
-may be off by, and no group has only a few if that can be helped (`group_width`). In each group and row, with Y = B·x,
-P = A·Y and S = C·x, the residual is |S − P|.
+units. Where bⱼ is zero, so is cⱼ, and eⱼ is the least that any column may have. Columns are taken in groups of at most
+k, so that the noise of a long row does not grow over what one element may be off by, and no group has only a few if
+that can be helped (`group_width`). In each group and row, with Y = B·x, P = A·Y and S = C·x, the residual is |S − P|.
 
 **How large rounding makes it.** Let e be the rounding errors of row i of C. As x is drawn apart from e, the residual
 is a sum of terms of random sign with variance Σⱼ wⱼeⱼ². Step t of a sum rounds its partial sum sₜ by at most u·|sₜ|,
@@ -43,10 +43,11 @@ does so where the product lies, and leaves to the host what it finds to be beyon
 an element beyond that is a wrong product. Of a small product, and on a GPU of one with small k, every element is
 computed again in the first place, without any vector: nothing beyond its class's bound passes.
 
-**NaN, infinity, overflow.** Rows of A and columns of B with such elements leave the vectors, and so does a column of C
-with an element that overflowed; all are computed again element by element. What is left is tested as ever, so one
-overflow hides nothing else. float64 matrices have exponents of rows and columns taken out first, so terms near either
-end of the range neither over- nor underflow.
+**NaN, infinity, overflow, underflow.** Rows of A and columns of B with such elements leave the vectors, and so does a
+column of C with an element that overflowed, and one of B whose norm is below the smallest normal number of C's type:
+its weight would raise what is granted for underflow above everything else. All are computed again element by element.
+What is left is tested as ever, so none of these hides anything else. float64 matrices have exponents of rows and
+columns taken out first, so terms near either end of the range neither over- nor underflow.
 
 **Integers** are compared exactly, with eight vectors of random integers. A fault D passes a vector of integers drawn
 from 4,096 with a probability of at most 2^-12, as given the others one xⱼ alone is right: 2^-96 for eight. Where sums

@@ -133,6 +133,25 @@ def test_exponents_at_the_ends_of_the_range(kind: Kind, kernels: Mapping[Kind, C
     assert_sketch(found, expected)
 
 
+@pytest.mark.parametrize("kind", FLOATS)
+def test_columns_of_zeros_and_columns_below_the_normal_numbers(kind: Kind, kernels: Mapping[Kind, Compiled]) -> None:
+    """The ones have the largest weights, the others none."""
+    problem = product_of(kind, (35, 80, 70))
+    a, b, _ = data(problem, 5)
+    b = np.zeros_like(b) + b
+    columns, tiny = b.swapaxes(-1, -2) if not kind[1][1] else b, 2.0**-17 if kind[0] == "float16" else 1e-40
+    columns[[3, 79]], columns[20] = 0, np.where(np.arange(70) == 6, stored(np.array(tiny), problem.dtype), 0)
+    with np.errstate(all="ignore"):
+        c = cpu_blas.multiply(problem, a, b)
+    floor2 = 0.0 if kind[0] == "float64" else 0.25
+    right = sketched(kernels[kind], problem, (a, b, c), width=70, seed=SEED, floor2=floor2)
+    assert_sketch(right, expected_sketch(problem, a, b, c, 70, floor2, SEED))
+    assert (right["bad_columns"][0].nonzero()[0].tolist() == [20]) == (kind[0] not in ("float64", "float8_e4m3"))
+    c[9, 3] = c[10, 5]
+    found = sketched(kernels[kind], problem, (a, b, c), width=70, seed=SEED)
+    assert np.flatnonzero(found["difference"][0, :, 0] > 1e30).tolist() == [9]
+
+
 @pytest.mark.parametrize("kind", INTEGERS)
 def test_integers_differ_where_they_are_wrong(kind: Kind, kernels: Mapping[Kind, Compiled]) -> None:
     for seed, (sizes, gap) in enumerate((((40, 90, 70), None), ((33, 67, 37), 3), ((1, 1, 1), 0))):

@@ -37,7 +37,7 @@ def expected_sketch(
     values.append(as_float64(core(b, transposed=problem.transpose_b), problem.dtype))
     values.append(as_float64(core(c, transposed=False), problem.product_dtype))
     bad_rows = not_finite_along(values[0], 2)
-    bad_columns = not_finite_along(values[1], 1)
+    bad_columns = not_finite_along(values[1], 1) | _tiny(values[1], problem.product_dtype)
     mask = np.zeros((1, problem.n), bool) if excluded is None else excluded.astype(bool)
     out: Array = bad_columns | mask
     finite_c = np.isfinite(values[2])
@@ -49,7 +49,7 @@ def expected_sketch(
     of_b = np.ldexp(of_b, -column_exponents[:, np.newaxis, :])
     of_c = _scaled(of_c, -(row_exponents[:, :, np.newaxis] + column_exponents[:, np.newaxis, :]))
     x = np.where(out[:, :, np.newaxis], 0.0, random_factors(len(out), problem.n, seed))
-    w = np.where(out, 0.0, 7 / 3)
+    w = np.where(out | (of_b == 0.0).all(axis=1), 0.0, 7 / 3)
     scaled = _Scaled(of_a, of_b, of_c, x, w, row_exponents, column_exponents, floor2)
     found = [scaled.group(slice(begin, begin + width)) for begin in range(0, problem.n, width)]
     difference, q, r, size, unit = (np.stack(each, axis=-1) for each in zip(*found, strict=True))
@@ -106,11 +106,19 @@ def _scaled(values: Array, exponents: Array) -> Array:
 
 
 def _column_exponents(of_b: Array, dtype: DTypeName) -> Array:
-    """Of norms, but for float64 of the largest magnitudes."""
+    """Of norms, but for float64 of the largest magnitudes; the least that there may be for columns of zeros."""
     if dtype == "float64":
-        return _exponents(np.abs(of_b).max(axis=1, initial=0.0), dtype)
-    exponents: Array = np.clip(np.frexp(np.sqrt(np.square(of_b).sum(axis=1)))[1], -500, 500)
-    return exponents
+        exponents = _exponents(np.abs(of_b).max(axis=1, initial=0.0), dtype)
+    else:
+        exponents = np.clip(np.frexp(np.sqrt(np.square(of_b).sum(axis=1)))[1], -500, 500)
+    return np.where((of_b == 0.0).all(axis=1), -1073 if dtype == "float64" else -148, exponents)
+
+
+def _tiny(of_b: Array, product: DTypeName) -> Array:
+    """Columns other than zeros whose norm is below the normal numbers of the product's type; none for float64."""
+    least = {"float16": 2.0**-14, "float64": 0.0}.get(product, 2.0**-126)
+    squares = np.square(of_b).sum(axis=1)
+    return np.asarray((squares > 0.0) & (squares < least**2))
 
 
 def _exponents(magnitudes: Array, dtype: DTypeName) -> Array:

@@ -3,23 +3,37 @@
 #include "sketch.cuh"
 
 #if FLOATS
-#if !SCALED
+constexpr double NEGLIGIBLE = 0x1p-1000;
+#if SCALED
+constexpr int LEAST_EXPONENT = -1073;  // of any column but of zeros
+#else
+constexpr int LEAST_EXPONENT = -148;
+// Smallest normal number of C's type. A column of B with a smaller norm would hide all others (worker/check/sketch.py).
+#if defined(OUTPUT_FLOAT16) || (defined(DTYPE_FLOAT16) && !defined(OUTPUT_FLOAT32) && !defined(OUTPUT_BFLOAT16))
+constexpr double SMALLEST_NORMAL = 0x1p-14;
+#else
+constexpr double SMALLEST_NORMAL = 0x1p-126;
+#endif
+
 // Half of that of a sum of squares.
 __device__ __forceinline__ int column_exponent(double squares) {
     return max(min((exponent_of(bits_of(squares)) + 1) >> 1, 500), -500);
 }
 #endif
 
-// x and w of a column, and what it adds to its group's unit.
+// x and w of a column, and what it adds to its group's unit. Whatever C has in a column of zeros is wrong: its x is the
+// largest, and nothing is granted for it.
 __device__ __forceinline__ double weigh(const Check& check, Index of_b, Index item, Index column, double largest) {
     const Peak peak = __ldcg(check.peaks + of_b * check.n + column);
+    const bool zero = peak == Peak{} && !check.common;
 #if SCALED
     const bool bad = peak >= INFINITE_BITS;
-    const int exponent = bad ? 0 : exponent_of(peak), within = 0;
+    const int exponent = bad ? 0 : zero ? LEAST_EXPONENT : exponent_of(peak), within = 0;
     check.exponents[of_b * check.n + column] = exponent;
 #else
-    const bool bad = !isfinite(peak);
-    const int exponent = bad ? 0 : column_exponent(check.common ? largest : peak), within = exponent;
+    const bool tiny = !zero && !check.common && peak < SMALLEST_NORMAL * SMALLEST_NORMAL, bad = tiny || !isfinite(peak);
+    const double square = check.common ? largest : peak;
+    const int exponent = bad ? 0 : zero ? LEAST_EXPONENT : column_exponent(square), within = exponent;
 #endif
     if (bad) {
         check.bad_columns[of_b * check.n + column] = 1;
@@ -37,10 +51,10 @@ __device__ __forceinline__ double weigh(const Check& check, Index of_b, Index it
             check.x[at * VECTORS + part * 4 + i] = left_out ? 0.0 : of_bits(bits);
         }
     }
-    check.w[at] = left_out ? 0.0 : 7.0 / 3.0 * power_of_two(-2 * within);
+    check.w[at] = left_out ? 0.0 : zero ? NEGLIGIBLE : 7.0 / 3.0 * power_of_two(-2 * within);
     // Below the normal numbers nothing of a group's unit is left.
     const int lowest = max(exponent, -500);
-    return left_out || lowest > 511 ? 0.0 : 7.0 / 3.0 * power_of_two(-2 * lowest);
+    return left_out || zero || lowest > 511 ? 0.0 : 7.0 / 3.0 * power_of_two(-2 * lowest);
 }
 
 // Of `count` columns from `first` on, by all threads of the block. `largest` is the largest of all columns' peaks, for

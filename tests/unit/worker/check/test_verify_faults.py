@@ -95,6 +95,58 @@ def test_one_large_column_hides_no_other() -> None:
     assert_found(problem, a, b, one)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "unit"), [("float32", 1e-8), ("float32", 1e-30), ("bfloat16", 1e-4), ("float64", 1e-18)]
+)
+def test_a_column_of_zeros_is_held_to_nothing_but_zeros(dtype: DTypeName, unit: float) -> None:
+    """Where all others are small: padding, or what was pruned."""
+    problem = Problem(90, 100, 1000, dtype)
+    a, b = operands(problem, np.random.default_rng(8))
+    wide = as_float64(b, dtype) * unit
+    wide[:, 40:48] = 0.0
+    b = stored(wide, dtype)
+    c = multiply(problem, a, b)
+    assert_passes(problem, a, b, c)
+    wrong = c.copy()
+    wrong[:, 44] = c[:, 70]
+    assert_found(problem, a, b, wrong)
+    beside = np.where(np.arange(100) == 5, np.float64(np.inf), wide)
+    b = stored(beside, dtype)
+    with np.errstate(all="ignore"):
+        c = multiply(problem, a, b)
+    assert_passes(problem, a, b, c)
+    wrong = c.copy()
+    wrong[:, 44] = c[:, 70]
+    assert_found(problem, a, b, wrong)
+
+
+@pytest.mark.parametrize(("dtype", "tiny"), [("float16", 2.0**-24), ("float32", 1e-44), ("bfloat16", 2.0**-133)])
+def test_a_column_below_the_normal_numbers_hides_no_other(dtype: DTypeName, tiny: float) -> None:
+    problem = Problem(90, 100, 1000, dtype)
+    a, b = operands(problem, np.random.default_rng(9))
+    wide = as_float64(b, dtype)
+    wide[:, 7] = np.where(np.arange(1000) == 3, tiny, 0.0)
+    b = stored(wide, dtype)
+    c = multiply(problem, a, b)
+    assert_passes(problem, a, b, c)
+    row, one, own = c.copy(), c.copy(), c.copy()
+    row[4], one[4, 50], own[4, 7] = c[5], c[4, 51], c[4, 8]
+    for wrong in (row, one, own):
+        assert_found(problem, a, b, wrong)
+
+
+def test_products_that_underflow_hide_no_others_of_their_row() -> None:
+    problem = Problem(160, 90, 600, "float64")  # too large for every element to be computed again
+    rng = np.random.default_rng(10)
+    a, b = operands(problem, rng)
+    a, b = np.ldexp(a, -1060), np.ldexp(b, rng.integers(-1000, 250, (1, 90)))
+    c = multiply(problem, a, b)
+    assert_passes(problem, a, b, c)
+    wrong = c.copy()
+    wrong[4] = c[5]
+    assert_found(problem, a, b, wrong)
+
+
 def test_a_row_whose_large_element_meets_zeros_is_held_to_what_is_left() -> None:
     """A bias column, a time stamp: A[0, 0] is large, and B's row 0 is zero."""
     problem = Problem(70, 80, 500, "float32")
