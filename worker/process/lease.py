@@ -26,7 +26,7 @@ from worker.tracing.launches import Launches, log_fields
 GRACE_S = 0.2  # time for a cancelled job to stop by itself
 GRACE_BESIDE_OTHERS_S = 0.8  # the same, where ending it would end other jobs
 LAST_WORDS_S = 2.0  # how long the end of a job is told to a Redis that does not answer
-EXIT_CALLED_OFF, EXIT_TIME_UP, EXIT_FAULT, EXIT_NOT_READY, EXIT_QUARANTINED = 64, 65, 66, 67, 68
+EXIT_CALLED_OFF, EXIT_TIME_UP, EXIT_FAULT, EXIT_NOT_READY, EXIT_QUARANTINED = OWN_EXITS = 64, 65, 66, 67, 68
 
 log = structlog.get_logger(__name__)
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import warnings
@@ -23,6 +24,8 @@ from jobs.starting.options import cannot_start, make_parser
 from jobs.starting.wrong_settings import checked_settings
 from kernels.selection.tuned import TABLES
 from worker.device.exists import check_device
+from worker.process.lease import OWN_EXITS
+from worker.queues.child_ends import LOGGER, ChildEnds
 from worker.queues.device_name import offer_bench_queue
 
 TASKS = "worker.process.tasks"  # what parent and child import: the task, and what a child does when it starts
@@ -43,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_device(device)
         settings = checked_settings()
         configure_logs(settings)
+        logging.getLogger(LOGGER).addFilter(ChildEnds(OWN_EXITS))
         warn_of_misspelt()
         claim_layout(settings)
     except InvalidSettings as error:
