@@ -64,6 +64,22 @@ def test_the_worst_row_is_the_host_s(dtype: DTypeName, emulator: Emulator) -> No
         assert (errors.largest_within is not None) == (element is None) == (worst_of(found) <= 1.0)
 
 
+def test_products_that_underflow_hide_no_others_of_their_row(emulator: Emulator) -> None:
+    """Columns of B in many units, of which some products underflow: a stale row of normal numbers is found."""
+    kernel = compiled(emulator, "float64", (False, False), tensor=True)
+    problem = Problem(40, 70, 66, "float64")
+    rounding = rounding_of(problem, OWN_ACCURACY["float64"])
+    a, b = operands(problem, rng := np.random.default_rng(10))
+    a, b = np.ldexp(a, -1060), np.ldexp(b, rng.integers(-1000, 250, (1, 70)))
+    c = cpu_blas.multiply(problem, a, b).reshape(40, 70)
+    stale = c.copy()
+    stale[4] = c[5]
+    for product in (c, stale):
+        found = sketched(kernel, problem, (a, b, product), width=66, seed=SEED, tolerance=rounding.tolerance_factors)
+        np.testing.assert_allclose(worst_of(found), row_errors(sketch_of(found), rounding).worst.max(), rtol=1e-9)
+    assert worst_of(found) == np.inf
+
+
 def test_no_difference_is_no_error_and_what_is_not_finite_is_infinite(emulator: Emulator) -> None:
     kernel = compiled(emulator, "float32", (False, False), tensor=True)
     problem = Problem(40, 70, 66, "float32")

@@ -15,11 +15,12 @@ __device__ __forceinline__ double squared_ratio(const Check& check, Index at, In
     const Index of_a = only_if(check.items_a > 1, item) * check.m + row;
     underflow = scaled_down(underflow, exponent_of(__ldcg(check.row_peaks + of_a)));
 #endif
-    const double rounding = __ldcg(check.q + at) * check.of_terms + __ldcg(check.r + at) * check.of_sums;
-    const double tolerance = rounding + underflow * underflow * unit;
+    const double q = __ldcg(check.q + at), for_underflow = underflow * underflow * unit;
+    const double tolerance = q * check.of_terms + __ldcg(check.r + at) * check.of_sums + for_underflow;
     const double ratio = difference * difference / tolerance;
     if (difference == 0.0 && isfinite(tolerance)) return 0.0;
-    return isfinite(ratio) && isfinite(tolerance) ? ratio : of_bits(INFINITE_BITS);
+    // A row that is smaller than what is granted for underflow would pass whatever it is.
+    return isfinite(ratio) && isfinite(tolerance) && for_underflow <= q ? ratio : of_bits(INFINITE_BITS);
 }
 
 // A row of C with elements that are not finite, though A's is: by a warp.
