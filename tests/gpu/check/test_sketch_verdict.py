@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from jobs.errors import OperandDamaged
+from jobs.formats.elements import Array
 from jobs.matrices.digest import digest_of
 from kernels.model.numerics import OWN_ACCURACY, DTypeName, Problem
 from tests.gpu.products import before_check, choice
 from tests.gpu.test_damage import flip_on_device, sent
 from tests.gpu.test_device_sketch import all_on_device, expected_digests, random_seed
-from tests.support.kernels.products import operands
+from tests.support.kernels.products import operands, stored
 from worker.check.rounding import rounding_of
-from worker.check.row_errors import row_errors
+from worker.check.row_errors import RowErrors, row_errors
 from worker.check.verify import WRAPPED_ROUNDS, check, group_width
 from worker.cpu import blas as cpu_blas
 from worker.device.runner import gathered
@@ -57,6 +58,32 @@ def test_the_worst_row_is_the_host_s(runner: CudaRunner, dtype: DTypeName, rng: 
         errors = row_errors(sketch.sketch(), rounding)
         np.testing.assert_allclose(sketch.worst(), errors.worst.max(), rtol=1e-9)
         assert (errors.largest_within is None) == wrong
+
+
+@pytest.mark.parametrize("dtype", ROW_MAJOR)
+def test_columns_of_zeros_or_almost_zeros_hide_nothing(
+    runner: CudaRunner, dtype: DTypeName, rng: np.random.Generator
+) -> None:
+    from worker.cuda.check.sketch import SketchOnDevice
+    from worker.cuda.check.sketch_argument import SketchParameters
+
+    problem = Problem(600, 701, 513, dtype)
+    a, b = operands(problem, rng)
+    b[:, [3, 700]], b[:, 20] = 0, 0
+    b[6, 20] = stored(np.array(2.0**-17 if dtype == "float16" else 1e-40), dtype)
+    c, rounding = cpu_blas.multiply(problem, a, b), rounding_of(problem, OWN_ACCURACY[dtype])
+
+    def errors(product: Array) -> RowErrors:
+        sketch = SketchOnDevice(all_on_device(runner, problem, a, b, product), group_width(problem.n, problem.k))
+        sketch.launch(SketchParameters(random_seed()[0], tolerance=rounding.tolerance_factors))
+        return row_errors(sketch.sketch(), rounding)
+
+    right, stale, zeroed = errors(c), c.copy(), c.copy()
+    assert right.worst.max() <= 1.0
+    assert right.bad_columns[0].nonzero()[0].tolist() == ([] if dtype == "float64" else [20])
+    stale[7, 3], zeroed[9] = c[7, 4], 0
+    for wrong, row in ((stale, 7), (zeroed, 9)):
+        assert np.flatnonzero(errors(wrong).worst[0] > 1.0).tolist() == [row]
 
 
 @pytest.mark.parametrize("dtype", ROW_MAJOR)
