@@ -30,7 +30,7 @@ from service.submit.job import Receipt, replayed, submit_job
 
 COUNTED_OUT = 20  # times the limit: a spec that may exceed this is refused without expanding it
 EXPANDED = 2  # times the limit: counting stops there
-ROUGH = 10  # times too long may an estimate be: beyond so much no attempt would end
+ROUGH = 10  # an estimate is rough: a benchmark is refused if its own is so many times the time limit
 MIN_CASE_S = 0.1  # for the sentence that refuses it
 
 

@@ -172,7 +172,7 @@ def _check_whole(file: ResultsFile) -> None:
         raise InvalidRequest("Times of samples and values of ceilings must be positive.", field="samples")
     latest = datetime.now(UTC) + MAX_AHEAD
     if not all(EARLIEST <= time <= latest for time in file.job.times):
-        raise InvalidRequest("The job's times must not be before 2000 or to come.", field="job")
+        raise InvalidRequest("The job's times must lie between the year 2000 and now.", field="job")
 
 
 def _check_attempt(attempt: AttemptInfo) -> None:
