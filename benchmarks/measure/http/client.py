@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import socket
+import time
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 HEAD_BYTES = 1 << 16
+MAX_IDLE_S = 5.0  # a server closes what idles for longer: uvicorn by default after 5 s, our service after 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +27,10 @@ class Connection:
     """One connection; one request at a time."""
 
     def __init__(self, host: str, port: int) -> None:
+        self._address = host, port
         self._host = f"{host}:{port}"
-        self._socket = socket.create_connection((host, port))
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = bytearray()  # for bodies, reused by the next reply
+        self._open()
 
     def __enter__(self) -> Self:
         return self
@@ -36,15 +38,25 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
+    def _open(self) -> None:
+        self._socket = socket.create_connection(self._address)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._used_at = time.monotonic()
+
     def request(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> Reply:
         """Sends one request and reads its whole reply, which must have a Content-Length."""
+        if time.monotonic() - self._used_at >= MAX_IDLE_S:
+            self._socket.close()
+            self._open()
         head = request_head(self._host, method, path, headers, len(body))
         if len(body) < HEAD_BYTES:
             self._socket.sendall(head + body)
         else:
             self._socket.sendall(head)
             self._socket.sendall(body)
-        return self._reply()
+        reply = self._reply()
+        self._used_at = time.monotonic()
+        return reply
 
     def _reply(self) -> Reply:
         received = b""

@@ -1,7 +1,8 @@
-"""The caller of the path's measurement, against a server that refuses."""
+"""The caller of the path's measurement, against a server that refuses, and one that closes what idles."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -9,6 +10,8 @@ from threading import Thread
 
 import pytest
 
+from benchmarks.measure.http import client
+from benchmarks.measure.http.client import Connection
 from benchmarks.measure.http.load import HOST
 from benchmarks.measure.path.caller import ServiceCaller
 
@@ -50,3 +53,21 @@ def test_a_moment_without_workers_ends_no_measurement(times: int) -> None:
 def test_a_service_without_workers_is_an_error() -> None:
     with refusing(6) as port, ServiceCaller(port) as caller, pytest.raises(RuntimeError, match="503"):
         caller.timed(caller.stored("a", "b"))
+
+
+@pytest.mark.parametrize(("idle_s", "connections"), [(0.0, 3), (3600.0, 1)])
+def test_a_connection_that_idled_is_made_anew(monkeypatch: pytest.MonkeyPatch, idle_s: float, connections: int) -> None:
+    """The other version of a comparison may take longer to start than a server waits for a request."""
+    monkeypatch.setattr(client, "MAX_IDLE_S", idle_s)
+    opened: list[tuple[str, int]] = []
+
+    class Counted(socket.socket):
+        def connect(self, address: tuple[str, int]) -> None:  # type: ignore[override]
+            opened.append(address)
+            super().connect(address)
+
+    monkeypatch.setattr(socket, "socket", Counted)
+    with refusing(0) as port, Connection(HOST, port) as connection:
+        for _ in range(2):
+            assert connection.request("POST", "/", {}, b"12").status == 200
+    assert opened == [(HOST, port)] * connections
