@@ -64,6 +64,10 @@ OTHERS = (
     "Other runs: {count} in the same turns, on {hosts}. Hosts differ by more than versions of the service do "
     "([decision 99](decisions/0099-turns-of-several-products.md))."
 )
+ABSENT = (
+    "A line without a figure in the column of the service was not measured in this run; its verdict is of the last run "
+    "that has one."
+)
 TWO_HOW = (
     "Products that are asked for at once, of one worker and then of two on the same host, each with a GPU of its own, "
     "by way of {api_processes}; medians. Bare path: cuBLAS through CuPy on one GPU."
@@ -91,6 +95,8 @@ def path(name: str, paths: Sequence[Path], where: str) -> Iterator[str]:
         yield OTHERS.format(count=len(others), hosts=_hosts(others, newest))
     if first is not None:
         yield _before(first, newest)
+    if _absent(newest, others):
+        yield ABSENT
     yield _lines(first, newest, others)
     steps = [row for row in newest["rows"] if row["line"] == "steps"]
     if steps:
@@ -137,18 +143,27 @@ def _step_row(row: Row) -> tuple[str, ...]:
 
 def _lines(first: dict[str, Any] | None, newest: dict[str, Any], others: Sequence[dict[str, Any]]) -> str:
     then, beside, rows = _by_line(first) if first else {}, [_by_line(each) for each in others], []
-    for row in _with_ratios(newest["rows"]):
+    absent = _absent(newest, others)
+    for row in _in_order([*_with_ratios(newest["rows"]), *absent]):
         key = row["line"], row.get("n")
         bound = BOUNDS.get(key)
         cells = (*bound.cells, bound.verdict(row["service"])) if bound else ("", "", "", "")
         earlier = [figure(then.get(key))] if first else []
         elsewhere = [span([each[key] for each in beside if key in each])] if beside else []
         peers = (figure(row.get(name)) for name in ("bare", "minimal"))
+        here = ("", "", "") if row in absent else (_service_cell(row), *peers)
         what, n = WHAT[row["line"]].format(**row), "" if key[1] is None else str(key[1])
-        rows.append((what, n, _service_cell(row), *elsewhere, *peers, *earlier, *cells))
+        rows.append((what, n, here[0], *elsewhere, *here[1:], *earlier, *cells))
     others_head, before_head = ("other runs",) if others else (), ("before",) if first else ()
     heads = ("what", "N", "service", *others_head, "bare path", "minimal peer", *before_head, "must", "aim", "limit")
     return table((*heads, ""), rows).rstrip()
+
+
+def _absent(newest: dict[str, Any], others: Sequence[dict[str, Any]]) -> list[Row]:
+    """Lines that the newest record does not have, as the last of the others has them."""
+    measured = _by_line(newest)
+    found = {(row["line"], row.get("n")): row for each in others for row in _with_ratios(each["rows"])}
+    return [row for key, row in found.items() if key not in measured]
 
 
 def _by_line(record: dict[str, Any]) -> dict[tuple[str, int | None], float]:
@@ -177,4 +192,8 @@ def _with_ratios(rows: Sequence[Row]) -> Iterator[Row]:
             found.append(row)
             if "first" in row:
                 found.append({"line": f"{row['line']} first", "n": row["n"], "service": row["first"]})
-    yield from sorted(found, key=lambda row: list(WHAT).index(row["line"]))
+    yield from _in_order(found)
+
+
+def _in_order(rows: Sequence[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: list(WHAT).index(row["line"]))

@@ -56,12 +56,6 @@ __device__ __forceinline__ void promote(const HOPPER_SUM (&partial)[COUNT], HOPP
         sums[i] += partial[i];
 }
 
-// Of a stage whose scales threads have read, too: each warp for itself.
-__device__ __forceinline__ void release_read(const Shared& at, int stage) {
-    __syncwarp();
-    release(at, stage);
-}
-
 // Waits for the stage after this one while instructions still run, and not when they have ended.
 __device__ __forceinline__ void wait_for_next(const Shared& at, StageState place, bool more) {
     place.advance();
@@ -86,7 +80,7 @@ __device__ __forceinline__ void promote_one_set(const Shared& at, int consumer, 
             fence_accumulators(partial);
             if (is_last && !HAS_SCALES) release(at, place.stage);
             promote(partial, sums + column / 2, column, scales...);
-            if (is_last && HAS_SCALES) release_read(at, place.stage);
+            if (is_last && HAS_SCALES) release(at, place.stage);  // its scales have been read, too
         }
     }
 }

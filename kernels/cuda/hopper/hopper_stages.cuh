@@ -66,8 +66,9 @@ constexpr int A_LINE =
     FROM_REGISTERS && BLOCK_M * sizeof(Element) % SWIZZLE_BYTES != 0 ? SWIZZLE_BYTES / 2 : SWIZZLE_BYTES;
 constexpr int A_BOX = FROM_REGISTERS ? A_LINE / static_cast<int>(sizeof(Element)) : BOX;  // rows of A
 constexpr int A_BOX_BYTES = (FROM_REGISTERS ? STEP : BOX) * A_LINE, A_BOXES = BLOCK_M / A_BOX;
-// Arrivals of one consumer that release a stage: one for each warp where warps read the stage themselves.
-constexpr int RELEASES = FROM_REGISTERS || HAS_SCALES ? WARPGROUP / 32 : 1;
+// Arrivals of one consumer that release a stage: one for each warp where warps read the stage themselves, and one for
+// each thread where threads read scales. Then no thread's reads are ordered by way of another one's arrival.
+constexpr int RELEASES = HAS_SCALES ? WARPGROUP : FROM_REGISTERS ? WARPGROUP / 32 : 1;
 #ifdef PROMOTE
 constexpr bool PROMOTED = PROMOTE;
 #else
@@ -148,6 +149,10 @@ __device__ __forceinline__ void release(const Shared& at, int stage) {
     const int rank = threadIdx.x % (WARPGROUP / RELEASES);
     if (CLUSTER == 1) {
         if (rank == 0) arrive(at.empty(stage));
+    } else if (RELEASES == WARPGROUP) {
+#pragma unroll
+        for (int block = 0; block < CLUSTER; ++block)
+            arrive_at_rank(at.empty(stage), block);
     } else if (rank < CLUSTER) {
         arrive_at_rank(at.empty(stage), rank);
     }

@@ -42,3 +42,15 @@ def test_ratios_of_earlier_runs_on_such_a_host_stand_beside_the_newest(tmp_path:
     told = "\n".join(peers(written(tmp_path, records), "Here."))
     assert "Other runs: the ratios of 2 earlier ones" in told and "| ratio to PyTriton | other runs | before |" in told
     assert "| 1.4 | 1.2 to 1.3 | 4.5 | ≤ 1.5 | ≤ 1 | reached |" in told
+
+
+def test_a_line_that_only_an_earlier_run_has_keeps_its_verdict(tmp_path: Path) -> None:
+    """A run with one GPU does not take away what a run with two has missed."""
+    first, two, one = (on_host(path_record(day), 32, in_a_row=4) for day in (1, 2, 3))
+    for record in (first, one):
+        record["rows"] = [row for row in record["rows"] if row["line"] != "two workers"]
+    told = "\n".join(path("h200_path", written(tmp_path, {"1.json": first, "2.json": two, "3.json": one}), "Here."))
+    assert "| two workers over one, times | 4096 |  | 1.5 |  |  |  | ≥ 1.85 | ≥ 1.95 | 2 | missed |" in told
+    assert "A line without a figure in the column of the service was not measured in this run" in told
+    alone = "\n".join(path("h200_path", written(tmp_path, {"3.json": one}), "Here."))
+    assert "without a figure" not in alone
