@@ -19,6 +19,7 @@ from tests.support.ledger.other_versions import Rows, unknown_kernel
 def floor(valkey: EmbeddedServer, key_prefix: str) -> Iterator[Floor]:
     with redis_bench(valkey, key_prefix) as bench:
         yield Floor(bench)
+        assert bench.clock.client is not None
         assert_books_agree(bench.clock.client, key_prefix)
 
 
