@@ -32,7 +32,8 @@ def off(dtype: DTypeName, times: float, times_last: float) -> Array:
     a, b = operands()
     errors = np.full((1, DRIFTING + 1), times)
     errors[0, -1] = times_last
-    return a @ b + errors * 4 * np.sqrt(K) * ROUNDOFF[dtype] * K
+    product: Array = a @ b + errors * 4 * np.sqrt(K) * ROUNDOFF[dtype] * K
+    return product
 
 
 def worst(dtype: DTypeName, product: Array) -> float:
@@ -62,7 +63,12 @@ def test_few_are_summed_term_by_term(monkeypatch: pytest.MonkeyPatch) -> None:
     """A whole block may drift, and each takes as long as a row of it does by BLAS."""
     summed: list[int] = []
     termwise = Block._termwise
-    monkeypatch.setattr(Block, "_termwise", lambda *about: summed.append(about[2]) or termwise(*about))
+
+    def counted(block: Block, row: int, column: int, product: Array) -> float:
+        summed.append(column)
+        return termwise(block, row, column, product)
+
+    monkeypatch.setattr(Block, "_termwise", counted)
     assert worst("float32", off("float32", 5.0, 0.0)) <= 1.0
     assert len(summed) == MAX_TERMWISE
 
