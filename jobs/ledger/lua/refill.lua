@@ -62,7 +62,7 @@ end
 
 -- Sends an owner's next jobs. `sent`: how many messages it has; `window`: how many it was taken to have.
 local function top_up(queue, owner, sent, window)
-  local more = send_next(queue, owner, sent == 0 and AT_ONCE or window_of(queue) - sent, at)
+  local more = send_next(queue, owner, sent == 0 and AT_ONCE or share_of(queue, owner, {}) - sent, at)
   if int(sent + more) ~= window then
     set_sent(queue, owner, sent + more)
   end

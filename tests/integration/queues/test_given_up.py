@@ -1,5 +1,5 @@
-"""A job that no live worker understands is given up. That frees its place for its key's next job in the same step: no
-sweep has to find out."""
+"""A job that no live worker understands waits in nobody's way, and is given up. No sweep has to find out that its place
+is free."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ def floor(valkey: EmbeddedServer, key_prefix: str) -> Iterator[Floor]:
 
 
 def refused(floor: Floor, count: int) -> list[str]:
-    """Jobs of a key, the first of which the worker refuses. It gets the second one; the others have no message."""
+    """Jobs of a key, the first of which the worker refuses."""
     jobs = floor.submit("alice", count)
     Rows(floor.client, floor.bench.clock.prefix).change(jobs[0], "request", unknown_kernel)
     assert floor.claim(worker="one") == []
-    claimed = floor.claim(worker="one")
-    assert claimed and claimed[0].job.id == jobs[1] and floor.messages() == []
+    assert floor.messages() == jobs[1:2]
     floor.bench.clock.advance(LONG_S + 1)
     return jobs
 
@@ -39,18 +38,34 @@ def give_up(floor: Floor) -> int:
     return floor.bench.ledger.refusals.give_up([worker("one")], older_than_s=LONG_S)
 
 
-def test_the_next_job_of_its_key_is_sent_at_once(floor: Floor) -> None:
-    jobs = refused(floor, 4)
+def test_its_place_is_free_at_once(floor: Floor) -> None:
+    jobs = refused(floor, 2)
+    assert floor.claimed_owners() == ["alice"]
     assert give_up(floor) == 1
-    assert floor.bench.state(jobs[0]) == "failed" and floor.messages() == [jobs[2]]
-    assert floor.claimed_owners() == ["alice", "alice"]
+    assert floor.bench.state(jobs[0]) == "failed"
     assert not floor.client.exists(f"{floor.bench.clock.prefix}window:cpu")
+    assert floor.submit("alice") == floor.messages()
 
 
 def test_its_message_holds_nobody_up(floor: Floor) -> None:
     jobs = refused(floor, 3)
-    (lost,) = floor.bench.ledger.lost_messages("cpu", broker_is_empty=True, grace_s=2)
-    assert floor.bench.ledger.republish(lost) and floor.messages() == [jobs[0]]
-    (other,) = floor.submit("bob")
+    lost = floor.bench.ledger.lost_messages("cpu", broker_is_empty=True, grace_s=2)
+    assert [floor.bench.ledger.republish(each) is not None for each in lost if each.job_id == jobs[0]] == [True]
+    assert floor.messages() == [jobs[1], jobs[0]]
     assert give_up(floor) == 1
-    assert floor.messages() == [other, jobs[2]]
+    assert floor.messages() == jobs[1:2]
+    assert floor.claimed_owners() == ["alice", "alice"]
+
+
+def test_jobs_that_wait_to_be_given_up_hold_up_no_other(floor: Floor) -> None:
+    """However many there are: each waits for a worker of another version, and takes nobody's turn meanwhile."""
+    jobs, rows = floor.submit("alice", 7), Rows(floor.client, floor.bench.clock.prefix)
+    for job in jobs[:3]:
+        rows.change(job, "request", unknown_kernel)
+        assert floor.claim(worker="one") == []
+    floor.submit("bob", 2)
+    assert floor.claimed_owners(worker="one") == ["alice", "bob", "alice", "bob", "alice", "alice"]
+    assert floor.bench.ledger.refill({"cpu": 1}) == 0
+    assert [floor.bench.state(job) for job in jobs] == ["queued"] * 3 + ["running"] * 4
+    floor.bench.clock.advance(LONG_S + 1)
+    assert give_up(floor) == 3 and not floor.client.exists(f"{floor.bench.clock.prefix}window:cpu")
