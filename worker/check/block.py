@@ -13,7 +13,7 @@ import numpy as np
 from jobs.formats.elements import Array
 from kernels.model.accuracy import DRIFT_FACTOR
 from worker.check.host_matrix import Matrix, OperandMatrix
-from worker.check.rounding import Rounding, as_significant, least_partial_sums, partial_sums
+from worker.check.rounding import Rounding, as_significant, min_partial_sums, partial_sums
 
 MAX_TERMWISE = 256  # elements of a block that are summed term by term in any case: the farthest
 NEAR = 0.5  # share of the bound above which float64 sums of float64 elements cannot decide on which side an element is
@@ -161,13 +161,13 @@ class Block:
         worst = self._worst_by_terms(farthest, given)
         if not len(others) or worst > 1.0:
             return worst
-        certain = ratios <= limit * (1.0 + self._least_drift(size) / bound)
+        certain = ratios <= limit * (1.0 + self._min_drift(size) / bound)
         return max(worst, self._worst_by_terms(others[~certain[tuple(others.T)]], given))
 
-    def _least_drift(self, size: Array) -> Array:
+    def _min_drift(self, size: Array) -> Array:
         """What each element is granted at least beside its bound."""
         of_size, rounding = self._rounding.element_factors[0], self._rounding
-        sums = least_partial_sums(self._a, self._b, rounding.depth)
+        sums = min_partial_sums(self._a, self._b, rounding.depth)
         drift: Array = abs(self._alpha) * DRIFT_FACTOR * rounding.accumulate * sums - of_size * size
         return np.maximum(drift, 0.0)
 

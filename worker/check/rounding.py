@@ -161,7 +161,7 @@ def partial_sums(terms: Array, depth: int) -> float:
     return float(sum(np.abs(np.cumsum(terms[start : start + depth])).sum() for start in starts))
 
 
-def least_partial_sums(a: Array, b: Array, depth: int) -> Array:
+def min_partial_sums(a: Array, b: Array, depth: int) -> Array:
     """No more than `partial_sums` of each element of a·b, (rows, columns), from a few of its partial sums. Those
     between two of them are no nearer to zero than the larger one, less the magnitudes of the terms between.
     """

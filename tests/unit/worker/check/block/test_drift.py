@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jobs.formats.elements import Array
 from kernels.model.numerics import DTypeName, Problem
 from worker.check.block import MAX_TERMWISE, Block, FusedBlock
-from worker.check.rounding import Rounding, least_partial_sums, partial_sums, rounding_of
+from worker.check.rounding import Rounding, min_partial_sums, partial_sums, rounding_of
 
 K, DRIFTING = 4096, MAX_TERMWISE + 50
 ROUNDOFF: dict[DTypeName, float] = {"float32": 2.0**-24, "float64": 2.0**-53}
@@ -78,11 +78,11 @@ def test_few_are_summed_term_by_term(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_partial_sums_are_bounded_from_below(seed: int, k: int, depth: int, mean: float) -> None:
     rng = np.random.default_rng(seed)
     a, b = rng.normal(mean, 1.0, (3, k)), rng.normal(mean, 1.0, (k, 4))
-    least = least_partial_sums(a, b, min(depth, k))
+    least = min_partial_sums(a, b, min(depth, k))
     sums = np.array([[partial_sums(row * column, min(depth, k)) for column in b.T] for row in a])
     assert (least <= sums).all() and (least >= 0.0).all()
 
 
 def test_the_bound_is_near_where_all_terms_have_one_sign() -> None:
     a, b = operands()
-    assert least_partial_sums(a, b, K)[0, 0] > 0.9 * partial_sums(a[0] * b[:, 0], K)
+    assert min_partial_sums(a, b, K)[0, 0] > 0.9 * partial_sums(a[0] * b[:, 0], K)
