@@ -101,8 +101,8 @@ class AsyncClient:
         record = await self._run(call, jobs.find(call, job_id))
         return AsyncBenchmark(self, record) if record.get("kind") == "benchmark" else AsyncJob(self, record)
 
-    async def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:
-        """Job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
+    async def jobs(self, *, limit: int = 50, **where: str | None) -> list[Record]:
+        """Job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`; None for no filter."""
         call = self._call(None)
         return await self._run(call, jobs.list_jobs(call, limit, where))
 

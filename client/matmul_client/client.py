@@ -111,8 +111,8 @@ class Client:
         record = self._run(call, jobs.find(call, job_id))
         return Benchmark(self, record) if record.get("kind") == "benchmark" else Job(self, record)
 
-    def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:
-        """Job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`."""
+    def jobs(self, *, limit: int = 50, **where: str | None) -> list[Record]:
+        """Job records, newest first. Filters in `where`: `state`, `kind`, `kernel`, `q`; None for no filter."""
         call = self._call(None)
         return self._run(call, jobs.list_jobs(call, limit, where))
 

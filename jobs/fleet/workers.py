@@ -101,9 +101,9 @@ class WorkerInfo(Strict):
     id: str = Field(description="The worker's name: host, device, process.")
     state: WorkerState = Field(
         description="`ready`: its readiness product was right and it waits. Out of service are `unavailable`, whose "
-        "device does not answer or failed that product, `quarantined`, whose products came out wrong twice, and "
-        "`misplaced`, which keeps matrices in another store than the service, and `drained`, which an operator told to "
-        "end its jobs and take no more."
+        "device does not answer or failed that product, or whose parent process does not run, `quarantined`, whose "
+        "products came out wrong twice, and `misplaced`, which keeps matrices in another store than the service, and "
+        "`drained`, which an operator told to end its jobs and take no more."
     )
     reason: str | None = Field(None, description="Why it is out of service; null where it serves.")
     device: DeviceInfo = Field(description="What it runs on.")

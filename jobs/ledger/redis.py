@@ -77,7 +77,7 @@ class RedisLedger(RedisClaims, RedisSuccesses, RedisFairQueues, RedisDurability,
         self._idempotency_ttl_ms = round(idempotency_ttl_s * 1000)
         self.scripts = RedisScripts(client, prefix, LUA_DIR, clock=clock, after=MATRICES_LUA_DIR)
         self._run = self.scripts.run
-        self.refusals = Refusals(self._run)
+        self.refusals = Refusals(self._run, self._messages)
         self.moves = Moves(self._run, self._messages)
 
     # ---- the service's side ----

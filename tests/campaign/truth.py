@@ -9,9 +9,8 @@ import numpy as np
 from jobs.formats.elements import Array
 from kernels.model.accuracy import DRIFT_FACTOR, ElementBound, element_bound
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
-from worker.check.block import as_significant
 from worker.check.elements import as_float64, core
-from worker.check.rounding import rounding_of
+from worker.check.rounding import as_significant, rounding_of
 from worker.check.sketch import SMALLEST_NORMAL
 from worker.check.verify import group_width, is_direct
 from worker.check.views.as_real import in_blocks, real_view, signs_of

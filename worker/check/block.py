@@ -4,18 +4,18 @@ The rule is in `worker/check/elementwise.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
-from math import log2, sqrt
+from math import sqrt
 
 import numpy as np
 
 from jobs.formats.elements import Array
 from kernels.model.accuracy import DRIFT_FACTOR
 from worker.check.host_matrix import Matrix, OperandMatrix
-from worker.check.rounding import Rounding
+from worker.check.rounding import Rounding, as_significant, min_partial_sums, partial_sums
 
-MAX_TERMWISE = 256  # elements of a block of rows that are summed term by term
+MAX_TERMWISE = 256  # elements of a block that are summed term by term in any case: the farthest
 NEAR = 0.5  # share of the bound above which float64 sums of float64 elements cannot decide on which side an element is
 BLOCK = 1 << 21  # elements of a block of an operand or of the product, in float64
 SMALLEST = 2.0**-1074
@@ -53,7 +53,7 @@ class Block:
     """
 
     def __init__(self, a: Array, b: Array, given: Array, rounding: Rounding, norms: Norms | None) -> None:
-        self._rounding, self._norms = rounding, norms
+        self._rounding, self._norms, self._alpha = rounding, norms, 1.0
         self._rows, self._columns = np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64)
         self._own_a, self._own_b = self._a, self._b = a, b
         if rounding.is_float64:  # sums may overflow here unless exponents are factored out
@@ -82,7 +82,7 @@ class Block:
                 ratios[places] = at_worst[places] = self._by_terms(lost)
             if not (at_worst <= 1.0).all():
                 return float(ratios.max())
-            return self._explained(ratios, given)
+            return self._explained(ratios, given, bound, finite_size)
 
     def _lost(self, true: Array, bound: Array) -> Array:
         """Places (elements, 2) of finite elements so small beside their row and column that `true` has lost digits."""
@@ -148,17 +148,39 @@ class Block:
         beyond: Array = rows[:, np.newaxis] | columns
         return beyond
 
-    def _explained(self, ratios: Array, given: Array) -> float:
-        """The worst ratio, if all elements are within the worst case. The elements farthest off are summed again term
-        by term, with an allowance for drift.
+    def _explained(self, ratios: Array, given: Array, bound: Array, size: Array) -> float:
+        """The worst ratio, if all elements are within the worst case. Elements beyond the bound are summed again term
+        by term, with an allowance for drift: the farthest, and the others unless they certainly drift as far.
         """
-        beyond = np.argwhere(ratios > (NEAR if self._rounding.is_float64 else 1.0))
+        limit = NEAR if self._rounding.is_float64 else 1.0
+        beyond = np.argwhere(ratios > limit)
         if not len(beyond):
             return float(ratios.max(initial=0.0))
-        farthest = np.argsort(ratios[tuple(beyond.T)])[-MAX_TERMWISE:]
+        beyond = beyond[np.argsort(ratios[tuple(beyond.T)])]
+        others, farthest = beyond[:-MAX_TERMWISE], beyond[-MAX_TERMWISE:]
+        worst = self._worst_by_terms(farthest, given)
+        if not len(others) or worst > 1.0:
+            return worst
+        certain = ratios <= limit * (1.0 + self._min_drift(size) / bound)
+        return max(worst, self._worst_by_terms(others[~certain[tuple(others.T)]], given))
+
+    def _min_drift(self, size: Array) -> Array:
+        """What each element is granted at least beside its bound."""
+        of_size, rounding = self._rounding.element_factors[0], self._rounding
+        sums = min_partial_sums(self._a, self._b, rounding.depth)
+        drift: Array = abs(self._alpha) * DRIFT_FACTOR * rounding.accumulate * sums - of_size * size
+        return np.maximum(drift, 0.0)
+
+    def _worst_by_terms(self, places: Array, given: Array) -> float:
+        """The largest ratio of these elements; the first one above 1 ends the search."""
         if self._rounding.is_float64:
-            return float(self._by_terms(beyond[farthest]).max())
-        return max(self._termwise(int(row), int(column), given) for row, column in beyond[farthest])
+            return float(self._by_terms(places).max(initial=0.0))
+        worst = 0.0
+        for row, column in places[::-1]:
+            worst = max(worst, self._termwise(int(row), int(column), given))
+            if worst > 1.0:
+                break
+        return worst
 
     def _termwise(self, row: int, column: int, given: Array) -> float:
         """The ratio of one element; if operands are lowered to a shorter type, both with rounding and with
@@ -185,7 +207,7 @@ class Block:
             size = max(size, self._norms.product)
         rounding, true = self._rounding, float(terms.sum())
         of_size, _, _, rest = rounding.element_factors
-        drift = DRIFT_FACTOR * rounding.accumulate * _partial_sums(terms, rounding.depth)
+        drift = DRIFT_FACTOR * rounding.accumulate * partial_sums(terms, rounding.depth)
         granted = max(of_size * size, drift) + of_operands + of_value * abs(true) + rest
         return float(abs(given - true) / granted)
 
@@ -218,7 +240,7 @@ class FusedBlock(Block):
             ratios[np.isnan(ratios)] = np.inf
             if not (at_worst <= 1.0).all():
                 return float(ratios.max())
-            return self._explained(ratios, given)
+            return self._explained(ratios, given, bound, size)
 
     def _may_leave_the_range(self, true: Array, bound: Array, size: Array) -> Array:
         """Mask of elements where D is infinite because of its type's range, or not finite because of the range of
@@ -251,26 +273,11 @@ class FusedBlock(Block):
         product, size = float(terms.sum()), np.abs(terms).sum()
         true = self._alpha * product + sum(added)
         of_size, _, _, rest = rounding.element_factors
-        drift = alpha * DRIFT_FACTOR * rounding.accumulate * _partial_sums(terms, rounding.depth)
+        drift = alpha * DRIFT_FACTOR * rounding.accumulate * partial_sums(terms, rounding.depth)
         all_terms = alpha * size + sum(map(abs, added))
         granted = max(of_size * all_terms, drift + rounding.epilogue * (1.0 + rounding.output) * all_terms)
         granted += alpha * (of_operands + of_product * abs(product)) + rounding.output * abs(true) + rest
         return float(abs(given - true) / granted)
-
-
-def _partial_sums(terms: Array, depth: int) -> float:
-    """Σₜ|sₜ|, of sums that begin anew after every `depth` terms."""
-    starts = range(0, len(terms), max(depth, 1))
-    return float(sum(np.abs(np.cumsum(terms[start : start + depth])).sum() for start in starts))
-
-
-def as_significant(values: Array, rounding: Rounding, to_whole: Callable[[Array], Array]) -> Array:
-    """The values rounded to the class's significant bits, and to multiples of its smallest number."""
-    bits = -int(log2(rounding.operand))
-    lowest = int(log2(rounding.operand_floor)) + 1 if rounding.operand_floor else -1100
-    place = np.maximum(np.frexp(values)[1], lowest) - bits
-    lowered: Array = np.ldexp(to_whole(np.ldexp(values, -place)), place)
-    return lowered
 
 
 def _scaled(values: Array, exponents: Array) -> Array:

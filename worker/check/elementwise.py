@@ -4,8 +4,9 @@ The bound is `Rounding.element_bound`: 4·√k·u·(|A|·|B|)ᵢⱼ for the sum,
 (Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41, 2019;
 docs/accuracy.md). It assumes that the roundings of a sum are independent. If terms are alike they are not: a sum of
 constants may drift in the same direction at every step. No element may exceed the worst case of any summation (Higham,
-Accuracy and Stability of Numerical Algorithms, section 3.5). Of the elements between the bound and that worst case, the
-farthest are summed again term by term, and allowed 2·u·Σₜ|sₜ| for the sum, with sₜ the partial sums.
+Accuracy and Stability of Numerical Algorithms, section 3.5). Elements between the bound and that worst case are
+allowed 2·u·Σₜ|sₜ| for the sum, with sₜ the partial sums. The farthest are summed again term by term; of the others
+those that a few of their partial sums do not explain already.
 
 `worst_within` is the same rule for the usual case: every number of a small product is finite, and every element within
 its bound. Its few passes then give the general way's number, which takes four times as many for each matrix of a batch.

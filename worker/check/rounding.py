@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import sqrt
+from math import log2, sqrt
 
 import numpy as np
 
@@ -17,6 +18,8 @@ CONFIDENCE = 5.0  # standard deviations; a row that exceeds it by chance is only
 EPILOGUE_ROUNDINGS = 5.0
 LOWEST = -1100  # exponent below which terms together are less than float64's smallest number
 CHECK_STEPS = 256.0  # steps of the check's own sums in the element type
+CHECKPOINTS = 16  # of a sum's partial sums
+OWN_ROUNDING = 2.0**-20  # far above that of float64 sums of partial sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +153,35 @@ def rounding_of(problem: Problem, accuracy: AccuracyName) -> Rounding:
         normwise=bound.normwise,
         is_float64=problem.dtype == "float64",
     )
+
+
+def partial_sums(terms: Array, depth: int) -> float:
+    """Σₜ|sₜ|, of sums that begin anew after every `depth` terms."""
+    starts = range(0, len(terms), max(depth, 1))
+    return float(sum(np.abs(np.cumsum(terms[start : start + depth])).sum() for start in starts))
+
+
+def min_partial_sums(a: Array, b: Array, depth: int) -> Array:
+    """No more than `partial_sums` of each element of a·b, (rows, columns), from a few of its partial sums. Those
+    between two of them are no nearer to zero than the larger one, less the magnitudes of the terms between.
+    """
+    least = np.zeros((len(a), b.shape[1]))
+    for start in range(0, a.shape[1], max(depth, 1)):
+        before, end = np.zeros_like(least), min(start + depth, a.shape[1])
+        step = -(-(end - start) // CHECKPOINTS)
+        for first in range(start, end, step):
+            some_a, some_b = a[:, first : min(first + step, end)], b[first : min(first + step, end)]
+            after = before + some_a @ some_b
+            nearest = np.maximum(np.abs(before), np.abs(after)) - np.abs(some_a) @ np.abs(some_b)
+            least += len(some_b) * np.maximum(nearest, 0.0)
+            before = after
+    return least * (1.0 - OWN_ROUNDING)
+
+
+def as_significant(values: Array, rounding: Rounding, to_whole: Callable[[Array], Array]) -> Array:
+    """The values rounded to the class's significant bits, and to multiples of its smallest number."""
+    bits = -int(log2(rounding.operand))
+    lowest = int(log2(rounding.operand_floor)) + 1 if rounding.operand_floor else -1100
+    place = np.maximum(np.frexp(values)[1], lowest) - bits
+    lowered: Array = np.ldexp(to_whole(np.ldexp(values, -place)), place)
+    return lowered

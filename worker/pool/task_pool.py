@@ -32,7 +32,7 @@ from worker.device.out_of_service import QUARANTINED, WRONG_PRODUCTS
 from worker.pool.consuming import consuming, look_whether_drained
 from worker.process.ended_child import take_back_from_child, worker_id
 from worker.process.lease import EXIT_QUARANTINED
-from worker.process.signs_of_life import LOOK_EVERY_S, signs_of_life
+from worker.process.signs_of_life import GIVE_EVERY_S, LOOK_EVERY_S, parent_signs, signs_of_life
 
 MAINTAIN_EVERY_S = 0.05
 FORGET_EVERY_S = 1.0
@@ -56,6 +56,7 @@ class AttentivePool(asynpool.AsynPool):  # type: ignore[misc]
             self.forget_time_limits: FORGET_EVERY_S,
             look_whether_drained: FORGET_EVERY_S,
             self.end_stopped_children: LOOK_EVERY_S,
+            parent_signs.give: GIVE_EVERY_S,
             tidy_memory: TIDY_EVERY_S,
         }
 

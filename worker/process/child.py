@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 
+from jobs.errors import StoreFull, StoreUnavailable
 from jobs.fleet.measured import MeasuredShapes
 from jobs.fleet.places import ServicePlace
 from jobs.fleet.registry import WorkerRegistry
@@ -50,6 +51,7 @@ CLAIM_TIMEOUT_S = 5.0  # the sweeper sends an abandoned message again
 MAX_LIGHT = 16  # light jobs of a claim
 ELSEWHERE_PAUSE_S = 0.2  # before this worker takes another message, which may be the same job's again
 SMALL_BYTES = 1 << 20  # of operands
+UNTOLD = "the job store did not serve for long; jobs whose ends it was not told run again"
 HANGS = "a measurement between jobs does not give the device back"
 
 log = structlog.get_logger(__name__)
@@ -192,6 +194,8 @@ class Child:
             with self._lease.hold(claimed) as hold:
                 ends = self._computer.one_launch(claimed, hold)
             self._ends.record(ends)
+        except (StoreUnavailable, StoreFull) as error:
+            log.error(UNTOLD, jobs=[each.job.id for each in claimed], reason=error.type)
         finally:
             self.heartbeat.end(claimed[0].job.id)
 

@@ -37,7 +37,7 @@ from worker.product.operands import forget_copies
 from worker.product.spent_operands import SpentOperands
 from worker.tracing.launches import Launches
 
-WORK_TIMEOUT_S = 60.0  # retry time of steps whose failure would waste the attempt
+WORK_TIMEOUT_S = 60.0  # retry time of steps whose failure would waste the attempt; ends are told for longer
 NO_ROOM_PAUSE_S = 0.5  # before a job that found no room goes back into its queue, and maybe comes again at once
 
 TRUSTED_BELOW = 2  # mismatches
@@ -99,7 +99,7 @@ class JobEnds:
     def settle(self, step: Step) -> int:
         """Waits for the ledger's answer and cleans up. Returns how many successes it accepted. Raises StoreUnavailable,
         StoreFull."""
-        answers = self._with_retries(step.answer)
+        answers = self._with_retries([claimed for claimed, _ in step.ends], step.answer)
         for (claimed, end), success, answer in zip(step.ends, step.done, answers, strict=True):
             if isinstance(end, Multiplied):
                 self._heartbeat.count_product(is_verified=end.outcome.verification.passed is True)
@@ -175,17 +175,19 @@ class JobEnds:
         if isinstance(failure, OperandDamaged) and isinstance(job.record.request, MatmulRequest):
             forget_copies(job.record.request, self._store)
         try:
-            if self._with_retries(lambda: self._fail_attempt(claimed, failure, error)):
+            if self._with_retries([claimed], lambda: self._fail_attempt(claimed, failure, error)):
                 self._launches.ended(claimed, error)
         except (StoreUnavailable, StoreFull):
             log.warning("the job store does not serve; the sweeper will see to the job", job=job.id)
 
-    def _with_retries(self, record: Callable[[], Result]) -> Result:
-        """Retries until Redis answers. The lease is no longer renewed, so the retries are more frequent than the
-        sweeper's wait after an outage, which is four heartbeats (`jobs/sweeper/sweeper.py`)."""
-        pause_s = 2 * self._settings.heartbeat_s
+    def _with_retries(self, claimed: Sequence[Claimed], record: Callable[[], Result]) -> Result:
+        """Retries until Redis answers, as long as a time limit of these jobs lasts: finished work is worth as much as a
+        job that still runs, which outlives any outage. The lease is no longer renewed, so the retries are more frequent
+        than the sweeper's wait after an outage, which is four heartbeats (`jobs/sweeper/sweeper.py`)."""
+        pause_s, now = 2 * self._settings.heartbeat_s, time.monotonic()
+        timeout_s = max([WORK_TIMEOUT_S, *(each.claimed_at + each.job.timeout_s - now for each in claimed)])
         with LongWait():
-            return retry_until(record, timeout_s=WORK_TIMEOUT_S, longest_pause_s=pause_s)
+            return retry_until(record, timeout_s=timeout_s, longest_pause_s=pause_s)
 
     def _fail_attempt(self, claimed: Claimed, failure: JobFailed, error: JobError) -> bool:
         """Records a failure; returns whether the attempt still owned the job."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -12,16 +13,19 @@ import structlog
 from jobs.errors import MatmulError
 from jobs.fleet.places import ServicePlace, agreed
 from jobs.fleet.registry import WorkerRegistry
-from jobs.fleet.workers import WorkerInfo
+from jobs.fleet.workers import WorkerInfo, WorkerState
 from jobs.settings import Settings
 from worker.device.out_of_service import LAST_BEAT_S
 from worker.device.runner import Runner
 from worker.process.ended_child import worker_id
+from worker.process.signs_of_life import parent_signs
 from worker.queues.device_name import consumed_bench_queue
+from worker.queues.stopping import is_stopping
 
 MISPLACED_BEATS = 10  # heartbeats with a different store of the service before the worker gives up
 PROBLEM_TTL_S = 30.0  # the next child tells it again
 DRAINED = "An operator drained it: it ends its jobs and takes no more."
+PARENT_STOPPED = "Its parent process does not run, so it takes no jobs."
 BEAT_S = 1.0  # at most this long, and a fifth of the time that a silent worker counts as live
 
 log = structlog.get_logger(__name__)
@@ -61,8 +65,9 @@ class Heartbeat:
         self._runner = runner
         self._settings = settings
         self._give_up = give_up
+        self._pause_s = min(BEAT_S, settings.worker_ttl_s / 5)
         self._misplaced_beats = 0
-        self._is_drained = False
+        self._is_drained = self._is_cut_off = False
         self._started_at = datetime.now(UTC)
         self._jobs: tuple[str, ...] = ()  # under way, in the order in which they began
         self._lock = Lock()
@@ -103,13 +108,16 @@ class Heartbeat:
             self._jobs = tuple(each for each in self._jobs if each != job_id)
 
     def _run(self) -> None:
-        pause_s = min(BEAT_S, self._settings.worker_ttl_s / 5)
-        while not self._stopped.wait(pause_s):
-            try:
-                self._beat()
-                self._look_for_the_store()
-            except MatmulError as error:
-                log.debug("a heartbeat was not heard", reason=error.type)
+        while not self._stopped.wait(self._pause_s):
+            self._beat_and_look()
+
+    def _beat_and_look(self) -> None:
+        try:
+            self._beat()
+            self._look_for_the_store()
+            self._look_for_the_parent()
+        except MatmulError as error:
+            log.debug("a heartbeat was not heard", reason=error.type)
 
     def _beat(self) -> None:
         """The answer to a beat says whether the worker is drained. If that changed, the new state is sent at once."""
@@ -126,17 +134,31 @@ class Heartbeat:
         if problem and self._misplaced_beats >= MISPLACED_BEATS:
             self._give_up(problem)
 
+    def _look_for_the_parent(self) -> None:
+        """Whether the parent fetches messages: it counts as stopped after as long as a silent worker counts as gone.
+        Not looked for while beats fail, for the parent then waits for Redis as well.
+        """
+        looks = math.ceil(self._settings.worker_ttl_s / self._pause_s)
+        self._is_cut_off = parent_signs.is_silent(looks) and not is_stopping()
+
     def tell_problem(self, problem: str) -> None:
         """Reports that this worker is live but takes no jobs. Raises StoreUnavailable."""
         info = self._info().model_copy(update={"state": "misplaced", "reason": problem})
         self._registry.beat(info, max(PROBLEM_TTL_S, self._settings.worker_ttl_s))
 
+    @property
+    def _out_of_service(self) -> tuple[WorkerState, str] | None:
+        if self._is_drained:
+            return "drained", DRAINED
+        return ("unavailable", PARENT_STOPPED) if self._is_cut_off else None
+
     def _info(self) -> WorkerInfo:
         job, now = next(iter(self._jobs), None), datetime.now(UTC)
+        state, reason = self._out_of_service or ("busy" if job else "ready", None)
         return WorkerInfo(
             id=self.worker_id,
-            state="drained" if self._is_drained else "busy" if job else "ready",
-            reason=DRAINED if self._is_drained else None,
+            state=state,
+            reason=reason,
             device=self._runner.device,
             queue=self._runner.device.device_class,
             bench_queue=self._bench_queue,

@@ -28,9 +28,8 @@ def jobs(settings: Settings, state: str | None, kind: str | None, limit: int) ->
     """List jobs, newest first."""
     if click.get_current_context().invoked_subcommand is not None:
         return
-    where = {name: value for name, value in (("state", state), ("kind", kind)) if value}
     with settings.client() as client:
-        found = client.jobs(limit=limit, **where)
+        found = client.jobs(limit=limit, state=state, kind=kind)
     if settings.as_json:
         print_json(found)
         return

@@ -49,12 +49,13 @@ def job_of(reply: Reply) -> Record:
     return record
 
 
-def list_jobs(call: Call, limit: int, where: Mapping[str, str]) -> Flow[list[Record]]:
-    """Records of at most `limit` jobs, newest first; `where` has the filters of GET /v1/jobs."""
+def list_jobs(call: Call, limit: int, where: Mapping[str, str | None]) -> Flow[list[Record]]:
+    """Records of at most `limit` jobs, newest first; `where` has the filters of GET /v1/jobs, None for no filter."""
+    filters = {name: value for name, value in where.items() if value is not None}
     found: list[Record] = []
     cursor: str | None = None
     while len(found) < limit:
-        page = {"limit": min(limit - len(found), MAX_PAGE), **where, **({"cursor": cursor} if cursor else {})}
+        page = {"limit": min(limit - len(found), MAX_PAGE), **filters, **({"cursor": cursor} if cursor else {})}
         document = yield from get_json(call, f"/v1/jobs?{urlencode(page)}", "jobs", "next")
         found += document["jobs"]
         cursor = document["next"]

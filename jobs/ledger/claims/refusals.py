@@ -26,10 +26,13 @@ log = structlog.get_logger(__name__)
 
 
 class Refusals:
-    """`run` runs the ledger's scripts (`RedisScripts.run`). Raises StoreUnavailable."""
+    """`run` runs the ledger's scripts (`RedisScripts.run`); `messages` are the arguments with which they send messages.
+    Raises StoreUnavailable.
+    """
 
-    def __init__(self, run: Callable[..., Any]) -> None:
+    def __init__(self, run: Callable[..., Any], messages: tuple[str, str]) -> None:
         self._run = run
+        self._messages = messages
 
     def understood(self, worker: str, replies: Sequence[Any]) -> list[Claimed]:
         """The jobs in a reply of lua/claim.lua that this worker understands; the others are returned to the queue."""
@@ -65,5 +68,5 @@ class Refusals:
             if asked and asked <= {*refused_by.decode().split()}:
                 about_job = {"job": job_id.decode(), **log_fields(trace.decode())}
                 log.warning("no live worker understands a job, so it fails", **about_job)
-                count += int(self._run("give_up", job_id, attempt, *about))
+                count += int(self._run("give_up", job_id, attempt, *about, *self._messages))
         return count

@@ -100,6 +100,18 @@ local function missing_products(id)
   return missing
 end
 
+-- The first operand that should be in the job's record and is not: its time there was up. One that is still to come is
+-- not missed.
+local function missing_in_record(job)
+  local to_come = missing_products(job.id)
+  for name in string.gmatch(job.in_record, '%l') do
+    if to_come[name] == '' and redis.call('HEXISTS', matrices_key(job.id), FIELD[name]) == 0 then
+      return name
+    end
+  end
+  return nil
+end
+
 -- What it still waits for need not see to it. At once, for `settle_dependents` may come to that in the same step.
 stop_waiting = function(job)
   for _, source in pairs(missing_products(job.id)) do

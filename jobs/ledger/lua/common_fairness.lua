@@ -8,6 +8,7 @@
 -- there where none does.
 local OPEN = 'anonymous' -- as in jobs/models.py
 local UNSENT = 2 ^ 52 -- in queued:<queue> jobs without a message come after those with one, by this much
+local REFUSED_SEEN = 100 -- jobs, those that were refused first
 local left = {} -- whose jobs leave a queue in this step
 
 local function backlog_key(queue, owner)
@@ -33,6 +34,19 @@ local function window_of(queue)
   return math.max(1, known[workers] or read_counts(workers, 'number:' .. queue)[workers])
 end
 
+-- The same, and one more for each of its jobs that a worker refused: these take nobody's turn, and would else hold up its
+-- other jobs until they are given up. Mostly there are none. `gone`: by id, those that leave in this step.
+local function share_of(queue, owner, gone)
+  local share = window_of(queue)
+  for _, id in ipairs(redis.call('ZRANGE', prefix .. 'refused', 0, REFUSED_SEEN - 1)) do
+    local state, its_owner, its_queue, number = unpack(redis.call('HMGET', job_key(id), 'state', 'owner', 'queue', 'number'))
+    if state == 'queued' and its_owner == owner and its_queue == queue and tonumber(number) > 0 and not gone[id] then
+      share = share + 1
+    end
+  end
+  return share
+end
+
 -- Puts a job into its owner's backlog, if the owner has its share of messages: its place there then, else nil.
 wait_in_backlog = function(job)
   if job.owner == OPEN then
@@ -41,7 +55,7 @@ wait_in_backlog = function(job)
   local queue, owner = job.queue, job.owner
   local window, backlog = window_key(queue), backlog_key(queue, owner)
   local sent = redis.call('HGET', window, owner)
-  if not sent or (tonumber(sent) < window_of(queue) and redis.call('EXISTS', backlog) == 0) then
+  if not sent or (redis.call('EXISTS', backlog) == 0 and tonumber(sent) < share_of(queue, owner, {})) then
     redis.call('HINCRBY', window, owner, 1)
     return nil
   end
@@ -62,9 +76,10 @@ leave_window = function(job)
     of = other.queue == job.queue and other.owner == job.owner and other or of
   end
   if not of then
-    of = {queue = job.queue, owner = job.owner, sent = 0, unsent = {}}
+    of = {queue = job.queue, owner = job.owner, sent = 0, unsent = {}, gone = {}}
     left[#left + 1] = of
   end
+  of.gone[job.id] = true
   if tonumber(job.number) > 0 then
     of.sent = of.sent + 1
   else
@@ -104,7 +119,7 @@ local function send_following(at)
     if of.sent > 0 then
       local before = tonumber(redis.call('HGET', window_key(queue), owner) or 0)
       local sent = math.max(0, before - of.sent)
-      sent = sent + send_next(queue, owner, window_of(queue) - sent, at)
+      sent = sent + send_next(queue, owner, share_of(queue, owner, of.gone) - sent, at)
       if sent ~= before then
         set_sent(queue, owner, sent)
       end

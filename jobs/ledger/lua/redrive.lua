@@ -36,7 +36,7 @@ for _, each in ipairs(sources) do
   end
 end
 local at, needs = int(now()), needs_of(job)
-local missing = missing_operand(needs, job.owner, tonumber(at), {})
+local missing = missing_in_record(job) or missing_operand(needs, job.owner, tonumber(at), {})
 if missing then
   return {'operand_missing', missing}
 end

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.errors import IdempotencyKeyReused, QueueFull, QuotaExceeded, WrongState
+from jobs.errors import IdempotencyKeyReused, OperandMissing, QueueFull, QuotaExceeded, WrongState
 from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.limits import Limits
+from jobs.models import ANONYMOUS
+from jobs.requests.job_matrices import JobMatrices
 from jobs.states import JobState
+from tests.support.ledger.chained import PRODUCT, SMALL, submit, succeed
 from tests.support.ledger.ledgers import Bench
 
 
@@ -51,3 +54,35 @@ def test_a_refused_redrive_binds_no_key(bench: Bench) -> None:
     with pytest.raises(QueueFull):
         bench.ledger.redrive(message.job_id, owner=owner, key=key, limits=Limits(0, 9))
     assert bench.ledger.bound_job(owner, key) is None
+
+
+# ---- operands that were in its record ----
+def refused_for(bench: Bench, job_id: str) -> str | None:
+    """The operand that a redrive misses, after the time of what is in its record; it changes nothing."""
+    bench.clock.advance(6)
+    assert bench.ledger.expire_matrices() == 1
+    before, key = bench.ledger.get(job_id), IdempotencyKey("again", "print")
+    with pytest.raises(OperandMissing) as refused:
+        bench.ledger.redrive(job_id, owner=ANONYMOUS, key=key)
+    assert bench.ledger.get(job_id) == before and bench.ledger.bound_job(ANONYMOUS, key) is None
+    return refused.value.field
+
+
+@pytest.mark.parametrize(("held", "first"), [({"a": b"a", "b": b"b", "c": b"c"}, "a"), ({"c": b"c"}, "c")])
+def test_a_redrive_without_its_operands_is_refused(bench: Bench, held: dict[str, bytes], first: str) -> None:
+    """The service looks first, but they may go between its look and this step."""
+    job_id = submit(bench, matrices=JobMatrices(**held, ttl_s=5)).job_id
+    bench.ledger.cancel(job_id)
+    bench.clock.advance(4)
+    assert bench.ledger.expire_matrices() == 0 and bench.ledger.redrive(job_id)[1] is not None
+    bench.ledger.cancel(job_id)
+    assert refused_for(bench, job_id) == first
+
+
+def test_a_redrive_without_a_product_in_its_record_is_refused(bench: Bench) -> None:
+    """Another job's, which was copied there; also where that job still has its own."""
+    source = submit(bench, matrices=SMALL).job_id
+    job_id = submit(bench, b=source, matrices=JobMatrices(ttl_s=5)).job_id
+    succeed(bench, source, PRODUCT)
+    bench.ledger.cancel(job_id)
+    assert refused_for(bench, job_id) == "b"

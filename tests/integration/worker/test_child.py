@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Event, Thread
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from jobs.errors import MatrixNotFound, StoreFull, StoreUnavailable
 from jobs.ledger.acceptance import Acceptance
@@ -17,10 +20,13 @@ from jobs.matrices.factory import bounds_of
 from jobs.models import ANONYMOUS, JobError, product_id
 from jobs.queue import make_celery, message_format
 from jobs.redis.replicas import Mark
+from jobs.settings import DAY_S
 from jobs.states import JobState
-from tests.support.workers.workers import WorkerBench
+from tests.support.ledger.ledgers import outcome
+from tests.support.workers.workers import WorkerBench, until
 from worker.cpu.runner import CpuRunner
-from worker.process.child import Child
+from worker.process import ends
+from worker.process.child import UNTOLD, Child
 from worker.process.lease import EXIT_FAULT, LeaseKeeper
 
 TIMEOUT_S = 60.0
@@ -94,6 +100,31 @@ def test_a_success_is_recorded_once_redis_serves_again(bench: WorkerBench, refus
     job_id = run(bench, refused)
     assert bench.ledger.get(job_id).record.state == JobState.SUCCEEDED
     assert has_product(bench, job_id)
+
+
+def test_an_end_that_redis_never_heard_of_leaves_the_job_to_another_run(
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time is up by then. The process goes on, and says so in one line."""
+
+    def away(_: RedisLedger, __: str) -> None:
+        raise StoreUnavailable
+
+    monkeypatch.setattr(ends, "WORK_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(ends, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + DAY_S))
+    with capture_logs() as logs:
+        job_id = run(bench, away)
+    (line,) = [each for each in logs if each["log_level"] == "error"]
+    assert (line["event"], line["jobs"]) == (UNTOLD, [job_id]) and "exc_info" not in line
+    assert bench.ledger.get(job_id).record.state == JobState.RUNNING
+    until(lambda: bench.ledger.take_back(job_id, 1, max_attempts=2), timeout_s=60, what="the end of the lease")
+    child = Child(bench.settings, CpuRunner(bench.settings), bench.ledger, bench.store)
+    child.run(job_id, 2)
+    child.wait_until_idle()
+    child.heartbeat.stop()
+    record = bench.ledger.get(job_id).record
+    assert (record.state, record.attempt) == (JobState.SUCCEEDED, 2) and has_product(bench, job_id, attempt=2)
+    assert not bench.ledger.succeed(job_id, 1, outcome()), "what was late is not taken"
 
 
 def test_a_stale_message_is_a_no_op(bench: WorkerBench) -> None:

@@ -22,6 +22,7 @@ from jobs.states import JobState
 from tests.support.ledger.ledgers import outcome
 from tests.support.workers.workers import WorkerBench, until
 from worker.cpu.runner import CpuRunner
+from worker.process import ends
 from worker.process.child import Child
 from worker.product.multiply import Multiplied
 
@@ -173,3 +174,9 @@ def test_no_end_is_lost(bench: WorkerBench, how: str, monkeypatch: pytest.Monkey
     for script, (_, state) in ENDS.items():
         record = bench.ledger.get(jobs[script].job.id).record
         assert (record.state, record.attempt) == (state, 1 if state is JobState.SUCCEEDED else 2), script
+
+
+def test_an_end_is_told_as_long_as_its_job_s_time_lasts(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also past the time after which other steps are given up."""
+    monkeypatch.setattr(ends, "WORK_TIMEOUT_S", 0.0)
+    test_no_end_is_lost(bench, "READONLY", monkeypatch)

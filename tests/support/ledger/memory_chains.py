@@ -77,6 +77,14 @@ class Chains(ABC):
             sources.append(Source(name, row, room))
         return sources
 
+    def check_record(self, row: JobRow, sources: list[Source]) -> None:
+        """Before a redrive: that the room for products is still kept, and operands are there. Raises OperandMissing."""
+        held, to_come = self.matrices[row.id], row.missing()
+        gone = [each.name for each in sources if each.room and not held.charged]
+        gone += [name for name in row.in_record if name not in to_come and getattr(held, name) is None]
+        if gone:
+            raise OperandMissing(field=gone[0])
+
     def wait_for_products(self, row: JobRow, sources: list[Source]) -> bool:
         for each in sources:
             if each.row.state is JobState.SUCCEEDED:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.base import UnknownRequest
-from jobs.errors import JobNotFound, OperandMissing, QueueFull, QuotaExceeded
+from jobs.errors import JobNotFound, QueueFull, QuotaExceeded
 from jobs.ledger.chains import sources_of
 from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, JobRow
 from jobs.ledger.fields import NO_PROGRESS
@@ -172,9 +172,7 @@ class JobTable(Chains, Backlogs):
     def redrive(self, row: JobRow) -> None:
         """Raises OperandMissing, OperandFailed."""
         sources = self.read_sources(row.missing(), row.owner)
-        for each in sources:
-            if each.room and not self.matrices[row.id].charged:
-                raise OperandMissing(field=each.name)
+        self.check_record(row, sources)
         self.dead.pop(row.id, None)
         row.finished_us, row.error = None, None
         self.no_room_since.pop(row.id, None)

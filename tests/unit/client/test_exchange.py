@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from matmul_client import Busy, Conflict, DeadlineExceeded, InvalidRequest, JobFailed, ServiceFailed, Unreachable
-from matmul_client.core import products
+from matmul_client.core import jobs, products
 from matmul_client.core.exchange import exchange
 from matmul_client.core.operands import ChainedProduct, Operand
 from matmul_client.core.ranges import send_in_ranges
@@ -51,6 +51,12 @@ def test_what_stays_wrong_is_told_at_once(reply: Reply, error: type[Exception]) 
     played = Played([reply])
     with pytest.raises(error, match=r"^A sentence about \w+\.$"):
         played.run(exchange(played.call, ASK))
+
+
+def test_a_filter_that_is_none_is_not_sent() -> None:
+    played = Played([Reply(200, {}, b'{"jobs":[],"next":null}')])
+    assert played.run(jobs.list_jobs(played.call, 3, {"state": None, "kind": "matmul", "q": None})) == []
+    assert [each.target for each in played.requests] == ["/v1/jobs?limit=3&kind=matmul"]
 
 
 def test_retry_after_is_waited_for_and_pauses_grow() -> None:

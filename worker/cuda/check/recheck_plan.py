@@ -127,7 +127,7 @@ def _steps(at: Element, *, of_columns: bool) -> tuple[int, int, int]:
 
 def _lowered(rounding: Rounding) -> tuple[int, int]:
     """The significant bits of rounded operands, and the exponent below which they are multiples of a smallest number,
-    as `worker.check.block.as_significant` has them; zeros where they enter as they are."""
+    as `worker.check.rounding.as_significant` has them; zeros where they enter as they are."""
     if not rounding.operand:
         return 0, 0
     least = int(log2(rounding.operand_floor)) + 1 if rounding.operand_floor else -1100
