@@ -125,7 +125,7 @@ CANCEL: Piece = {
     "a time, so that it can be retried; deleting the job deletes them. A benchmark keeps its measurements.",
     "status_code": 202,
     "responses": {
-        202: json_answer(JobRecord, "Cancelled now.", "ETag", "Location"),
+        202: json_answer(JobRecord, "Cancelled now.", "ETag", "Location", "Idempotent-Replayed"),
         200: json_answer(JobRecord, "It had already been cancelled.", "ETag", "Location", "Idempotent-Replayed"),
         **problems(
             errors.JobNotFound,

@@ -94,7 +94,7 @@ UPLOAD_ERRORS = (
     edge.TooManyBodies,
 )
 STORED = {
-    201: json_answer(MatrixView, "Stored.", "Location"),
+    201: json_answer(MatrixView, "Stored.", "Location", "Idempotent-Replayed"),
     200: json_answer(
         MatrixView, "It was already stored; its time to live starts anew.", "Location", "Idempotent-Replayed"
     ),
