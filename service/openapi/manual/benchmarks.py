@@ -79,7 +79,6 @@ BODY: Piece = {
 }
 SUBMIT_ERRORS = (
     errors.MalformedBody,
-    edge.InvalidHeader,
     errors.NoWorkerForKernel,
     errors.NoWorkerForDevice,
     errors.IdempotencyKeyInUse,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -15,7 +16,7 @@ from kernels.catalog import KERNEL_NAMES
 from kernels.model.numerics import DTYPE_NAMES
 from service.problems import BY_TYPE
 from tests.integration.api.test_benchmark_results import done
-from tests.integration.api.test_jobs import PRODUCT, fail, submit
+from tests.integration.api.test_jobs import PRODUCT, SEEDED, fail, newer_than, newest, submit
 from tests.openapi.run import ENDLESS, made_up
 from tools.harness.api import Api, npy
 
@@ -172,8 +173,16 @@ def test_headers_of_refusals_are_described(document: dict[str, Any], api: Api, q
     job = submit(quiet)
     api.succeed(job, PRODUCT)
     product = quiet.get(f"/v1/jobs/{job}/product", headers={"range": "bytes=99999-"})
+    gzip = {"content-encoding": "gzip", "content-type": "application/json"}
+    with ThreadPoolExecutor(1) as pool:
+        last = newest(api)
+        waiting = pool.submit(quiet.post, "/v1/matmul", json=SEEDED)
+        fail(api, newer_than(api, last), "operand_out_of_range")
+        failed = waiting.result(60)
     refused = {
         ("/v1/matmul", "post", "Accept-Post"): quiet.post("/v1/matmul", content=b"x"),
+        ("/v1/matmul", "post", "Accept-Encoding"): quiet.post("/v1/matmul", content=b"x", headers=gzip),
+        ("/v1/matmul", "post", "Location"): failed,
         ("/v1/jobs/{job_id}/product", "get", "Content-Range"): product,
     }
     for (path, method, name), reply in refused.items():
