@@ -1,4 +1,4 @@
-"""Headers of requests that read: those that take one value, and what the OpenAPI document says of all."""
+"""Which part of a path or which header a refusal names, and that the OpenAPI document says so."""
 
 from __future__ import annotations
 
@@ -50,3 +50,21 @@ def test_the_walls_are_described(quiet: httpx.Client, document: dict[str, Any], 
 def test_conditions_of_changes_are_described(document: dict[str, Any], path: str, method: str) -> None:
     described = {each["name"]: each["description"] for each in document["paths"][path][method]["parameters"]}
     assert "412" in described["If-Match"] and "412" in described["If-None-Match"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "field"),
+    [
+        ("POST", "/v1/queues/none/pause", "queue"),
+        ("POST", "/v1/workers/none/drain", "worker"),
+        ("GET", "/v1/kernels/none/assembly", "name"),
+        ("GET", "/v2/models/none", "name"),
+        ("GET", "/v2/models/matmul/versions/2/ready", "version"),
+        ("POST", "/v2/models/none/infer", "name"),
+        ("GET", "/v1/benchmarks/{job}/plots/gflops", "job_id"),
+        ("GET", "/v1/benchmarks/{job}/export", "job_id"),
+    ],
+)
+def test_the_part_of_the_path_is_named(quiet: httpx.Client, method: str, path: str, field: str) -> None:
+    refused = quiet.request(method, path.format(job=submit(quiet)))
+    assert problem(refused, 404, "not_found")["field"] == field
