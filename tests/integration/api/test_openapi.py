@@ -92,6 +92,29 @@ def test_names_come_from_the_catalogue(document: dict[str, Any]) -> None:
     assert options["dtype"]["anyOf"][0]["enum"] == list(DTYPE_NAMES)
 
 
+@pytest.mark.parametrize(
+    ("fields", "is_right"),
+    [
+        ({"shapes": 64, "kernels": "cpu_blas", "dtypes": "float64"}, True),
+        ({"shapes": {"m": 8, "n": 9, "k": 10}, "kernels": {"kernel": "cpu_blas"}}, True),
+        ({"shapes": [16, {"start": 16, "stop": 64, "step": 16}], "kernels": ["cpu_blas"], "dtypes": ["int8"]}, True),
+        ({"kernels": "all"}, True),
+        ({"kernels": "none"}, False),
+        ({"kernels": ["none"]}, False),
+        ({"shapes": "64"}, False),
+        ({"dtypes": "float65"}, False),
+    ],
+)
+def test_one_item_may_stand_for_a_list(
+    document: dict[str, Any], quiet: httpx.Client, fields: dict[str, Any], is_right: bool
+) -> None:
+    """In the document as in the service."""
+    schema = document["paths"]["/v1/benchmarks"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    asked = {"preset": "quick", **fields}
+    assert validator(document, schema).is_valid(asked) is is_right
+    assert quiet.post("/v1/benchmarks?dry_run=true", json=asked).is_success is is_right
+
+
 def test_every_listed_problem_exists_and_leads_to_its_meaning(document: dict[str, Any], quiet: httpx.Client) -> None:
     listed = set(re.findall(r"- `(\w+)`:", str([operation["responses"] for _, _, operation in operations(document)])))
     assert listed <= BY_TYPE.keys()
