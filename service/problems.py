@@ -223,6 +223,7 @@ def job_failure(error_type: str, detail: str) -> MatmulError:
 FIELDS: Mapping[type[MatmulError], Sequence[str]] = {
     errors.IdempotencyKeyInUse: (IDEMPOTENCY_KEY,),
     errors.IdempotencyKeyReused: (IDEMPOTENCY_KEY,),
+    errors.NotFound: ("job_id", "name", "queue", "worker"),
     errors.JobNotFound: ("job_id",),
     errors.MatrixNotFound: ("matrix_id", "upload"),
     errors.DigestMismatch: ("matrix_id", "upload"),

@@ -69,11 +69,12 @@ class Body:
         if self._inflater is not None:
             self.declared_bytes, self._limit_bytes = None, min(limit_bytes, MAX_INFLATED_BYTES)
         elif encoding != "identity":
-            taken = ["identity", *WINDOW_BITS] if inflates else ["identity"]
+            codings = [*WINDOW_BITS] if inflates else []
+            ways = " or ".join(["without Content-Encoding", *codings])
             raise UnsupportedMediaType(
-                f"Bodies are taken as they are, not {encoding}-encoded; send it without Content-Encoding.",
+                f"Bodies are not taken {encoding}-encoded here; send it {ways}.",
                 field="Content-Encoding",
-                headers={"accept-encoding": ", ".join(taken)},
+                headers={"accept-encoding": ", ".join(["identity", *codings])},
             )
 
     def _too_large(self) -> PayloadTooLarge:

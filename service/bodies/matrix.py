@@ -116,7 +116,12 @@ def _parser(request: Request, media_type: str, body: Body, open_sink: OpenSink, 
         return NpyParser(open_sink, body_bytes=length, staging_dir=context.staging_dir)
     if media_type == SAFETENSORS:
         return SafetensorsParser(open_sink, body_bytes=length, staging_dir=context.staging_dir)
-    return OctetParser(_octet_header(request), open_sink, body_bytes=length)
+    header = _octet_header(request)
+    try:
+        return OctetParser(header, open_sink, body_bytes=length)
+    except InvalidMatrix as error:
+        error.field = "X-Matmul-Shape"
+        raise
 
 
 def _told(request: Request, name: str) -> str:

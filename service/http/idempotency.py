@@ -104,17 +104,21 @@ def once(
     act: Callable[[], tuple[Response, str]],
     again: Callable[[str], Response],
 ) -> Response:
-    """Calls `act`, or `again` if the same request with this key was answered before. For worker threads. `act` must be
-    safe to repeat, because the key is bound afterwards. It also returns its subject, the id of a job or matrix, which
-    is passed to `again`. `contents` represents the body. Raises IdempotencyKeyReused.
+    """Calls `act`, or `again` if the same request with this key was answered before; a replay has the first reply's
+    status. For worker threads. `act` must be safe to repeat, because the key is bound afterwards. It also returns its
+    subject, the id of a job or matrix, which is passed to `again`. `contents` represents the body. Raises
+    IdempotencyKeyReused.
     """
     bound = bound_as(request, key, contents)
     if bound is None:
         return act()[0]
     ledger, owner = context_of(request).ledger, owner_of(request)
-    if (subject := ledger.bound_job(owner, bound)) is not None:
+    if (answered := ledger.bound_job(owner, bound)) is not None:
+        status, _, subject = answered.rpartition(" ")  # earlier versions bound the subject without a status
         with suppress(NotFound):  # its subject was deleted or expired: the request is carried out as a new one
-            return as_replay(again(subject))
+            replay = as_replay(again(subject))
+            replay.status_code = int(status or replay.status_code)
+            return replay
     reply, subject = act()
-    ledger.bind_key(owner, bound, subject)
+    ledger.bind_key(owner, bound, f"{reply.status_code} {subject}")
     return reply

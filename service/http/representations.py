@@ -26,7 +26,7 @@ from service.api_process.in_thread import in_thread
 from service.context import Context
 from service.http.conditions import check_match, none_match, range_applies
 from service.http.damage import damage_reported
-from service.http.listed import listed
+from service.http.listed import listed, sole
 from service.http.negotiation import NPY, OCTETS, SAFETENSORS
 from service.http.ranges import parse_range
 
@@ -139,12 +139,13 @@ class Conditions:
 
     @classmethod
     def of(cls, request: Request) -> Conditions:
-        headers, is_head = request.headers, request.scope["state"]["head"]
+        """Raises InvalidHeader."""
+        is_head = request.scope["state"]["head"]
         return cls(
             listed(request, "if-match"),
             listed(request, "if-none-match"),
-            None if is_head else headers.get("range"),  # RFC 9110, section 14.2: only GET has ranges
-            headers.get("if-range"),
+            None if is_head else sole(request, "Range"),  # RFC 9110, section 14.2: only GET has ranges
+            sole(request, "If-Range"),
             is_head,
         )
 

@@ -118,7 +118,7 @@ def find_model(name: str, version: str = VERSION) -> Model:
     if name not in MODELS:
         raise NotFound(f"There is no model {name[:40]!a}; there are {ANY_KERNEL} and one for each kernel.")
     if version != VERSION:
-        raise NotFound(f"{name} has the version {VERSION} alone.")
+        raise NotFound(f"{name} has the version {VERSION} alone.", field="version")
     return MODELS[name]
 
 

@@ -9,6 +9,7 @@ from starlette.responses import StreamingResponse
 
 from service.context import context_of
 from service.http.access import whose_jobs
+from service.http.listed import sole
 from service.http.streams import events_after, stream
 from service.openapi.manual import jobs as manual
 
@@ -22,7 +23,7 @@ router = APIRouter(prefix="/v1/jobs")
 @router.get("/{job_id}/events", **manual.EVENTS)
 async def job_events(request: Request, job_id: manual.JobId) -> Response:
     context, owner = context_of(request), whose_jobs(request)
-    last_id = request.headers.get("last-event-id") or START
+    last_id = sole(request, "Last-Event-ID") or START
     job = await context.call(context.ledger.get, job_id, owner=owner)
     first = await events_after(context, job_id, last_id)
     if job.record.state.is_terminal and first is None:

@@ -67,7 +67,8 @@ def open_upload(
     name = new_id("up", cell)
     claim = Claim(name, name, dtype, shape, owner, IDLE_S)
     if claim.bytes > store.max_matrix_bytes:
-        raise BodyTooLarge(f"The matrix has {claim.bytes} bytes; {store.max_matrix_bytes} are the most taken here.")
+        most = store.max_matrix_bytes
+        raise BodyTooLarge(f"The matrix has {claim.bytes} bytes; {most} are the most taken here.", field="shape")
     upload = Ranged(name, store.index.claim(claim)[0])
     try:
         _make(store, upload, ANY if matrix_id is None else matrix_id.encode())

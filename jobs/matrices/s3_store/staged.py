@@ -66,7 +66,7 @@ def open_upload(
     size = matrix_bytes(dtype, shape)
     if size > min(store.max_matrix_bytes, MAX_PUT_BYTES):
         max_bytes = min(store.max_matrix_bytes, MAX_PUT_BYTES)
-        raise BodyTooLarge(f"The matrix has {size} bytes; {max_bytes} are the most that one URL takes.")
+        raise BodyTooLarge(f"The matrix has {size} bytes; {max_bytes} are the most that one URL takes.", field="shape")
     upload = new_id("up", cell)
     data = f"{matrix_id}.{RANDOM}{upload.removeprefix(UPLOAD)}"
     store.index.claim(Claim(upload, data, dtype, shape, owner, url_ttl_s + UPLOAD_LEASE_S))

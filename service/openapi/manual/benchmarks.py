@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import Path
-from pydantic import Field, WithJsonSchema
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from analysis.plots.by_name import PLOTS
 from analysis.results import Results
 from jobs import errors
 from jobs.benchmarks.presets import PRESETS
 from jobs.benchmarks.spec import BenchmarkSpec
+from kernels.catalog import KERNEL_NAMES
 from service import problems as edge
 from service.benchmarks.comparison import ComparisonView
 from service.benchmarks.replies import CSV, HTML, MARKDOWN, PARQUET, PNG, SVG
@@ -38,12 +39,26 @@ TAGS = ["benchmarks"]
 JobId = Annotated[str, Path(description="Id of the benchmark's job.", examples=[JOB_ID])]
 PlotName = Annotated[str, Path(description=f"One of: {', '.join(PLOTS)}.", examples=["gflops"])]
 PresetName = Annotated[str | None, WithJsonSchema({"enum": [*PRESETS, None]})]
+LIST_WORDS = ("type", "items", "minItems", "maxItems")  # of a schema
 _LISTED = "\n".join(f"- `{preset.name}`: {preset.summary}." for preset in PRESETS.values())
+
+
+def _one_for_a_list(schema: Piece) -> None:
+    """Adds to the schema of a spec what `read_benchmark` takes too: one item in place of a list of it."""
+    fields = schema["properties"]
+    kernels, shapes, dtypes = (fields[name] for name in ("kernels", "shapes", "dtypes"))
+    names, axis = kernels["oneOf"][-1]["items"]["oneOf"]
+    names["enum"] = list(KERNEL_NAMES)
+    kernels["oneOf"] += [names, axis]
+    for field in (shapes, dtypes):
+        listed = {name: field.pop(name) for name in LIST_WORDS if name in field}
+        field["anyOf"] = [listed, listed["items"]]
 
 
 class BenchmarkBody(BenchmarkSpec):
     """A benchmark: a whole spec, or a preset with fields that replace the preset's."""
 
+    model_config = ConfigDict(json_schema_extra=_one_for_a_list)
     preset: PresetName = Field(
         None,
         description="Preset to start from. Other fields replace its own; of `data`, `timing`, `transfers`, `energy` "
@@ -79,7 +94,6 @@ BODY: Piece = {
 }
 SUBMIT_ERRORS = (
     errors.MalformedBody,
-    edge.InvalidHeader,
     errors.NoWorkerForKernel,
     errors.NoWorkerForDevice,
     errors.IdempotencyKeyInUse,

@@ -14,6 +14,7 @@ from service import problems as edge
 from service.http.negotiation import FILE_OFFERS, JSON
 from service.openapi.manual.matmul import JobReply, MatmulReply
 from service.openapi.manual.parts import (
+    CHANGE_CONDITIONS,
     CONDITIONAL,
     CONDITIONS,
     IDEMPOTENCY_KEY,
@@ -125,14 +126,13 @@ CANCEL: Piece = {
     "a time, so that it can be retried; deleting the job deletes them. A benchmark keeps its measurements.",
     "status_code": 202,
     "responses": {
-        202: json_answer(JobRecord, "Cancelled now.", "ETag", "Location"),
+        202: json_answer(JobRecord, "Cancelled now.", "ETag", "Location", "Idempotent-Replayed"),
         200: json_answer(JobRecord, "It had already been cancelled.", "ETag", "Location", "Idempotent-Replayed"),
         **problems(
             errors.JobNotFound,
             errors.WrongState,
             errors.IdempotencyKeyInUse,
             errors.IdempotencyKeyReused,
-            edge.InvalidHeader,
             errors.InvalidRequest,
         ),
     },
@@ -156,7 +156,6 @@ RETRY: Piece = {
             errors.QueueFull,
             errors.IdempotencyKeyInUse,
             errors.IdempotencyKeyReused,
-            edge.InvalidHeader,
             errors.InvalidRequest,
             errors.StoreFull,
         ),
@@ -174,5 +173,5 @@ DELETE: Piece = {
         204: no_answer("Deleted."),
         **problems(errors.JobNotFound, errors.WrongState, errors.InvalidRequest, *CONDITIONAL),
     },
-    "openapi_extra": {"parameters": [*CONDITIONS]},
+    "openapi_extra": {"parameters": [*CHANGE_CONDITIONS]},
 }

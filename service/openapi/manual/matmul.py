@@ -162,7 +162,6 @@ PRODUCT: Piece = {
 }
 SUBMIT_ERRORS = (
     errors.MalformedBody,
-    edge.InvalidHeader,
     errors.MatrixNotFound,
     errors.JobNotFound,
     errors.ProductExpired,

@@ -15,6 +15,7 @@ from service import problems as edge
 from service.bodies.matrix import MatrixUpload
 from service.http.negotiation import FILE_OFFERS, JSON, NPY, OCTETS, SAFETENSORS
 from service.openapi.manual.parts import (
+    CHANGE_CONDITIONS,
     CONDITIONAL,
     CONDITIONS,
     IDEMPOTENCY_KEY,
@@ -94,7 +95,7 @@ UPLOAD_ERRORS = (
     edge.TooManyBodies,
 )
 STORED = {
-    201: json_answer(MatrixView, "Stored.", "Location"),
+    201: json_answer(MatrixView, "Stored.", "Location", "Idempotent-Replayed"),
     200: json_answer(
         MatrixView, "It was already stored; its time to live starts anew.", "Location", "Idempotent-Replayed"
     ),
@@ -108,7 +109,7 @@ UPLOAD: Piece = {
     "status_code": 201,
     "responses": {
         **STORED,
-        **problems(*UPLOAD_ERRORS, edge.InvalidHeader, errors.IdempotencyKeyInUse, errors.IdempotencyKeyReused),
+        **problems(*UPLOAD_ERRORS, errors.IdempotencyKeyInUse, errors.IdempotencyKeyReused),
     },
     "openapi_extra": {
         "requestBody": _body(random=RANDOM, data=DATA),
@@ -124,7 +125,7 @@ PUT: Piece = {
     "matrix that is already stored is refused (412) before its body is read.",
     "status_code": 201,
     "responses": {**STORED, **problems(*UPLOAD_ERRORS, errors.DigestMismatch, errors.MatrixNotFound, *CONDITIONAL)},
-    "openapi_extra": {"requestBody": _body(data=DATA), "parameters": OCTET_PARAMETERS},
+    "openapi_extra": {"requestBody": _body(data=DATA), "parameters": [*CHANGE_CONDITIONS, *OCTET_PARAMETERS]},
 }
 FILES = binary(offer for offer in FILE_OFFERS if offer != JSON)
 FILE_HEADERS = ("ETag", "Accept-Ranges", "X-Matmul-Dtype", "X-Matmul-Shape")
@@ -169,5 +170,5 @@ DELETE: Piece = {
         204: no_answer("Deleted."),
         **problems(errors.MatrixNotFound, errors.InvalidRequest, *CONDITIONAL),
     },
-    "openapi_extra": {"parameters": [*CONDITIONS]},
+    "openapi_extra": {"parameters": [*CHANGE_CONDITIONS]},
 }

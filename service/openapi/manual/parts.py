@@ -11,8 +11,12 @@ from jobs.errors import (
     Forbidden,
     IdempotencyKeyInUse,
     IdempotencyKeyReused,
+    JobFailed,
     MatmulError,
+    OperandOutOfRange,
+    OutOfDeviceMemory,
     StoreUnavailable,
+    TimeLimitExceeded,
     Unauthenticated,
 )
 from service.http.negotiation import JSON
@@ -20,6 +24,7 @@ from service.problems import (
     PROBLEM_JSON,
     STATUS,
     InvalidHeader,
+    JobCancelled,
     PreconditionFailed,
     RangeNotSatisfiable,
     TooManyAttempts,
@@ -119,11 +124,14 @@ HEADERS_OUT: Mapping[str, tuple[str, str]] = {
     "Link": ("string", "`rel=next`: the following page."),
     "WWW-Authenticate": ("string", "`Bearer`."),
     "Accept-Post": ("string", "Media types that this path takes."),
+    "Accept-Encoding": ("string", "Content codings that this path takes, if the body has another."),
 }
-PROBLEM_HEADERS: Mapping[type[MatmulError], str] = {
-    Unauthenticated: "WWW-Authenticate",
-    UnsupportedMediaType: "Accept-Post",
-    RangeNotSatisfiable: "Content-Range",
+ENDS = (JobCancelled, JobFailed, OperandOutOfRange, TimeLimitExceeded, OutOfDeviceMemory)  # one for each status
+PROBLEM_HEADERS: Mapping[type[MatmulError], tuple[str, ...]] = {
+    Unauthenticated: ("WWW-Authenticate",),
+    UnsupportedMediaType: ("Accept-Post", "Accept-Encoding"),
+    RangeNotSatisfiable: ("Content-Range",),
+    **dict.fromkeys(ENDS, ("Location",)),
 }
 
 PREFER = header_in(
@@ -145,6 +153,10 @@ IDEMPOTENCY_KEY = header_in(
 IF_MATCH = header_in("If-Match", "ETags; if the current one is not among them, the answer is 412.", '"3"')
 IF_NONE_MATCH = header_in("If-None-Match", "ETag of the caller's copy; while it is current, the answer is 304.", '"3"')
 CONDITIONS = (IF_MATCH, IF_NONE_MATCH)
+CHANGE_CONDITIONS = (
+    IF_MATCH,
+    header_in("If-None-Match", "ETags, or `*` for any; if the current one is among them, the answer is 412.", "*"),
+)
 RANGE = header_in("Range", "One range of bytes. Several ranges are answered with the whole.", "bytes=0-1023")
 IF_RANGE = header_in("If-Range", "ETag; if it is no longer current, Range is ignored.", '"c_01.x-npy"')
 
@@ -175,7 +187,8 @@ def binary(types: Iterable[str]) -> Piece:
 def problems(*classes: type[MatmulError], needs_key: bool = True, reads_store: bool = True) -> dict[int | str, Piece]:
     """Responses for these errors, by status, each listing its types of problem."""
     more: list[type[MatmulError]] = [
-        *([Unauthenticated, Forbidden, TooManyAttempts] if needs_key else []),
+        *(InvalidHeader, Forbidden),
+        *([Unauthenticated, TooManyAttempts] if needs_key else []),
         *([StoreUnavailable] if reads_store else []),
         MatmulError,
     ]
@@ -200,7 +213,7 @@ def _problem(classes: list[type[MatmulError]]) -> Piece:
 
 
 def _headers_of(classes: list[type[MatmulError]]) -> list[str]:
-    own = [PROBLEM_HEADERS[cls] for cls in classes if cls in PROBLEM_HEADERS]
+    own = [name for cls in classes for name in PROBLEM_HEADERS.get(cls, ())]
     waits = ["Retry-After"] if any(cls.retry_after_s is not None for cls in classes) else []
     return ["X-Request-Id", *own, *waits]
 
@@ -218,4 +231,4 @@ def _example(cls: type[MatmulError]) -> Piece:
 
 
 CONDITIONAL = (PreconditionFailed,)
-KEYS = (InvalidHeader, IdempotencyKeyInUse, IdempotencyKeyReused)  # errors of requests that accept an Idempotency-Key
+KEYS = (IdempotencyKeyInUse, IdempotencyKeyReused)  # errors of requests that accept an Idempotency-Key

@@ -64,13 +64,7 @@ SEND: Piece = {
     "responses": {
         204: no_answer("They have arrived."),
         **problems(
-            *(
-                errors.MatrixNotFound,
-                errors.WrongState,
-                errors.InvalidMatrix,
-                errors.InvalidRequest,
-                edge.InvalidHeader,
-            ),
+            *(errors.MatrixNotFound, errors.WrongState, errors.InvalidMatrix, errors.InvalidRequest),
             *(edge.PayloadTooLarge, edge.UnsupportedMediaType, errors.StoreFull, NoObjectStore),
         ),
     },

@@ -186,8 +186,10 @@ def test_retry_and_cancel_are_replayed(api: Api, quiet: httpx.Client) -> None:
     assert again.json()["job"]["attempt"] == 2
     problem(quiet.post(f"/v1/jobs/{submit(quiet)}/cancel", headers=keyed(key)), 422, "idempotency_key_reused")
     key = new_id("key")
-    assert quiet.post(f"/v1/jobs/{job_id}/cancel", headers=keyed(key)).status_code == 202
-    assert quiet.post(f"/v1/jobs/{job_id}/cancel", headers=keyed(key)).headers["idempotent-replayed"] == "true"
+    first = quiet.post(f"/v1/jobs/{job_id}/cancel", headers=keyed(key))
+    again = quiet.post(f"/v1/jobs/{job_id}/cancel", headers=keyed(key))
+    assert (first.status_code, again.status_code, again.headers["idempotent-replayed"]) == (202, 202, "true")
+    assert quiet.post(f"/v1/jobs/{job_id}/cancel", headers=keyed(new_id("key"))).status_code == 200
 
 
 def test_uploads(quiet: httpx.Client) -> None:
@@ -195,9 +197,22 @@ def test_uploads(quiet: httpx.Client) -> None:
     one, two = npy(np.full((2, 2), 7.25)), npy(np.full((2, 2), 7.5))
     first = quiet.post("/v1/matrices", content=one, headers=keyed(key) | kind)
     again = quiet.post("/v1/matrices", content=one, headers=keyed(key) | kind)
+    assert (first.status_code, again.status_code, again.headers["idempotent-replayed"]) == (201, 201, "true")
+    assert again.json() == first.json()
+    stored = [quiet.post("/v1/matrices", content=one, headers=keyed("stored already") | kind) for _ in range(2)]
+    assert [reply.status_code for reply in stored] == [200, 200]
+    problem(quiet.post("/v1/matrices", content=two, headers=keyed(key) | kind), 422, "idempotency_key_reused")
+
+
+def test_a_key_that_an_earlier_version_bound(api: Api, quiet: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It bound the subject without the reply's status."""
+    bind, key, body = RedisLedger.bind_key, new_id("key"), {"data": [[0.125, 0.375]]}
+    with monkeypatch.context() as patched:
+        patched.setattr(RedisLedger, "bind_key", lambda self, owner, at, told: bind(self, owner, at, told.split()[-1]))
+        first = quiet.post("/v1/matrices", json=body, headers=keyed(key))
+    again = quiet.post("/v1/matrices", json=body, headers=keyed(key))
     assert (first.status_code, again.status_code, again.headers["idempotent-replayed"]) == (201, 200, "true")
     assert again.json() == first.json()
-    problem(quiet.post("/v1/matrices", content=two, headers=keyed(key) | kind), 422, "idempotency_key_reused")
 
 
 def test_an_upload_is_stored_again_once_its_matrix_is_gone(quiet: httpx.Client) -> None:

@@ -183,6 +183,7 @@ def test_what_is_wrong_with_known_matrices_is_said_as_ever(quiet: httpx.Client) 
         ("shape=7,2", "application/json", {}, "shape"),
         ("dtype=float64&shape=7,2", OCTETS, {"x-matmul-dtype": "float32"}, "X-Matmul-Dtype"),
         ("dtype=float32&shape=2,7", OCTETS, {"x-matmul-shape": "7,2"}, "X-Matmul-Shape"),
+        ("dtype=float32", OCTETS, {"x-matmul-shape": "14"}, "X-Matmul-Shape"),
     ],
 )
 def test_a_type_or_shape_that_would_not_count_is_refused(

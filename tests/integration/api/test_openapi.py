@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -15,7 +16,7 @@ from kernels.catalog import KERNEL_NAMES
 from kernels.model.numerics import DTYPE_NAMES
 from service.problems import BY_TYPE
 from tests.integration.api.test_benchmark_results import done
-from tests.integration.api.test_jobs import PRODUCT, fail, submit
+from tests.integration.api.test_jobs import PRODUCT, SEEDED, fail, newer_than, newest, submit
 from tests.openapi.run import ENDLESS, made_up
 from tools.harness.api import Api, npy
 
@@ -89,6 +90,29 @@ def test_names_come_from_the_catalogue(document: dict[str, Any]) -> None:
     options = document["components"]["schemas"]["MatmulOptions"]["properties"]
     assert options["kernel"]["enum"] == ["auto", *KERNEL_NAMES]
     assert options["dtype"]["anyOf"][0]["enum"] == list(DTYPE_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_right"),
+    [
+        ({"shapes": 64, "kernels": "cpu_blas", "dtypes": "float64"}, True),
+        ({"shapes": {"m": 8, "n": 9, "k": 10}, "kernels": {"kernel": "cpu_blas"}}, True),
+        ({"shapes": [16, {"start": 16, "stop": 64, "step": 16}], "kernels": ["cpu_blas"], "dtypes": ["int8"]}, True),
+        ({"kernels": "all"}, True),
+        ({"kernels": "none"}, False),
+        ({"kernels": ["none"]}, False),
+        ({"shapes": "64"}, False),
+        ({"dtypes": "float65"}, False),
+    ],
+)
+def test_one_item_may_stand_for_a_list(
+    document: dict[str, Any], quiet: httpx.Client, fields: dict[str, Any], is_right: bool
+) -> None:
+    """In the document as in the service."""
+    schema = document["paths"]["/v1/benchmarks"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    asked = {"preset": "quick", **fields}
+    assert validator(document, schema).is_valid(asked) is is_right
+    assert quiet.post("/v1/benchmarks?dry_run=true", json=asked).is_success is is_right
 
 
 def test_every_listed_problem_exists_and_leads_to_its_meaning(document: dict[str, Any], quiet: httpx.Client) -> None:
@@ -172,8 +196,16 @@ def test_headers_of_refusals_are_described(document: dict[str, Any], api: Api, q
     job = submit(quiet)
     api.succeed(job, PRODUCT)
     product = quiet.get(f"/v1/jobs/{job}/product", headers={"range": "bytes=99999-"})
+    gzip = {"content-encoding": "gzip", "content-type": "application/json"}
+    with ThreadPoolExecutor(1) as pool:
+        last = newest(api)
+        waiting = pool.submit(quiet.post, "/v1/matmul", json=SEEDED)
+        fail(api, newer_than(api, last), "operand_out_of_range")
+        failed = waiting.result(60)
     refused = {
         ("/v1/matmul", "post", "Accept-Post"): quiet.post("/v1/matmul", content=b"x"),
+        ("/v1/matmul", "post", "Accept-Encoding"): quiet.post("/v1/matmul", content=b"x", headers=gzip),
+        ("/v1/matmul", "post", "Location"): failed,
         ("/v1/jobs/{job_id}/product", "get", "Content-Range"): product,
     }
     for (path, method, name), reply in refused.items():

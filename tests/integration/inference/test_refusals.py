@@ -155,6 +155,8 @@ def test_bombs(quiet: httpx.Client, api: Api) -> None:
     assert reply.status_code == 413 and in_units(api.settings.max_json_bytes) in sentence_of(reply)
     for headers in ({"content-encoding": "deflate"}, {"content-encoding": "br"}, {"content-encoding": "gzip,gzip"}):
         assert sentence_of(quiet.post(INFER, content=bomb, headers=headers))
+    other = quiet.post(INFER, content=bomb, headers={"content-encoding": "br"})
+    assert sentence_of(other).endswith("send it without Content-Encoding or gzip or deflate.")
     large = json.dumps(document()).encode() + bytes(api.settings.max_json_bytes)
     assert quiet.post(INFER, content=large).status_code == 413
 

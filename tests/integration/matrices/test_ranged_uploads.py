@@ -180,6 +180,8 @@ def test_what_else_is_refused(quiet: httpx.Client) -> None:
     raw, url = matrix.tobytes(), opened(quiet, matrix)
     long = quiet.put(url, content=raw, headers={"content-range": "bytes 0-1048575/9437184"})
     problem(long, 413, "body_too_large")
+    huge = quiet.post("/v1/uploads", json={"dtype": "float64", "shape": [1 << 20, 1 << 20]})
+    assert problem(huge, 413, "body_too_large")["field"] == "shape"
     problem(quiet.put(url, content=raw, headers={"content-type": "text/plain"}), 415, "unsupported_media_type")
     assert quiet.get(url).json()["received"] == []
     assert quiet.delete(url).status_code == 204

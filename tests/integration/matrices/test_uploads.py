@@ -129,18 +129,18 @@ def test_the_same_key_opens_one_upload(quiet: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "kind"),
+    ("asked", "status", "kind", "field"),
     [
-        ({"id": "0" * 63, "dtype": "float32", "shape": [2, 2]}, 422, "invalid_request"),
-        ({"dtype": "float32", "shape": [2, 2]}, 422, "invalid_request"),
-        ({"id": "0" * 64, "dtype": "float32", "shape": [-2, 2]}, 422, "invalid_matrix"),
-        ({"id": "0" * 64, "dtype": "float31", "shape": [2, 2]}, 422, "unsupported_dtype"),
-        ({"id": "0" * 64, "dtype": "float64", "shape": [1 << 20, 1 << 20]}, 413, "body_too_large"),
-        ({"id": "0" * 64, "dtype": "float32", "shape": [2, 2], "more": 1}, 422, "invalid_request"),
+        ({"id": "0" * 63, "dtype": "float32", "shape": [2, 2]}, 422, "invalid_request", "id"),
+        ({"dtype": "float32", "shape": [2, 2]}, 422, "invalid_request", "id"),
+        ({"id": "0" * 64, "dtype": "float32", "shape": [-2, 2]}, 422, "invalid_matrix", "shape"),
+        ({"id": "0" * 64, "dtype": "float31", "shape": [2, 2]}, 422, "unsupported_dtype", "dtype"),
+        ({"id": "0" * 64, "dtype": "float64", "shape": [1 << 20, 1 << 20]}, 413, "body_too_large", "shape"),
+        ({"id": "0" * 64, "dtype": "float32", "shape": [2, 2], "more": 1}, 422, "invalid_request", "more"),
     ],
 )
-def test_what_is_refused(quiet: httpx.Client, asked: dict[str, Any], status: int, kind: str) -> None:
-    problem(quiet.post("/v1/uploads", json=asked), status, kind)
+def test_what_is_refused(quiet: httpx.Client, asked: dict[str, Any], status: int, kind: str, field: str) -> None:
+    assert problem(quiet.post("/v1/uploads", json=asked), status, kind)["field"] == field
 
 
 def test_without_an_object_store_there_are_no_urls(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> None:
