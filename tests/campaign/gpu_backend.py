@@ -16,7 +16,7 @@ from kernels.model.numerics import Problem
 from kernels.selection.candidates import Choice
 from kernels.selection.choose import choose
 from tests.campaign.backends import Backend, Made, Way, as_made
-from tests.campaign.data import Pair
+from tests.campaign.hard import Pair
 from tests.campaign.scenes import clean, faulty
 from tests.stress.cases import Deck
 from worker.check.checkable import Checkable

@@ -117,7 +117,8 @@ def _cancelling(m: int, n: int, k: int, dtype: DTypeName, rng: np.random.Generat
 def _small_integers(m: int, n: int, k: int, dtype: DTypeName, rng: np.random.Generator) -> Pair:
     """Exact products, many of them equal or zero."""
     most = int(rng.integers(1, 9))
-    return tuple(rng.integers(-most, most, shape, endpoint=True).astype(np.float64) for shape in ((m, k), (k, n)))  # type: ignore[return-value]
+    a, b = (rng.integers(-most, most, shape, endpoint=True) for shape in ((m, k), (k, n)))
+    return a.astype(np.float64), b.astype(np.float64)
 
 
 def _near_largest(m: int, n: int, k: int, dtype: DTypeName, rng: np.random.Generator) -> Pair:
