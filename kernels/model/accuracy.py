@@ -15,8 +15,8 @@ enough. Such an element is allowed the error that its partial sums sₜ explain,
 
 Operands that are rounded to a shorter type first, by u each, move each term by up to 2·u of it, independently: 6·u·q is
 more than seven standard deviations. Hardware that truncates them moves all terms in the same direction, by at most 2·u
-of their sum. If roundings are not independent, as for equal elements, the bound allows the exact product of the rounded
-operands.
+of their sum. Operands below the shorter type's normal numbers are rounded as the smallest of these is. If roundings are
+not independent, as for equal elements, the bound allows the exact product of the rounded operands.
 
 For classes in NORMWISE, s is the Euclidean norm of the longest row of A times that of the longest column of B.
 
@@ -59,6 +59,7 @@ SMALLEST_POSITIVE: dict[DTypeName, float] = {  # subnormal numbers included
     "float32": 2.0**-149,
     "float64": 2.0**-1074,
 }
+SMALLEST_NORMAL = 2.0**-126  # of float32, and of the types with its exponents
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def element_bound(accuracy: AccuracyName, dtype: DTypeName, k: int, *, is_scaled
     product, accumulator = DTYPES[own.product], DTYPES["float64" if dtype == "float64" else "float32"]
     lowered = accuracy != own.accuracy and ACCURACY_UNIT_ROUNDOFF[accuracy] > own.unit_roundoff
     operand = ACCURACY_UNIT_ROUNDOFF[accuracy] if lowered else 0.0
-    floor = ACCURACY_RANGE[accuracy][0] if accuracy in ACCURACY_RANGE else 0.0
+    floor = ACCURACY_RANGE[accuracy][0] if accuracy in ACCURACY_RANGE else SMALLEST_NORMAL if lowered else 0.0
     roundoff = ACCURACY_SUM_ROUNDOFF.get(accuracy, accumulator.unit_roundoff)
     depth = sum_depth(accuracy, k, is_scaled=is_scaled)
     own_sum = SUM_FACTOR * sqrt(depth) * roundoff

@@ -14,7 +14,7 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from kernels.model.entry.config import NO_CONFIG, TileConfig
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
-from tests.campaign.data import Pair
+from tests.campaign.hard import Pair
 from worker.check.elements import narrow, widen
 from worker.check.verify import check
 from worker.cpu.blas import multiply

@@ -9,6 +9,7 @@ import numpy as np
 from benchmarks.operand_kinds import KINDS
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.model.numerics import ACCURACY_RANGE, DTYPES, AccuracyName, DTypeName, Problem
+from tests.campaign.hard import HARD, Pair
 from tests.support.kernels.products import stored
 
 # Of faults; clean products have those of KINDS too, and these that follow.
@@ -16,8 +17,8 @@ COMMON = ("normal", "uniform(0, 1)", "log-normal, σ = 3", "one dominant row", "
 OVERFLOW = "overflow in one column"
 OWN = ("constant", OVERFLOW, "every other sign", "ramp")
 EXTREME = ("near the largest", "near the smallest", "NaN and infinity")
-FAULTY_FLOATS = (*COMMON, "constant")
-CLEAN_FLOATS = (*KINDS, *OWN, *EXTREME)
+FAULTY_FLOATS = (*COMMON, "constant", *HARD)
+CLEAN_FLOATS = (*KINDS, *OWN, *EXTREME, *HARD)
 INTEGERS = ("whole range", "small", "extremes")
 LARGEST_FACTOR: dict[DTypeName, float] = {"float16": 2.0**8, "float8_e4m3": 2.0**4}  # of a dominant line, else 1e7
 
@@ -77,9 +78,6 @@ def _integers(shape: tuple[int, int], data: str, dtype: DTypeName, rng: np.rando
         return rng.choice(np.array([limits.min, limits.max, -1, 1]), shape)
     low, high = (-8, 8) if data == "small" else (limits.min, limits.max)
     return rng.integers(low, high, size=shape, dtype=np.int64, endpoint=True)
-
-
-Pair = tuple[Array, Array]
 
 
 def _normal(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
@@ -148,4 +146,5 @@ _OWN: Mapping[str, Callable[[int, int, int, DTypeName, np.random.Generator], Pai
     "near the largest": _largest,
     "near the smallest": _smallest,
     "NaN and infinity": _special,
+    **HARD,
 }

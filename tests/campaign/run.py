@@ -21,7 +21,8 @@ from tests.campaign.scenes import Scene, clean, scene
 from tests.campaign.tally import Result, Tally
 from worker.check import verify
 
-PER_SCENE = 10  # faults of a kind
+PER_SCENE = 10  # faults of a kind; fewer of a product whose check takes long
+ELEMENTS = 1 << 21  # of operands and product, that the checks of a kind's faults in one product read together
 CLEAN_SHARE = 0.4  # of the time, at most
 
 
@@ -92,7 +93,12 @@ def inject(backend: Backend, share: Share, result: Result, ends_at: float) -> No
             rng = np.random.default_rng((share.seed, number, 2, index))
             left = share.faults - result.faults[name].injected
             if left > 0 and fault.data in ("", drawn.data) and fault.of_complex <= drawn.is_complex:
-                _inject(backend, drawn, fault, min(left, PER_SCENE), rng, result.faults[name])
+                _inject(backend, drawn, fault, min(left, _times(drawn)), rng, result.faults[name])
+
+
+def _times(drawn: Scene) -> int:
+    elements = sum(each.size for each in (*drawn.sent, drawn.c))
+    return max(1, min(PER_SCENE, ELEMENTS // elements))
 
 
 def _inject(backend: Backend, drawn: Scene, fault: Fault, times: int, rng: np.random.Generator, tally: Tally) -> None:

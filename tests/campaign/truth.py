@@ -9,13 +9,15 @@ import numpy as np
 from jobs.formats.elements import Array
 from kernels.model.accuracy import DRIFT_FACTOR, ElementBound, element_bound
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
+from worker.check.careful_sketch import FLOAT64_EXPONENT
 from worker.check.elements import as_float64, core
-from worker.check.rounding import as_significant, rounding_of
-from worker.check.sketch import SMALLEST_NORMAL
+from worker.check.rounding import CONFIDENCE, as_significant, rounding_of
+from worker.check.sketch import MEAN_SQUARE, SMALLEST_NORMAL
 from worker.check.verify import group_width, is_direct
 from worker.check.views.as_real import in_blocks, real_view, signs_of
 
 TERMS_AT_ONCE = 1 << 21
+SURE = 16.0  # so many times Q is more than any estimate of it from eight projections
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +112,19 @@ def _told_from(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, val
     if is_direct(problem):
         return told
     rounding, width = rounding_of(problem, accuracy), group_width(problem.n, problem.k)
-    a, b, value = (np.where(np.isfinite(each), each, 0.0).astype(np.float64) for each in (a, b, value))
+    a, b, value = (np.where(np.isfinite(each), each, 0.0) for each in (a, b, value))
     norms = np.sqrt(np.square(b).sum(axis=1))
     exponents = np.where(norms > 0, np.frexp(norms)[1], -400 if rounding.is_float64 else -100)
-    is_weighed = norms > (0.0 if rounding.normwise else SMALLEST_NORMAL.get(problem.product_dtype, 0.0))
+    least = max(SMALLEST_NORMAL.get(problem.product_dtype, 0.0), rounding.floor * problem.k**0.5)
+    is_weighed = norms > (0.0 if rounding.normwise else least)
     if rounding.normwise:
         exponents[:] = exponents.max()
-    weights = np.where(is_weighed, 7 / 3 * np.ldexp(1.0, -2 * exponents), 0.0)
+    one = norms.dtype.type(1.0)
+    weights = np.where(is_weighed, MEAN_SQUARE * np.ldexp(one, -2 * exponents), 0.0)
+    units = np.where(is_weighed, MEAN_SQUARE * np.ldexp(one, -2 * np.maximum(exponents, -FLOAT64_EXPONENT)), 0.0)
     for start in range(0, problem.n, width):
         group = slice(start, start + width)
-        floor = (rounding.operand_floor if rounding.operand else 0.0) ** 2
+        floor = rounding.floor**2
         z = np.matmul(np.square(b[:, :, group]) + floor, weights[:, group, np.newaxis])
         q, r = (
             np.matmul(np.square(a) + floor, z)[..., 0],
@@ -128,10 +133,13 @@ def _told_from(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, val
         if rounding.normwise:
             q = np.broadcast_to(q.max(axis=1, keepdims=True), q.shape)
             r = np.broadcast_to(r.max(axis=1, keepdims=True), r.shape)
-        underflow = rounding.underflow * np.sqrt(weights[:, group].sum(axis=1))[:, np.newaxis]
-        tolerance = np.sqrt(rounding.squared_tolerance(q, r[..., 0], underflow))
-        told[:, :, group] = 2 * tolerance[..., np.newaxis] * np.ldexp(1.0, exponents[:, np.newaxis, group])
-    return told
+        underflow = rounding.underflow * np.sqrt(units[:, group].sum(axis=1))[:, np.newaxis]
+        # Computed again, as columns without a weight are. Q may be estimated, and columns be weighed by their peaks.
+        is_drowned = np.square(CONFIDENCE * underflow) > SURE * problem.k * q
+        tolerance = np.where(is_drowned, 0.0, np.sqrt(rounding.squared_tolerance(q, r[..., 0], underflow)))
+        told[:, :, group] = 2 * tolerance[..., np.newaxis] * np.ldexp(one, exponents[:, np.newaxis, group])
+    is_again = (norms > 0.0) & ~is_weighed
+    return np.where(is_again[:, np.newaxis], 0.0, told)
 
 
 def _sizes(a: Array, b: Array, magnitudes: Array, limits: ElementBound) -> Array:

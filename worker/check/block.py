@@ -141,9 +141,9 @@ class Block:
 
     def _rounds_to_infinity(self) -> Array:
         """Mask of elements with an operand beyond the largest number of the shorter type to which it is rounded."""
-        if not self._rounding.operand or self._rounding.operand_floor:
+        if not self._rounding.operand or not self._rounding.keeps_exponents:
             return np.zeros((1, 1), bool)
-        lowest = np.ldexp(1.0 - self._rounding.operand / 2, 128)  # both types have the exponents of float32
+        lowest = np.ldexp(1.0 - self._rounding.operand / 2, 128)
         rows, columns = (np.abs(self._a) >= lowest).any(axis=1), (np.abs(self._b) >= lowest).any(axis=0)
         beyond: Array = rows[:, np.newaxis] | columns
         return beyond

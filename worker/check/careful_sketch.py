@@ -8,7 +8,6 @@ from jobs.formats.elements import Array
 from worker.check.host_matrix import HostMatrix, finite_blocks
 from worker.check.sketch import (
     MEAN_SQUARE,
-    SMALLEST_NORMAL,
     VECTORS,
     Sketch,
     SketchInput,
@@ -41,7 +40,7 @@ class CarefulSketch:
         if source.common:
             self._of_columns[:] = self._of_columns.max(initial=0)
         else:
-            self._bad_columns |= ~self._zeros & (peaks_b < SMALLEST_NORMAL.get(source.c.dtype, 0.0))
+            self._bad_columns |= ~self._zeros & (peaks_b < source.least_norm)
             self._of_columns[self._zeros] = SMALLEST_EXPONENT  # whatever C has there is wrong
         left_out = self._bad_columns if source.excluded is None else self._bad_columns | source.excluded
         weights = signed_weights(source.rng, (*left_out.shape, VECTORS), np.float64)

@@ -8,7 +8,6 @@ from jobs.formats.elements import Array
 from worker.check.host_matrix import HostMatrix, widened_blocks
 from worker.check.sketch import (
     MEAN_SQUARE,
-    SMALLEST_NORMAL,
     VECTORS,
     Sketch,
     SketchInput,
@@ -32,7 +31,7 @@ class QuickSketch:
     def __init__(self, source: SketchInput, arithmetic: type[np.floating]) -> None:
         self._a, self._b, self._c = source.a, source.b, source.c
         self._width, self._floor, self._common = source.width, source.floor, source.common
-        self._rng, self._arithmetic = source.rng, arithmetic
+        self._rng, self._arithmetic, self._least_norm = source.rng, arithmetic, source.least_norm
 
     def sketch(self) -> Sketch | None:
         """The sketch; None if the range of the arithmetic does not suffice, or elements are not finite."""
@@ -79,10 +78,12 @@ class QuickSketch:
         largest, are_zero = LARGEST_EXPONENTS[self._arithmetic], squares == 0.0
         exponents = _half_exponents(squares)
         is_usable = np.isfinite(squares).all() and (np.abs(exponents) <= largest).all()
+        if self._b.dtype == "float64" and are_zero.any():  # or their squares alone
+            is_usable &= not (are_zero & _columns_with_elements(self._b)).any()
         if self._common:
             exponents[:] = exponents.max(initial=0)
         else:
-            is_usable &= not (~are_zero & (squares < SMALLEST_NORMAL.get(self._c.dtype, 0.0) ** 2)).any()
+            is_usable &= not (~are_zero & (squares < self._least_norm**2)).any()
             exponents[are_zero] = -largest
         return (exponents, are_zero) if is_usable else None
 
@@ -130,6 +131,14 @@ def _column_squares(matrix: HostMatrix, arithmetic: type[np.floating]) -> Array:
         wide = values.astype(arithmetic, copy=False)
         squares[at[0]] += np.einsum("bij,bij->bj", wide, wide)
     return squares
+
+
+def _columns_with_elements(matrix: HostMatrix) -> Array:
+    """Mask (batch or 1, columns) of those with an element that is not zero."""
+    found = np.zeros((matrix.shape[0], matrix.shape[2]), bool)
+    for at, values in widened_blocks(matrix, np.float64):
+        found[at[0]] |= (values != 0.0).any(axis=1)
+    return found
 
 
 def _mean_square(values: Array) -> Array:

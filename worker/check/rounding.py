@@ -10,7 +10,7 @@ from math import log2, sqrt
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.model.accuracy import DRIFT_FACTOR, SMALLEST_POSITIVE, element_bound, sum_depth
+from kernels.model.accuracy import DRIFT_FACTOR, SMALLEST_NORMAL, SMALLEST_POSITIVE, element_bound, sum_depth
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
 
 CONFIDENCE = 5.0  # standard deviations; a row that exceeds it by chance is only checked again, so it may be tight
@@ -52,6 +52,11 @@ class Rounding:
     def floor(self) -> float:
         """The smallest rounding error of an operand divided by the roundoff; 0 if operands are used unrounded."""
         return self.operand_floor if self.operand else 0.0
+
+    @property
+    def keeps_exponents(self) -> bool:
+        """Whether the shorter type of operands, if there is one, has the exponents of float32."""
+        return self.operand_floor <= SMALLEST_NORMAL
 
     @property
     def tolerance_factors(self) -> tuple[float, float, float]:

@@ -7,6 +7,7 @@ with the same meaning (`worker/cuda/check/sketch.py`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -18,8 +19,7 @@ VECTORS = 8
 MEAN_SQUARE = 7 / 3  # mean of (1 + r)², with r uniform in [0, 1)
 RUN = 256  # columns summed in the element type before the sum continues in float64
 ROWS = 128  # multiplied at a time: BLAS has faster ways for products as small as these
-# Smallest normal number of a product's type. What the elements of a column of C are off by below it is the same however
-# small the column is, so a column of B with a smaller norm, whose weight would be large, would hide all others.
+# Smallest normal number of a product's type.
 SMALLEST_NORMAL: dict[DTypeName, float] = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126}
 
 
@@ -35,7 +35,7 @@ class Sketch:
     r: Array
     unit: Array  # (batch or 1, groups): root of Σⱼ wⱼ
     bad_rows: Array  # bool (batch or 1, m): of A, with a NaN or an infinity
-    bad_columns: Array  # bool (batch or 1, n): of B, the same, and those that are too small (SMALLEST_NORMAL)
+    bad_columns: Array  # bool (batch or 1, n): of B, the same, and those that are too small
     odd_columns: Array  # bool (batch, n): of C, with elements that are not finite though their row and column are
     exponents: Array  # int (batch or 1, m or 1): 2^exponent was taken out of each row of A and C
 
@@ -52,6 +52,13 @@ class SketchInput:
     common: bool  # whether all columns of B are scaled alike
     excluded: Array | None  # bool (batch or 1, n): columns to leave out
     rng: np.random.Generator
+
+    @property
+    def least_norm(self) -> float:
+        """Of a column of B that is not zero. What one below it is off by does not shrink with it, so its weight, which
+        would be large, would hide all others: below the product's normal numbers, or where elements are rounded as the
+        floor is, whatever they are."""
+        return max(SMALLEST_NORMAL.get(self.c.dtype, 0.0), self.floor * sqrt(self.a.shape[2]))
 
 
 def group_starts(n: int, width: int) -> Array:

@@ -44,8 +44,9 @@ an element beyond that is a wrong product. Of a small product, and on a GPU of o
 computed again in the first place, without any vector: nothing beyond its class's bound passes.
 
 **NaN, infinity, overflow, underflow.** Rows of A and columns of B with such elements leave the vectors, and so does a
-column of C with an element that overflowed, and one of B whose norm is below the smallest normal number of C's type:
-its weight would raise what is granted for underflow above everything else. All are computed again element by element.
+column of C with an element that overflowed, and one of B whose norm is below the smallest normal number of C's type, or
+whose elements are mostly below that of the type to which they are rounded: its weight would raise what is granted for
+underflow above everything else. All are computed again element by element.
 What is left is tested as ever, so none of these hides anything else. float64 matrices have exponents of rows and
 columns taken out first, so terms near either end of the range neither over- nor underflow.
 

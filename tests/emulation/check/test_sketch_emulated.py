@@ -152,6 +152,19 @@ def test_columns_of_zeros_and_columns_below_the_normal_numbers(kind: Kind, kerne
     assert np.flatnonzero(found["difference"][0, :, 0] > 1e30).tolist() == [9]
 
 
+def test_columns_below_the_floor_that_their_elements_are_rounded_by(kernels: Mapping[Kind, Compiled]) -> None:
+    """Their weights would hide all others; a column with one element above it has its weight."""
+    kind = FLOATS[0]
+    problem = product_of(kind, (35, 80, 70))
+    a, b, _ = data(problem, 6)
+    b[:, 20] *= np.float32(2.0**-16)
+    b[:, 21] = np.where(np.arange(70) == 6, np.float32(1.0), np.float32(2.0**-20))
+    c, floor2 = cpu_blas.multiply(problem, a, b), 2.0**-28
+    found = sketched(kernels[kind], problem, (a, b, c), width=80, seed=SEED, floor2=floor2)
+    assert_sketch(found, expected_sketch(problem, a, b, c, 80, floor2, SEED))
+    assert found["bad_columns"][0].nonzero()[0].tolist() == [20]
+
+
 @pytest.mark.parametrize("kind", INTEGERS)
 def test_integers_differ_where_they_are_wrong(kind: Kind, kernels: Mapping[Kind, Compiled]) -> None:
     for seed, (sizes, gap) in enumerate((((40, 90, 70), None), ((33, 67, 37), 3), ((1, 1, 1), 0))):

@@ -37,7 +37,7 @@ def expected_sketch(
     values.append(as_float64(core(b, transposed=problem.transpose_b), problem.dtype))
     values.append(as_float64(core(c, transposed=False), problem.product_dtype))
     bad_rows = not_finite_along(values[0], 2)
-    bad_columns = not_finite_along(values[1], 1) | _tiny(values[1], problem.product_dtype)
+    bad_columns = not_finite_along(values[1], 1) | _tiny(values[1], problem.product_dtype, floor2)
     mask = np.zeros((1, problem.n), bool) if excluded is None else excluded.astype(bool)
     out: Array = bad_columns | mask
     finite_c = np.isfinite(values[2])
@@ -114,11 +114,14 @@ def _column_exponents(of_b: Array, dtype: DTypeName) -> Array:
     return np.where((of_b == 0.0).all(axis=1), -1073 if dtype == "float64" else -148, exponents)
 
 
-def _tiny(of_b: Array, product: DTypeName) -> Array:
-    """Columns other than zeros whose norm is below the normal numbers of the product's type; none for float64."""
-    least = {"float16": 2.0**-14, "float64": 0.0}.get(product, 2.0**-126)
+def _tiny(of_b: Array, product: DTypeName, floor2: float) -> Array:
+    """Columns other than zeros whose norm is below the normal numbers of the product's type, or whose elements are
+    below the floor in the mean square; none for float64."""
+    if product == "float64":
+        return np.zeros((len(of_b), of_b.shape[2]), bool)
+    least = 2.0**-14 if product == "float16" else 2.0**-126
     squares = np.square(of_b).sum(axis=1)
-    return np.asarray((squares > 0.0) & (squares < least**2))
+    return np.asarray((squares > 0.0) & (squares < max(least**2, floor2 * of_b.shape[1])))
 
 
 def _exponents(magnitudes: Array, dtype: DTypeName) -> Array:

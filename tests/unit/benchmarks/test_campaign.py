@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,17 +14,17 @@ from kernels.model.accuracy import element_bound
 from kernels.model.numerics import ACCURACY_NAMES, DTYPE_NAMES, Problem
 from tests.campaign import __main__ as campaign
 from tests.campaign.backends import CpuBackend, MadeOnCpu, Way
-from tests.campaign.data import CLEAN_FLOATS, OVERFLOW, operands
+from tests.campaign.data import CLEAN_FLOATS, FAULTY_FLOATS, INTEGERS, OVERFLOW, operands
 from tests.campaign.faults import FAULTS
 from tests.campaign.run import Share, check_clean, inject
 from tests.campaign.scenes import DEEPEST, MAX_TERMS, clean, faulty, scene
 from tests.campaign.tally import Result, Tally, total
 from tests.campaign.truth import truth_of
+from worker.check import verify
 from worker.cpu.blas import multiply
 
 BACKEND = CpuBackend()
 SHARE = Share("cpu", seed=5, first=0, processes=1, faults=3, clean=300, seconds=600.0)
-# Refused by a check that cannot tell wrong from right near the end of the exponents; all else is refused by none.
 
 
 def empty() -> Result:
@@ -82,6 +83,7 @@ def test_every_type_class_and_data_has_its_share() -> None:
     assert all(plan.problem.m * plan.problem.n * plan.problem.k <= MAX_TERMS for plan in plans)
     assert max(plan.problem.k for plan in plans) > DEEPEST / 2 and min(plan.problem.k for plan in plans) == 1
     assert min(sum(plan.problem.batch > 1 for plan in plans), sum(plan.data == OVERFLOW for plan in plans)) > 100
+    assert {plan.data for plan in plans} >= {*FAULTY_FLOATS, *INTEGERS}
     assert {plan.data for plan in (clean(BACKEND.ways, 1, number) for number in range(4000))} >= set(CLEAN_FLOATS)
 
 
@@ -111,6 +113,17 @@ def test_an_elements_bound_is_that_of_its_own_row_and_column() -> None:
     ratios = truth.bound[0] / (granted + 2.0**-24 * abs(a.astype(float) @ b))
     assert ratios.min() == pytest.approx(1.0, rel=1e-5) == np.median(ratios)  # partial sums of a few grow further
     assert truth.bound[0, 0, 0] > 1e6 * truth.bound[0, 0, 1]
+
+
+def test_a_small_float64_row_is_not_told_apart_from_less_than_its_noise() -> None:
+    """Squares of its elements are below the smallest number of their type."""
+    problem, rng = Problem(6, 9, 300, "float64"), np.random.default_rng(3)
+    a, b = rng.standard_normal((6, 300)), rng.standard_normal((300, 9))
+    with mock.patch.object(verify, "MAX_DIRECT", 0):
+        whole = truth_of(problem, "fp64", a, b)
+        small = truth_of(problem, "fp64", np.ldexp(a, -560), np.ldexp(b, -300))
+    assert (np.ldexp(small.told_from, 860) / whole.told_from).astype(float) == pytest.approx(1.0)
+    assert (whole.told_from > 0.0).all()
 
 
 def test_constants_are_granted_what_their_partial_sums_explain() -> None:

@@ -93,7 +93,7 @@ class DeviceProduct:
         return Operands(*self._host, self._matrices.c, None if self._epilogue is None else self._epilogue.added)
 
     def direct(self, rounding: Rounding) -> RowErrors | None:
-        if self._epilogue is not None or self._is_long(rounding.k) or rounding.normwise or rounding.operand_floor:
+        if self._epilogue is not None or self._is_long(rounding.k) or rounding.normwise or not rounding.keeps_exponents:
             return None
         self._begin_digests()
         return check_every_element(self._matrices, rounding.element_factors)

@@ -136,6 +136,6 @@ def _lowered(rounding: Rounding) -> tuple[int, int]:
 
 def _rounds_to_infinity(rounding: Rounding) -> float:
     """The least magnitude that is rounded to infinity; NaN where none is."""
-    if not rounding.operand or rounding.operand_floor:
+    if not rounding.operand or not rounding.keeps_exponents:
         return inf - inf
     return float(np.ldexp(1.0 - rounding.operand / 2, 128))

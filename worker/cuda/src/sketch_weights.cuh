@@ -8,7 +8,8 @@ constexpr double NEGLIGIBLE = 0x1p-1000;
 constexpr int LEAST_EXPONENT = -1073;  // of any column but of zeros
 #else
 constexpr int LEAST_EXPONENT = -148;
-// Smallest normal number of C's type. A column of B with a smaller norm would hide all others (worker/check/sketch.py).
+// Smallest normal number of C's type. A column of B with a smaller norm would hide all others, and so would one whose
+// elements are rounded as the floor is (`least_norm` in worker/check/sketch.py).
 #if defined(OUTPUT_FLOAT16) || (defined(DTYPE_FLOAT16) && !defined(OUTPUT_FLOAT32) && !defined(OUTPUT_BFLOAT16))
 constexpr double SMALLEST_NORMAL = 0x1p-14;
 #else
@@ -31,7 +32,8 @@ __device__ __forceinline__ double weigh(const Check& check, Index of_b, Index it
     const int exponent = bad ? 0 : zero ? LEAST_EXPONENT : exponent_of(peak), within = 0;
     check.exponents[of_b * check.n + column] = exponent;
 #else
-    const bool tiny = !zero && !check.common && peak < SMALLEST_NORMAL * SMALLEST_NORMAL, bad = tiny || !isfinite(peak);
+    const double least = fmax(SMALLEST_NORMAL * SMALLEST_NORMAL, check.floor2 * static_cast<double>(check.k));
+    const bool tiny = !zero && !check.common && peak < least, bad = tiny || !isfinite(peak);
     const double square = check.common ? largest : peak;
     const int exponent = bad ? 0 : zero ? LEAST_EXPONENT : column_exponent(square), within = exponent;
 #endif

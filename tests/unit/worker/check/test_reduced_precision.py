@@ -122,6 +122,26 @@ def test_rounded_operands_pass_in_their_class(accuracy: AccuracyName, scale: flo
         assert checked(problem, a, b, c, rng, accuracy).passed, (m, n, k)
 
 
+@pytest.mark.parametrize("accuracy", ["tf32", "bf16"])
+@pytest.mark.parametrize("shape", [(9, 8, 70), (90, 100, 1000)])
+def test_operands_below_the_normal_numbers_pass_in_their_class(
+    accuracy: AccuracyName, shape: tuple[int, int, int]
+) -> None:
+    """Of these the shorter types keep fewer bits, or none."""
+    problem, rng = Problem(*shape, "float32"), np.random.default_rng(17)
+    a, b = operands(problem, rng)
+    for exponent in (-127, -132, -136, -140):
+        few, all_rows = a.copy(), np.ldexp(a, exponent)
+        few[4] = all_rows[4]
+        for small in (few, all_rows):
+            for other in (b, np.ldexp(b, 100)):
+                c = multiply(problem, ROUNDED[accuracy](small), ROUNDED[accuracy](other))
+                assert checked(problem, small, other, c, rng, accuracy).passed
+                wrong = c.copy()
+                wrong[5] = c[6] if small is few else 1e20  # far from what they may be
+                assert not checked(problem, small, other, wrong, rng, accuracy).passed
+
+
 def test_small_operands_in_float16_do_not_pass_as_tf32() -> None:
     rng = np.random.default_rng(12)
     a, b = operands(PROBLEM, rng)

@@ -135,6 +135,38 @@ def test_a_column_below_the_normal_numbers_hides_no_other(dtype: DTypeName, tiny
         assert_found(problem, a, b, wrong)
 
 
+@pytest.mark.parametrize("exponent", [-20, -40, -100, -124])
+def test_a_column_below_what_float16_keeps_hides_no_other(exponent: int) -> None:
+    """In the class whose float32 operands are rounded to float16, by as much below 2⁻¹⁴ as there."""
+    problem = Problem(90, 100, 1000, "float32")
+    a, b = operands(problem, np.random.default_rng(11))
+    b[:, 7] = np.ldexp(b[:, 7], exponent)
+    c = multiply(problem, a, b)
+    not_finite = b.copy()
+    not_finite[3, 60] = np.inf
+    row, raised, one = c.copy(), c.copy(), c.copy()
+    row[4], one[4, np.argmax(np.abs(c[4]))] = 0, 0
+    raised[4] *= np.float32(1.1)
+    for of_b, right, wrongs in ((b, c, (row, raised, one)), (not_finite, multiply(problem, a, not_finite), ())):
+        assert_passes(problem, a, of_b, right, "fp16")
+        for wrong in wrongs or (np.where(np.arange(90)[:, np.newaxis] == 4, right[5], right),):
+            assert_found(problem, a, of_b, wrong, "fp16")
+
+
+@pytest.mark.parametrize("exponent", [-300, -545, -700, -1000])
+def test_a_float64_column_is_checked_however_small_it_is(exponent: int) -> None:
+    """Also where the squares of its elements are zero."""
+    problem = Problem(90, 100, 1000, "float64")
+    a, b = operands(problem, np.random.default_rng(12))
+    b[:, 7] = np.ldexp(b[:, 7], exponent)
+    c = multiply(problem, a, b)
+    assert_passes(problem, a, b, c)
+    own, zero = c.copy(), c.copy()
+    own[4, 7], zero[:, 7] = c[5, 7], 0
+    for wrong in (own, zero):
+        assert_found(problem, a, b, wrong)
+
+
 def test_products_that_underflow_hide_no_others_of_their_row() -> None:
     problem = Problem(160, 90, 600, "float64")  # too large for every element to be computed again
     rng = np.random.default_rng(10)
