@@ -83,10 +83,13 @@ class Plan:
 
 
 def faulty(ways: Sequence[Way], seed: int, number: int) -> Plan:
-    """For faults. An eighth is large enough for the largest tile, an eighth deep, and an eighth overflows."""
+    """For faults. An eighth is large enough for the largest tile, an eighth deep, and an eighth overflows, where that is
+    possible."""
     rng = np.random.default_rng((seed, number, 0))
     sort: Sort = SORTS[rng.integers(len(SORTS))]
     fit = [way for way in ways if sort != "overflow" or _can_overflow(way)]
+    if not fit:
+        sort, fit = "plain", list(ways)
     way = fit[rng.integers(len(fit))]
     data = OVERFLOW if sort == "overflow" else _data(rng, way, FAULTY_FLOATS)
     return Plan(way, _problem(rng, way, *_sizes(rng, sort)), data, rng)

@@ -171,3 +171,9 @@ def test_totals_add_up_and_a_single_refusal_fails() -> None:
     refused = empty()
     refused.refused.append("this")
     assert not refused.passed
+
+
+def test_a_kernel_of_integers_alone_has_no_products_that_overflow() -> None:
+    exact = [way for way in BACKEND.ways if way.accuracy == "exact"]
+    plans = [faulty(exact, seed=1, number=number) for number in range(50)]
+    assert {plan.data for plan in plans} == set(INTEGERS)
