@@ -141,4 +141,5 @@ def _trust(subject: Subject) -> str:
     again = "" if clean else " Measure again while nothing else uses the device, or with more samples."
     errors = [measurement.error_vs_float64 for _, measurement in subject.clean if measurement.error_vs_float64]
     worst = f"; the largest error against float64 is {small(max(errors))}" if errors else ""
-    return f"Of {counted(len(subject.pairs), 'case')} {clean} are clean{counts}{worst}.{again}"
+    verb = "is" if clean == 1 else "are"
+    return f"Of {counted(len(subject.pairs), 'case')} {clean} {verb} clean{counts}{worst}.{again}"
