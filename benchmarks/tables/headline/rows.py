@@ -171,7 +171,7 @@ class HeadlineRun:
         best, lost = max(self.rows, key=lambda row: row.ratio.value), lost_by(self.rows)
         gain = (
             f"On an {self.device}, `{best.kernel}` multiplies {best.operands} at N = {best.n:,} with "
-            f"{best.ours_tflops} TFLOPS, {best.ratio.value:.1f} times cuBLAS at its best, to the same error class."
+            f"{best.ours_tflops} TFLOPS, {best.ratio.value:.1f} times cuBLAS at its best, in the same accuracy class."
         )
         if not lost:
             return gain
