@@ -167,12 +167,6 @@ def test_a_headline_skips_disturbed_cases_and_names_the_library(kind: str) -> No
     assert without is not None and f"{winner.kernel} at {winner.n} " not in without
 
 
-def test_a_headline_of_libraries_alone_says_so() -> None:
-    words = tables.headline([pair for pair in pairs(grade()) if pair[1].kernel == "cublas"])
-    said = "On float32 only libraries have figures that count; the fastest: cublas at"
-    assert words is not None and words.startswith(said)
-
-
 def test_a_library_of_another_accuracy_is_no_rival() -> None:
     ladder = Results.model_validate(read(RESULTS / "h200" / "ladder.jsonl.gz"))
     told = tables.headline(pairs(ladder)) or ""

@@ -12,7 +12,7 @@ from tests.support.played.own_process import printed_by
 
 @pytest.fixture(scope="module")
 def tried() -> dict[str, dict[str, Any]]:
-    told: dict[str, dict[str, Any]] = json.loads(printed_by("tests.support.kernels.tried"))
+    told: dict[str, dict[str, Any]] = json.loads(printed_by("tests.support.played.tried"))
     return told
 
 

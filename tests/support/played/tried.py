@@ -1,4 +1,4 @@
-"""Which of several ways to launch a product is found the fastest: `python -m tests.support.kernels.tried` prints the
+"""Which of several ways to launch a product is found the fastest: `python -m tests.support.played.tried` prints the
 index of the one chosen and the indices of those launched, for ways that take so many ms on a GPU that is not there.
 
 CuPy is replaced, so this is for a process of its own.
