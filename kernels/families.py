@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from kernels.catalog import KERNEL_NAMES
+
 
 @dataclass(frozen=True, slots=True)
 class Family:
@@ -17,7 +19,7 @@ class Family:
     steps: bool = False
 
 
-FAMILIES: tuple[Family, ...] = (
+_LISTED: tuple[Family, ...] = (
     Family(
         "ladder",
         "The ladder",
@@ -89,6 +91,9 @@ FAMILIES: tuple[Family, ...] = (
         ("cpu_float64", "cpu_exact"),
     ),
 )
+_UNLISTED = tuple(name for name in KERNEL_NAMES if not any(name in family.names for family in _LISTED))
+_OTHERS = Family("others", "Others", "Kernels of the catalogue that no other family lists.", _UNLISTED)
+FAMILIES: tuple[Family, ...] = (*_LISTED, *((_OTHERS,) if _UNLISTED else ()))
 FAMILY_OF = MappingProxyType({name: family for family in FAMILIES for name in family.names})
 
 

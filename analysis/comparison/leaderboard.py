@@ -17,11 +17,11 @@ from pydantic import Field
 from analysis.comparison.compare import compare_case
 from analysis.comparison.shares import share_of
 from analysis.curves import is_library, speed, usable
-from analysis.library import as_part_of, padded_extents
+from analysis.library import ALIGNED, as_part_of, padded_extents
 from analysis.measurement import Measurement, size_of
 from analysis.result_models import Ratio
 from jobs.base import Strict
-from kernels.model.numerics import DTYPE_NAMES, AccuracyName, DTypeName
+from kernels.model.numerics import DTYPE_NAMES, DTYPES, AccuracyName, DTypeName
 
 
 class RankedRun(NamedTuple):
@@ -75,6 +75,16 @@ class Board(Strict):
     @property
     def library(self) -> LeaderboardRow | None:
         return next((row for row in self.rows if row.is_library), None)
+
+    @property
+    def library_may_be_faster(self) -> bool:
+        """Whether all figures of the library are like those of its own choice on operands as they are, at a size at
+        which padded ones are usually faster. A tuned one that gains nothing may not have tried them. Operands of 1-byte
+        elements are always padded."""
+        ranks = {row.rank for row in self.rows if row.is_library}
+        is_padded = DTYPES[self.dtype].itemsize == 1 or any(row.padded_to for row in self.rows)
+        is_aligned = all(extent % ALIGNED == 0 for extent in (self.m, self.n, self.k))
+        return len(ranks) == 1 and not is_padded and not is_aligned
 
 
 class _Entry(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from analysis.plots.description import FAR, Axis, Bars, Chart, Grid, Panel, Peak, Placed, Roofline, Rows, number
@@ -35,6 +35,8 @@ ROOM_FOR_LETTERS = 50  # along the x axis
 MAX_SIZES_WITH_FIGURES = 11  # columns of a grid that have room for numbers
 COLOUR_BAR_IN = 0.55
 DISTURBED = "disturbed: no conclusion"
+# Around the curve's own mark, which tells the kernel.
+RING: Mapping[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 11, "fillstyle": "none", "color": FAINT}
 FULL, HOLLOW = "full: moved once", "hollow: what tiles read"
 ROOF_NAMES = ("theoretical GB/s", "measured GB/s", FULL, HOLLOW)
 PART_STYLES = ((COLOURS[4], "///"), (COLOURS[0], ""), (COLOURS[1], "\\\\\\"))
@@ -105,7 +107,7 @@ def _chart(axes: Axes, chart: Chart) -> None:
         marked = _marked(x) if series.is_joined and not chart.x.names else None
         axes.plot(x, y, label=series.name, markevery=marked, **style)
         if series.disturbed:
-            axes.plot(*zip(*series.disturbed, strict=True), **_disturbed_marks(style))
+            axes.plot(*zip(*series.disturbed, strict=True), **RING, label=DISTURBED)
         if series.band and series.is_joined:
             lo, hi = zip(*series.band, strict=True)
             axes.fill_between(x, lo, hi, color=style["color"], alpha=0.18, linewidth=0)
@@ -132,18 +134,6 @@ def _marked(sizes: Sequence[float]) -> list[int] | None:
         if size >= least * sizes[kept[-1]]:
             kept.append(place)
     return kept
-
-
-def _disturbed_marks(style: dict[str, Any]) -> dict[str, Any]:
-    """Hollow marks, struck through because libraries' marks are always hollow."""
-    return {
-        "linestyle": "none",
-        "marker": "X",
-        "markersize": 8,
-        "markerfacecolor": "white",
-        "markeredgecolor": style["color"],
-        "label": DISTURBED,
-    }
 
 
 def _names_axis(axes: Axes, axis: Axis) -> None:

@@ -35,8 +35,8 @@ def method(subject: Subject) -> Iterator[Block]:
     results = subject.results
     if results is None:
         yield Text(
-            f"The figures are as {subject.source.rstrip('.')} gives them; how they were measured is said there, and "
-            "here only what the source says of itself."
+            f"The figures are quoted from their source: {subject.source.rstrip('.')}. How they were measured is said "
+            "there."
         )
         return
     if results.spec.kind == "ceilings":

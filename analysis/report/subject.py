@@ -21,7 +21,8 @@ Pair = tuple[CaseResult, Measurement]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Cases and their origin. `results` is None if only published figures are known."""
+    """Cases and their origin. `results` is None if only published figures are known; `is_quoted`: they are somebody
+    else's, of which no more is known than what they state."""
 
     title: str
     authors: tuple[str, ...]
@@ -31,6 +32,7 @@ class Subject:
     pairs: tuple[Pair, ...]
     results: Results | None
     notes: tuple[str, ...] = ()
+    is_quoted: bool = False
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -117,6 +119,7 @@ def of_publication(publication: Publication) -> Subject:
         pairs=tuple(_published_pairs(found)),
         results=None,
         notes=tuple(note for note in notes if note),
+        is_quoted=publication.report is not None,
     )
 
 

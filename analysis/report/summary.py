@@ -18,7 +18,13 @@ def title(subject: Subject, options: ReportOptions) -> str:
     if options.title:
         return options.title
     device = subject.device.get("name")
-    return f"{subject.title} on {device}" if device and device not in subject.title else subject.title
+    return subject.title if not device or _names(subject.title, device) else f"{subject.title} on {device}"
+
+
+def _names(title: str, device: str) -> bool:
+    """Whether a title names the device's model, such as the P100 of an NVIDIA Tesla P100."""
+    models = [word for word in device.split() if any(map(str.isdigit, word))]
+    return device in title or any(model in title.replace(",", " ").split() for model in models)
 
 
 def cover(subject: Subject, options: ReportOptions) -> Cover:
@@ -128,11 +134,13 @@ def _off(subject: Subject) -> str | None:
     verb = "lies" if len(found) == 1 else "lie"
     return (
         f"{counted(len(found), 'point')} {verb} 5 % or more off the course of the curves; a cause that can account for "
-        f"it was found for {explained}{mostly}."
+        f"it was found for {explained or 'none'}{mostly}."
     )
 
 
 def _trust(subject: Subject) -> str:
+    if subject.is_quoted:
+        return "The source does not say whether anything disturbed its measurements."
     clean = len(subject.clean)
     without = len(subject.pairs) - clean - len(subject.disturbed)
     kinds = Counter(measurement.condition.kind for _, measurement in subject.disturbed)
@@ -141,4 +149,5 @@ def _trust(subject: Subject) -> str:
     again = "" if clean else " Measure again while nothing else uses the device, or with more samples."
     errors = [measurement.error_vs_float64 for _, measurement in subject.clean if measurement.error_vs_float64]
     worst = f"; the largest error against float64 is {small(max(errors))}" if errors else ""
-    return f"Of {counted(len(subject.pairs), 'case')} {clean} are clean{counts}{worst}.{again}"
+    verb = "is" if clean == 1 else "are"
+    return f"Of {counted(len(subject.pairs), 'case')} {clean} {verb} clean{counts}{worst}.{again}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from analysis.configs import Best, best_configs
@@ -15,7 +14,6 @@ from analysis.report.document import (
     Table,
     Text,
     config,
-    counted,
     figure,
     percent,
     plot,
@@ -45,13 +43,10 @@ def best(pairs: Sequence[Pair]) -> list[Pair]:
 
 def headline(pairs: Sequence[Pair]) -> str | None:
     """The fastest hand-written kernel of each element type and accuracy, and the fastest library of the same. Disturbed
-    cases are left out, and counted; so are shares of a disturbed baseline."""
+    cases are left out, and so are shares of a disturbed baseline."""
     doubtful = beside_disturbed(pairs)
     clean = [_without_share(pair, doubtful) for pair in pairs if usable(pair[1]) and pair[1].condition.is_clean]
     sentences = [sentence for dtype in dict.fromkeys(m.dtype for _, m in clean) for sentence in _fastest(dtype, clean)]
-    kinds = Counter(measurement.condition.kind for _, measurement in pairs if usable(measurement))
-    if disturbed := [f"{count} {kind}" for kind, count in kinds.items() if kind != "clean"]:
-        sentences.append(f"Left out, of {counted(len(pairs), 'case')}: {', '.join(disturbed)}.")
     return " ".join(sentences) or None
 
 
@@ -65,7 +60,7 @@ def _fastest(dtype: str, clean: Sequence[Pair]) -> Iterator[str]:
     mine = [pair for pair in clean if pair[1].dtype == dtype]
     own = [pair for pair in mine if not is_library(pair[1].kernel)]
     if not own:
-        yield f"Fastest on {dtype}, of libraries alone: {_named_speed(mine)}."
+        yield f"On {dtype} only libraries have figures that count; the fastest: {_named_speed(mine)}."
     accuracies = dict.fromkeys(measurement.accuracy for _, measurement in own)
     for accuracy in accuracies:
         to = f" to {accuracy}" if accuracy and len(accuracies) > 1 else ""

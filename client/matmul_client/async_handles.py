@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from matmul_client.core import benchmarks, jobs, matrices, products
 from matmul_client.core.bodies import Reference
@@ -12,6 +12,11 @@ from matmul_client.core.events import Event
 from matmul_client.core.operands import ChainedProduct, Operand
 from matmul_client.core.results import BenchmarkResult, Plot, Point, point_of, record_html
 from matmul_client.core.wire import Call, Flow
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from matmul_client.core.options import ReportFields
 
 Record = dict[str, Any]
 T = TypeVar("T")
@@ -161,10 +166,11 @@ class AsyncBenchmark(AsyncJob):
         """Fetches a plot as `svg` or `png`."""
         return await self._shown(f"plots/{name}", form)
 
-    async def report(self, form: str = "html") -> bytes:
-        """The report, as `html`, `pdf`, `markdown`, or `zip`: Markdown with its pictures."""
-        return await self._shown("report", form)
+    async def report(self, form: str = "html", **fields: Unpack[ReportFields]) -> bytes:
+        """The report, as `html`, `pdf`, `markdown`, or `zip`: Markdown with its pictures. With your `title`, `author`,
+        `question`, `text` and `conclusion`."""
+        return await self._shown("report", form, fields)
 
-    async def _shown(self, what: str, form: str) -> bytes:
+    async def _shown(self, what: str, form: str, fields: Mapping[str, Any] | None = None) -> bytes:
         call = self._client._call(None)
-        return await self._client._run(call, benchmarks.rendered(call, self.id, what, form))
+        return await self._client._run(call, benchmarks.rendered(call, self.id, what, form, fields))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from matmul_client.core import benchmarks, jobs, matrices, products
 from matmul_client.core.bodies import Reference
@@ -12,6 +12,11 @@ from matmul_client.core.events import Event
 from matmul_client.core.operands import ChainedProduct, Operand
 from matmul_client.core.results import BenchmarkResult, Plot, Point, point_of, record_html
 from matmul_client.core.wire import Call, Flow
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from matmul_client.core.options import ReportFields
 
 Record = dict[str, Any]
 T = TypeVar("T")
@@ -165,10 +170,11 @@ class Benchmark(Job):
         """Fetches a plot as `svg` or `png`."""
         return self._shown(f"plots/{name}", form)
 
-    def report(self, form: str = "html") -> bytes:
-        """The report, as `html`, `pdf`, `markdown`, or `zip`: Markdown with its pictures."""
-        return self._shown("report", form)
+    def report(self, form: str = "html", **fields: Unpack[ReportFields]) -> bytes:
+        """The report, as `html`, `pdf`, `markdown`, or `zip`: Markdown with its pictures. With your `title`, `author`,
+        `question`, `text` and `conclusion`."""
+        return self._shown("report", form, fields)
 
-    def _shown(self, what: str, form: str) -> bytes:
+    def _shown(self, what: str, form: str, fields: Mapping[str, Any] | None = None) -> bytes:
         call = self._client._call(None)
-        return self._client._run(call, benchmarks.rendered(call, self.id, what, form))
+        return self._client._run(call, benchmarks.rendered(call, self.id, what, form, fields))

@@ -124,6 +124,6 @@ def unmet(
     best = demand.best(kernels, problem, a, b)
     found = f"the best proven bound is {best[0]:.3g}, of {best[1].name}" if best else "nothing is proven of any"
     return (
-        f"No kernel {where} is proven to multiply these {problem.dtype} operands, {problem.k} deep, within a "
+        f"No kernel {where} is proven to multiply these {problem.dtype} operands, with k = {problem.k}, within a "
         f"{demand.kind} tolerance of {demand.tolerance:.3g}; {found}."
     )

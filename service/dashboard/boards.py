@@ -17,9 +17,9 @@ def type_of(board: Board) -> str:
     return f"{board.dtype} as {board.accuracy}" if len(several) > 1 else board.dtype
 
 
-def kind_of(board: Board) -> str:
-    """The same, with the device if there are several."""
-    return type_of(board) + (f", {board.device}" if len(devices()) > 1 else "")
+def kind_of(board: Board) -> tuple[str, str, str]:
+    """What all boards have in common that are listed together."""
+    return board.device, board.dtype, board.accuracy
 
 
 def devices() -> list[str]:

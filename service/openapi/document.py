@@ -20,8 +20,8 @@ Matrix products over HTTP, on GPUs and CPUs, every product checked.
 **A product** is one POST: `POST /v1/matmul` with both operands, and the product comes back. Small matrices may be
 nested JSON lists; others are sent as `.npy` files or safetensors, or stored once (`POST /v1/matrices`) and named by id.
 
-**A benchmark** is one POST too: `POST /v1/benchmarks` with a spec, or the name of a preset, and the answer is a report
-with figures, plots and comparisons.
+**A benchmark** is one POST too: `POST /v1/benchmarks` with a spec, or the name of a preset. The job that it starts then
+has results, plots, comparisons with other runs and a report.
 
 **A job** is created for each. If it takes longer than the caller waits, the answer is 202 with the job's Location: poll
 it, follow its events, fetch its product, cancel it, or retry it.

@@ -46,8 +46,8 @@ def not_multiplied(kernel: Kernel, dtype: DTypeName) -> UnsupportedDType:
     takes = ", ".join(kernel.dtypes)
     if dtype == "float32" and {*WIDENED} & {*kernel.dtypes}:
         return UnsupportedDType(
-            f"{kernel.name} does not multiply float32 operands, and for a product of output_dtype float32 others are "
-            f"multiplied as such; it takes {takes}.",
+            f"{kernel.name} does not multiply float32 operands, nor 16-bit ones with output_dtype float32, which are "
+            f"multiplied as float32; it takes {takes}.",
             field="kernel",
         )
     return UnsupportedDType(f"{kernel.name} does not multiply {dtype} operands; it takes {takes}.", field="kernel")

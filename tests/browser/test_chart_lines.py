@@ -18,3 +18,11 @@ def test_a_line_joins_products_of_one_form_alone(tab: Tab, http: httpx.Client) -
     page = opened(tab, f"/ui/benchmarks/{job_id}?x=n&y=gflops")
     expect(legend(page)).to_have_count(2)
     assert sorted(legend(page).all_inner_texts()) == ["cpu_blas, 16×N×N", "cpu_blas, N×N×N"]
+
+
+def test_sizes_that_would_meet_along_the_axis_are_slanted(tab: Tab) -> None:
+    tab.page.goto(f"{tab.url}/ui/published/h200_quick")
+    meet = "async (words) => (await import('/ui/static/chart_scale.js')).meet(words, 250, 6.6)"
+    assert tab.page.evaluate(meet, ["64", "128", "16×512×512", "256", "512"])
+    assert not tab.page.evaluate(meet, ["64", "128", "256", "512"])
+    assert not tab.page.evaluate(meet, ["16×512×512"])

@@ -39,6 +39,11 @@ EXPLAINED = (
     "the ratio is that of the medians. Other rows may be of another card of that model. *Even*: the interval has 1 in "
     "it, so neither is faster beyond doubt."
 )
+LONG_MS = 10.0  # three launches then take the whole time of a trial (`worker/cuda/library/trial.py`)
+HARDLY_TUNED = (
+    "Tuning ends after some 30 ms of trials. Where cuBLAS's own choice alone takes that long, little or nothing else "
+    "was tried: {}."
+)
 Tuned = Literal["here", "elsewhere", "nowhere"]  # where the tuned library was measured: in the rounds of our own case
 REMARKS: Mapping[Tuned, str] = {
     "elsewhere": "Tuned in another run, whose gain over its own default counts here: {}.",
@@ -66,6 +71,11 @@ class Headline:
     def label(self) -> str:
         emulated = " emulated" if BY_NAME[self.kernel].emulated_with else ""
         return f"{self.operands}{emulated}, {self.n:,}"
+
+    @property
+    def default_ms(self) -> float:
+        """The time that cuBLAS's own choice takes; 0 where it was not measured."""
+        return 2 * self.n**3 / (float(self.lying_tflops) * 1e9) if self.lying_tflops else 0.0
 
     @property
     def verdict(self) -> str:
@@ -171,7 +181,7 @@ class HeadlineRun:
         best, lost = max(self.rows, key=lambda row: row.ratio.value), lost_by(self.rows)
         gain = (
             f"On an {self.device}, `{best.kernel}` multiplies {best.operands} at N = {best.n:,} with "
-            f"{best.ours_tflops} TFLOPS, {best.ratio.value:.1f} times cuBLAS at its best, to the same error class."
+            f"{best.ours_tflops} TFLOPS, {best.ratio.value:.1f} times cuBLAS at its best, in the same accuracy class."
         )
         if not lost:
             return gain
@@ -199,10 +209,12 @@ def _cells(row: Headline) -> tuple[str, ...]:
 
 
 def _remarks(rows: Sequence[Headline]) -> Iterator[str]:
-    """Where the best of cuBLAS was not measured beside ours."""
+    """Where the best of cuBLAS was not measured beside ours, or hardly tuned."""
     for tuned, words in REMARKS.items():
         if named := [row.label for row in rows if row.tuned == tuned]:
             yield words.format("; ".join(named))
+    if named := [row.label for row in rows if row.tuned == "here" and row.default_ms >= LONG_MS]:
+        yield HARDLY_TUNED.format("; ".join(dict.fromkeys(named)))
 
 
 def labels(rows: Sequence[Headline]) -> Mapping[Headline, str]:

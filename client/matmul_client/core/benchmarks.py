@@ -6,7 +6,7 @@ import json
 import secrets
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from matmul_client.core.errors import InvalidRequest, NotFound, ServiceFailed, foreign_reply, job_error
 from matmul_client.core.exchange import Record, exchange, get_json, segment
@@ -57,11 +57,11 @@ def results(call: Call, job_id: str) -> Flow[BenchmarkResult]:
     return BenchmarkResult(document, drawn)
 
 
-def rendered(call: Call, job_id: str, what: str, form: str) -> Flow[bytes]:
-    """A plot or the report, in one of FORMS. Raises InvalidRequest for any other."""
+def rendered(call: Call, job_id: str, what: str, form: str, fields: Mapping[str, Any] | None = None) -> Flow[bytes]:
+    """A plot or the report, with the report's own fields, in one of FORMS. Raises InvalidRequest for any other."""
     if form not in FORMS:
         raise InvalidRequest(f"There is no form {form!r}; there are: {', '.join(FORMS)}.", field="form")
-    target = f"/v1/benchmarks/{job_id}/{quote(what)}?format={form}"
+    target = f"/v1/benchmarks/{job_id}/{quote(what)}?{urlencode({'format': form, **(fields or {})})}"
     reply = yield from exchange(call, Request("GET", target, {"accept": FORMS[form]}))
     if not reply.headers.get("content-type", "").startswith(FORMS[form]):
         raise foreign_reply(reply.status)

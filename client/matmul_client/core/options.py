@@ -16,12 +16,22 @@ Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]  # gelu by the error f
 OutputDType = Literal["float16", "bfloat16", "float32", "float64", "int32", "complex64", "complex128"]
 
 
+class ReportFields(TypedDict, total=False):
+    """What a report says beside its figures. All is plain text; an empty line begins a new paragraph."""
+
+    title: str
+    author: str
+    question: str
+    text: str  # an introduction
+    conclusion: str
+
+
 class Options(TypedDict, total=False):
     """The service's documentation of POST /v1/matmul describes each option in full."""
 
     kernel: str  # a name of `client.kernels()`, or auto, the default
     config: dict[str, int]  # tile parameters of that kernel
-    accuracy: Accuracy  # the error class that every element meets
+    accuracy: Accuracy  # the class of the error that every element meets
     tolerance: float  # instead of accuracy: bound on each element's proven error
     tolerance_kind: Literal["componentwise", "normwise"]
     reproducible: bool  # the same bits on every device

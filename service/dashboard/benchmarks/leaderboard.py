@@ -13,7 +13,7 @@ from analysis.comparison.leaderboard import Board, LeaderboardRow
 from jobs.errors import NotFound
 from kernels.published import PUBLISHED
 from service.benchmarks.leaderboard import LeaderboardQuery, every_board, headline, headlines, selected
-from service.dashboard.boards import evidence, kind_of, link, name_of, type_of
+from service.dashboard.boards import devices, evidence, kind_of, link, name_of, type_of
 from service.dashboard.charts.shares import ShareBar, ShareGroup, draw
 from service.dashboard.charts.svg import KERNEL_STYLES
 from service.dashboard.render import page
@@ -36,8 +36,8 @@ async def leaderboard(request: Request, asked: Annotated[LeaderboardQuery, Query
         "leaderboard.html",
         board=board,
         drawing=drawing(board),
-        kinds={kind_of(each): link(each) for each in headlines()},
-        kind=kind_of(board),
+        kinds={device: [each for each in headlines() if each.device == device] for device in devices()},
+        kind_of=kind_of,
         type_of=type_of,
         sizes=[each for each in every_board() if kind_of(each) == kind_of(board)],
         link=link,

@@ -44,9 +44,9 @@ class Exercise:
 
 
 def exercise_of(name: str) -> Exercise | None:
-    """The exercise of a rung; None for a kernel outside the ladder."""
+    """The exercise of a rung; None for a kernel outside the ladder, or of which no question is asked."""
     kernel = BY_NAME[name]
-    if not FAMILY_OF[name].steps or not isinstance(kernel, CudaKernel):
+    if not FAMILY_OF[name].steps or not isinstance(kernel, CudaKernel) or name not in QUESTIONS:
         return None
     _, after = neighbours(name)
     return Exercise(

@@ -4,7 +4,7 @@ import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { drawLabels, roomFor } from "./chart_labels.js";
 import { band, ceilings, ceilingWords, stamp } from "./chart_paint.js";
 import { axisOf, isDisturbed } from "./chart_rows.js";
-import { LONGEST_WORD, nearPeaks, nearestAlong, shapeOf, ticks } from "./chart_scale.js";
+import { LONGEST_WORD, meet, nearPeaks, nearestAlong, shapeOf, ticks } from "./chart_scale.js";
 
 /** @typedef {import("./chart_rows.js").Series} Series */
 /** @typedef {import("./chart_rows.js").Point} Point */
@@ -191,7 +191,7 @@ export class Chart {
     const common = { stroke: colour, grid, ticks: grid, font: FONT, labelFont: FONT };
     const labels = words && choice.x === "kernel" ? 0 : roomFor(series, this.host.clientWidth);
     const room = this.host.clientWidth - labels - 100;
-    const slanted = words !== null && (words.join("").length + 2 * words.length) * LETTER > room;
+    const slanted = words !== null && meet(words, room, LETTER);
     const [told, unit] = axisOf(choice, choice.y, this.shape.y[1]);
     const longest = Math.min(LONGEST_WORD, Math.max(0, ...(words ?? []).map((one) => one.length)));
     return {

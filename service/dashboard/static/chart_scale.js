@@ -75,6 +75,13 @@ export function ticks(log, base, words, unit = 1) {
   return { splits, values, filter: (_, places) => places };
 }
 
+/** Whether two neighbours among words that stand side by side in this many pixels would meet.
+ * @param {string[]} words @param {number} room @param {number} letter pixels of a letter */
+export function meet(words, room, letter) {
+  const lengths = words.map((one) => Math.min(LONGEST_WORD, one.length) + 2);
+  return lengths.some((length, place) => ((length + (lengths[place - 1] ?? 0)) / 2) * letter > room / words.length);
+}
+
 /** @param {number} lo @param {number} hi @param {number} width */
 function doublings(lo, hi, width) {
   const first = Math.ceil(Math.log2(lo));

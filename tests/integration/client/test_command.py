@@ -110,6 +110,9 @@ def test_a_benchmark_in_a_script(stack: Stack, measured: Benchmark) -> None:
     assert compared.exit_code == 0 and "cpu_blas" in compared.stdout
     assert read(stack.url, "report", measured.id, "-o", "r.html")["bytes"] == Path("r.html").stat().st_size
     assert run(stack.url, "report", measured.id, "-o", "r.txt").exit_code == 2
+    assert read(stack.url, "report", "-o", "r.md", "--author", "Ö. Student", "--conclusion", "It is so.")["bytes"]
+    mine = Path("r.md").read_text()
+    assert "- Author: Ö. Student\n" in mine and "\n## Conclusion\n\nIt is so.\n" in mine
     assert read(stack.url, "report", "-o", "newest.html")["job"] == measured.id
     assert read(stack.url, "report", "-o", "r.zip")["bytes"] and is_zipfile("r.zip")
 

@@ -14,6 +14,7 @@ from kernels.families import FAMILIES, neighbours, rung_before
 from kernels.model.kernel import CudaKernel
 from kernels.model.sources import source_files
 from kernels.selection.tuned import best_results
+from service.dashboard.kernels.exercise import QUESTIONS, exercise_of
 from service.dashboard.kernels.story import changes_of, headers_of, picture_of, source_of
 from service.dashboard.words import figure
 from tests.support.http.pages import assert_no_dead_links, get
@@ -148,6 +149,12 @@ def test_a_kernel_that_nobody_serves_says_so_and_leads_on(quiet: httpx.Client) -
     page = get(quiet, "/ui/kernels/naive")
     assert "No live worker serves it: it needs a GPU." in page.text and "/ui/published/h200_ladder" in page.links
     assert "No live worker serves it" not in get(quiet, "/ui/kernels/cpu_blas").text
+
+
+def test_a_rung_of_one_s_own_has_no_exercise(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert exercise_of("naive") is not None
+    monkeypatch.delitem(QUESTIONS, "naive")
+    assert exercise_of("naive") is None
 
 
 def test_a_rung_shows_its_way_its_instructions_and_an_exercise(quiet: httpx.Client) -> None:

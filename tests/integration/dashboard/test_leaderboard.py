@@ -69,6 +69,23 @@ def test_a_row_is_one_click_from_its_record(browser: httpx.Client) -> None:
     assert f"{ours:,.0f}".replace(",", " ") in text
 
 
+def test_types_are_listed_device_by_device(browser: httpx.Client) -> None:
+    text = get(browser, "/ui/leaderboard").text
+    assert re.search(r"NVIDIA H200 float16 bfloat16 .*NVIDIA H100 80GB HBM3 float16 bfloat16 ", text)
+
+
+def test_a_library_on_unpadded_operands_alone_is_marked(browser: httpx.Client) -> None:
+    marked = get(browser, "/ui/leaderboard?device=NVIDIA+H200&dtype=bfloat16&size=16385").text
+    assert re.search(r"% of cublas_tuned †\s?\.", marked) and "it may be several times as fast" in marked
+    assert "it may be several times as fast" not in get(browser, "/ui/leaderboard?dtype=bfloat16&size=4096").text
+
+
+def test_figures_of_a_report_are_quoted_not_vouched_for(browser: httpx.Client) -> None:
+    page = get(browser, "/ui/published/p100_register_blocking").text
+    assert "As the report states them." in page and "Trust" not in page and "clean" not in page
+    assert "Trust" in get(browser, "/ui/published/h200_grade").text
+
+
 def test_published_runs_are_in_front(browser: httpx.Client) -> None:
     first = get(browser, "/")
     assert {"/ui/leaderboard", "/ui/published"} <= set(first.links) and "hopper_bf16" in first.text

@@ -59,7 +59,7 @@ def test_what_cannot_be_met_is_refused_with_the_best_there_is(client: httpx.Clie
     field, detail = refused(client.post("/v1/matmul", json=OPERANDS | {"tolerance": 1e-9}))
     assert field == "tolerance"
     assert detail == (
-        "No kernel of the catalogue is proven to multiply these float32 operands, 40 deep, within a componentwise "
+        "No kernel of the catalogue is proven to multiply these float32 operands, with k = 40, within a componentwise "
         "tolerance of 1e-09; the best proven bound is 5.96e-08, of cpu_exact."
     )
     named = client.post("/v1/matmul", json=OPERANDS | {"tolerance": 1e-7, "kernel": "cpu_blas"})

@@ -61,6 +61,7 @@ server.start()
 try:
     with running_api(server, "toy:", directory) as api, api.client() as client:
         seen = {path: client.get(path).json() for path in ("/openapi.json", "/v1/kernels", "/v1/kernels/toy")}
+        seen |= {path: client.get(path).text for path in ("/ui/kernels", "/ui/kernels/toy")}
         seen["source"] = client.get("/v1/kernels/toy/source").text
         operand = {"random": {"shape": [8, 8], "seed": 1}}
         asked = {"a": operand, "b": operand, "kernel": "toy", "config": {"width": 33}}
@@ -115,6 +116,11 @@ def test_the_catalogue_shows_it(seen: dict[str, Any]) -> None:
     shown = seen["/v1/kernels/toy"]
     assert (shown["config_count"], shown["defaults"][-1]["config"]) == (2, {"width": 64})
     assert seen["source"] == SOURCE
+
+
+def test_the_pages_show_it(seen: dict[str, Any]) -> None:
+    assert "Kernels of the catalogue that no other family lists." in seen["/ui/kernels"]
+    assert all("A toy that is not to be kept." in seen[path] for path in ("/ui/kernels", "/ui/kernels/toy"))
 
 
 def test_its_resources_are_shown(seen: dict[str, Any]) -> None:

@@ -156,7 +156,7 @@ def test_a_dip_says_both_its_near_end_and_its_median() -> None:
 
 
 @pytest.mark.parametrize("kind", DISTURBANCES)
-def test_a_headline_skips_and_counts_disturbed_cases_and_names_the_library(kind: str) -> None:
+def test_a_headline_skips_disturbed_cases_and_names_the_library(kind: str) -> None:
     clean = tables.headline(pairs(grade()))
     assert clean is not None and "the hand-written kernels" in clean and "libraries beside them: cublas" in clean
     winner = max(
@@ -164,8 +164,7 @@ def test_a_headline_skips_and_counts_disturbed_cases_and_names_the_library(kind:
         key=lambda case: case.gflops or 0,
     )
     without = tables.headline(pairs(planted(winner.kernel, winner.n, 0.5, **DISTURBANCES[kind])))
-    assert without is not None and "Left out, of 90 cases: 1" in without
-    assert f"{winner.kernel} at {winner.n} " not in without
+    assert without is not None and f"{winner.kernel} at {winner.n} " not in without
 
 
 def test_a_library_of_another_accuracy_is_no_rival() -> None:
@@ -187,7 +186,8 @@ def test_a_disturbed_config_is_best_only_where_there_is_no_other() -> None:
 def test_a_report_concludes_nothing_from_a_disturbed_case_and_marks_it(kind: str) -> None:
     subject = of_results(planted("pipelined", 2048, 0.5, **DISTURBANCES[kind]))  # it would win by far
     told = [*sentences(subject), text_of(conclusion(subject, ReportOptions()))]
-    assert f"1 {kind}" in told[-2] and not any("pipelined at 2048" in one or "2048 (pipelined" in one for one in told)
+    assert [f"1 {kind}" in one for one in told].count(True) == 1 and f"1 {kind}" in told[-2]
+    assert not any("pipelined at 2048" in one or "2048 (pipelined" in one for one in told)
     (field,) = winners(subject.measurements)
     cell = field.cells[field.kernels.index("pipelined")][field.sizes.index("2048")]
     assert cell is not None and (cell.is_best, cell.is_clean, cell.words[0]) == (False, False, "(")

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from analysis.condition import Condition
 from analysis.measurement import Device, Measurement
 from analysis.plots.by_name import PLOTS, available, available_of, draw, draw_of
 from analysis.plots.compact import compact
@@ -77,6 +78,17 @@ def test_a_line_joins_square_products_alone() -> None:
     for found, style in ((oblong, "None"), ([made(512, gflops=1.0), made(1024, gflops=2.0)], "--")):
         (axes,) = figure(by_size(found, GFLOPS)).axes
         assert [line.get_linestyle() for line in axes.lines] == [style]
+
+
+def test_a_disturbed_point_keeps_the_mark_of_its_kernel() -> None:
+    noisy = Condition("contended")
+    names = ("naive", "cublas")
+    found = [made(n, gflops=1.0, condition=noisy, kernel=name, label=name) for name in names for n in (512, 1024)]
+    (axes,) = figure(by_size(found, GFLOPS)).axes
+    rings = [line for line in axes.lines if line.get_label() == "disturbed: no conclusion"]
+    marks = {line.get_marker() for line in axes.lines if line not in rings}
+    assert len(rings) == len(marks) == 2
+    assert all(ring.get_fillstyle() == "none" and ring.get_markersize() > 2 * 4.5 for ring in rings)
 
 
 def test_a_description_has_all_that_is_drawn() -> None:

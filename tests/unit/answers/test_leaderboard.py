@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -51,6 +51,28 @@ def test_a_kernel_stands_with_its_fastest_config() -> None:
     slow, fast = (replace(noisy("naive", speed), config={"block_m": size}) for speed, size in ((10.0, 8), (20.0, 32)))
     (row, _) = board(slow, fast, noisy("shared_tiled", 5.0)).rows
     assert (row.config, row.gflops, row.published) == ({"block_m": 32}, 20.0, "a_run")
+
+
+@pytest.mark.parametrize(
+    ("n", "besides", "may_be"),
+    [
+        (1000, {}, True),
+        (1000, {"cublas_tuned": 100.1}, True),
+        (1000, {"cublas_tuned": 500.0}, False),
+        (1024, {}, False),
+    ],
+)
+def test_a_library_that_took_only_unpadded_operands_may_be_faster(
+    n: int, besides: Mapping[str, float], may_be: bool
+) -> None:
+    found = board(noisy("naive", 90.0, n), noisy("cublas", 100.0, n), *(noisy(*each, n) for each in besides.items()))
+    assert found.library_may_be_faster is may_be
+
+
+def test_a_library_with_a_padded_row_is_at_its_best() -> None:
+    runs = [RankedRun("a_run", [noisy("naive", 90.0, 1000), noisy("cublas", 100.0, 1000), noisy("cublas", 700.0)])]
+    (found,) = boards(runs)
+    assert any(row.padded_to for row in found.rows) and not found.library_may_be_faster
 
 
 def disturbed(one: Measurement) -> Measurement:

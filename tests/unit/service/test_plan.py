@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.errors import InvalidConfig, InvalidRequest, NoWorkerForKernel, NoWorkers, ShapeMismatch
+from jobs.errors import InvalidConfig, InvalidRequest, NoWorkerForKernel, NoWorkers, ShapeMismatch, UnsupportedDType
 from jobs.fleet.workers import WorkerInfo
 from kernels.catalog import CATALOG
 from kernels.model.kernel import CudaKernel
@@ -53,6 +53,15 @@ def test_the_sentence_of_a_mismatch() -> None:
     assert refused.value.detail == "a is 3×4 but b is 5×2: a's columns must equal b's rows."
     with pytest.raises(ShapeMismatch, match="a transposed is 4×3 but b is 4×2"):
         plan(MatmulOptions(transpose_a=True), (3, 4), (4, 2))
+
+
+def test_the_sentence_of_a_kernel_for_another_type() -> None:
+    with pytest.raises(UnsupportedDType) as refused:
+        plan(MatmulOptions(kernel="hopper_bf16"), (2, 3), (3, 2))
+    assert refused.value.detail == (
+        "hopper_bf16 does not multiply float32 operands, nor 16-bit ones with output_dtype float32, which are "
+        "multiplied as float32; it takes bfloat16."
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,15 @@ def test_every_pod_is_confined_and_bounded(name: str) -> None:
         mounted = {each["name"] for each in container["volumeMounts"]}
         assert mounted >= {each["name"] for each in pod["volumes"]}, owner
         assert not [each for each in pod["volumes"] if "hostPath" in each], owner
+
+
+def test_the_printed_commands_make_every_secret_that_pods_mount(tmp_path: Path) -> None:
+    docker = KUBERNETES.parent
+    subprocess.run([docker / "make-secrets", tmp_path], check=True)
+    made = {each.name for each in tmp_path.iterdir()}
+    made |= set(re.findall(r"> docker/secrets/(\w+)", (docker / "README.md").read_text()))
+    volumes = [each["secret"] for pod in pods("example").values() for each in pod["volumes"] if "secret" in each]
+    assert {item["key"] for each in volumes for item in each["items"]} <= made
 
 
 @pytest.mark.parametrize("name", RENDERED)

@@ -13,6 +13,7 @@ from worker.cuda.compile import Compiler
 from worker.cuda.gpu.kernel_clock import KernelClock
 
 TRIAL_MS = 30.0  # of the device's time, about, for all that is tried at a problem's first use
+MIN_WAYS = 2  # are tried however long they take: the first is the library's own choice, the next its best proposal
 LAUNCHES = 2  # of each way are timed
 FINALISTS, MORE_LAUNCHES = 3, 5  # so many of the fastest, and the first way, are timed again, so often
 FLUSHED = 2  # caches' worth of memory is written before each
@@ -25,7 +26,7 @@ class Trial:
         self._clock = KernelClock(compiler)
 
     def fastest(self, ways: Sequence[Callable[[], None]]) -> int:
-        """The index of the fastest way, among those for which there is time, at least the first; a way that raises
+        """The index of the fastest way, among those for which there is time, at least two; a way that raises
         KernelUnavailable is skipped. The minimum over many ways favours lucky launches, so the few fastest ways, and
         the first, are timed again. The product has been computed when this returns. Raises KernelUnavailable if no way
         works, DeviceFault.
@@ -37,7 +38,7 @@ class Trial:
                 ms = min(self._kernel_ms(way, LAUNCHES))
                 timed.append((ms, index))
                 spent_ms += (LAUNCHES + 1) * ms
-            if spent_ms >= TRIAL_MS:
+            if spent_ms >= TRIAL_MS and len(timed) >= MIN_WAYS:
                 break
         if not timed:
             raise KernelUnavailable("cuBLAS has no way to multiply this here; use another kernel.")

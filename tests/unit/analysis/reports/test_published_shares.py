@@ -11,7 +11,8 @@ from analysis.report.document import Items, Table
 from analysis.report.options import ReportOptions
 from analysis.report.speeds import speeds
 from analysis.report.subject import Subject, of_publication
-from analysis.report.summary import best_at_each_size, is_ahead, sentences
+from analysis.report.summary import best_at_each_size, is_ahead, sentences, title
+from analysis.report.tables import headline
 from kernels.published import PUBLISHED
 from kernels.published_records import Publication, PublishedRecord
 
@@ -62,3 +63,22 @@ def test_at_256_the_recorded_run_on_an_h200_leaves_open_who_is_ahead() -> None:
     (pair,) = (pair for pair in best_at_each_size(subject) if pair[1].n == 256)
     assert pair[0].fraction_of_baseline is not None and pair[0].fraction_of_baseline.value > 1
     assert not is_ahead(pair) and "and is ahead at 1 of 6" in " ".join(sentences(subject))
+
+
+def test_a_headline_of_libraries_alone_says_so() -> None:
+    library = replace(GRADE, records=tuple(one for one in GRADE.records if one.kernel == "cublas"))
+    words = headline(of_publication(library).pairs)
+    said = "On float32 only libraries have figures that count; the fastest: cublas at"
+    assert words is not None and words.startswith(said)
+
+
+def test_a_quoted_report_is_not_called_clean_and_its_device_is_named_once() -> None:
+    subject = of_publication(PUBLISHED["p100_register_blocking"])
+    said = list(sentences(subject))
+    assert said[-1] == "The source does not say whether anything disturbed its measurements."
+    assert "was found for none." in said[-2]
+    assert title(subject, ReportOptions()) == "Shared memory tiles and a 4×4 register tile on a P100"
+    t4 = of_publication(PUBLISHED["t4_register_tile_2025"])
+    assert title(t4, ReportOptions()).endswith(" on a T4, against BLAS and cuBLAS")
+    ours = of_publication(GRADE)
+    assert title(ours, ReportOptions()) == f"{GRADE.title} on NVIDIA H200" and "are clean" in list(sentences(ours))[-1]

@@ -64,6 +64,15 @@ def test_who_is_faster_is_said_where_the_interval_leaves_no_doubt(lo: float, hi:
     assert f"| {verdict} |" in told
 
 
+def test_sizes_at_which_tuning_had_no_time_are_named() -> None:
+    ratio = Ratio(value=1.0, lo=0.9, hi=1.1)
+    rows = [Headline("bfloat16", n, "hopper_bf16", "700", "700", "700", "tuned", ratio) for n in (8192, 16384)]
+    told = "\n".join(HeadlineRun("h200", "H200", rows).section())
+    assert "little or nothing else was tried: bfloat16, 16,384." in told
+    elsewhere = [replace(one, tuned="elsewhere") for one in rows]
+    assert "tried" not in "\n".join(HeadlineRun("h200", "H200", elsewhere).section())
+
+
 def test_no_rows_make_no_section_and_no_record_no_tuning(tmp_path: Path) -> None:
     assert list(HeadlineRun("h200", "H200", []).section()) == [] and headlines({}, {}) == []
     assert tuning_of(None) == {}
