@@ -25,6 +25,8 @@ enum Fault {
     MISALIGNED_COPY,
     COPY_TO_A_REGISTER,
     MISALIGNED_RUN,
+    NULL_POINTER,
+    WILD_POINTER,
     SIGNED_OVERFLOW,
     NARROW_INDEX
 };
@@ -68,6 +70,8 @@ extern "C" __global__ void faulty(const float* from, float* to, long long column
         if (is(SHARED_NEVER_WRITTEN)) element += reversed[thread];
         if (is(REGISTER_NEVER_WRITTEN)) element += local[thread % 2];
         if (is(MISALIGNED_RUN)) element += reinterpret_cast<const Pair*>(row + thread / 2)->at[0];
+        if (is(NULL_POINTER)) element += *(thread == last ? nullptr : row);
+        if (is(WILD_POINTER)) element += row[thread == last ? 1LL << 60 : 0];
         if (is(SIGNED_OVERFLOW)) element += static_cast<float>(2147483647 + thread);
         if (!is(SHUFFLE_WITHOUT_ALL) || inside)
             element = __shfl_xor_sync(0xFFFFFFFFu, __shfl_xor_sync(0xFFFFFFFFu, element, 1), 1);

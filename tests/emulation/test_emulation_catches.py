@@ -22,6 +22,7 @@ THREADS = 64
 BATCH, ROWS, COLUMNS = 2, 3, 45
 WRONG = "Arrays are not equal"
 EARLY = "ERROR: AddressSanitizer: (unknown-crash|use-after-poison)"
+NOWHERE = "AddressSanitizer: SEGV on unknown address"
 STUCK = "A barrier waits for threads that do not come to it"
 CAUGHT_AS = {
     "READ_PAST_THE_END": "heap-buffer-overflow",
@@ -42,6 +43,8 @@ CAUGHT_AS = {
     "MISALIGNED_COPY": "no multiple of 8",
     "COPY_TO_A_REGISTER": "is not in shared memory",
     "MISALIGNED_RUN": "misaligned address",
+    "NULL_POINTER": NOWHERE,
+    "WILD_POINTER": NOWHERE,
     "SIGNED_OVERFLOW": "signed integer overflow",
     "NARROW_INDEX": WRONG,
 }

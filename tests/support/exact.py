@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
+from operator import mul
 
 import numpy as np
 
@@ -20,9 +21,17 @@ FORMATS: dict[DTypeName, tuple[int, int, int]] = {  # bits, exponent of the smal
 
 def exact(a: Array, b: Array) -> list[list[Fraction]]:
     """Of finite floats (m, k) and (k, n)."""
-    rows = [[Fraction(float(x)) for x in row] for row in a]
-    columns = [[Fraction(float(x)) for x in column] for column in b.T]
-    return [[sum(map(Fraction.__mul__, row, column), Fraction(0)) for column in columns] for row in rows]
+    (rows, bits_a), (columns, bits_b) = in_integers(a), in_integers(b.T)
+    unit = 1 << bits_a + bits_b
+    return [[Fraction(sum(map(mul, row, column)), unit) for column in columns] for row in rows]
+
+
+def in_integers(matrix: Array) -> tuple[list[list[int]], int]:
+    """Times a power of two, and its exponent. Integers are added and multiplied much faster than fractions are."""
+    ratios = [[float(x).as_integer_ratio() for x in row] for row in matrix]
+    unit = max((denominator for row in ratios for _, denominator in row), default=1)  # each is a power of two
+    found = [[numerator * (unit // denominator) for numerator, denominator in row] for row in ratios]
+    return found, unit.bit_length() - 1
 
 
 def absolute_sums(a: Array, b: Array) -> list[list[Fraction]]:

@@ -14,6 +14,7 @@ from math import ceil, frexp, log2, prod
 import numpy as np
 
 from jobs.formats.elements import Array
+from tests.support.exact import absolute_sums, exact
 
 MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193)
 COUNTS = (14, 15, 16)  # of moduli in use, by way
@@ -91,7 +92,13 @@ def judge(a: Array, b: Array) -> int | None:
 def integer_of(value: float, scale: tuple[int, int]) -> int:
     """value · 2^power · quarters/4, halves to even."""
     power, quarters = scale
-    return round(Fraction(value) * quarters / 4 * Fraction(2) ** power)
+    numerator, denominator = value.as_integer_ratio()
+    upwards = power - 2 - (denominator.bit_length() - 1)
+    if upwards >= 0:
+        return numerator * quarters << upwards
+    whole, rest = divmod(numerator * quarters, 1 << -upwards)
+    half = 1 << -upwards - 1
+    return whole + (rest > half or (rest == half and whole % 2 == 1))
 
 
 def integers(lines: Array, scales: list[tuple[int, int]]) -> Array:
@@ -190,12 +197,12 @@ def scaled_back(most: float, rest: float, quarters: tuple[int, int]) -> float:
     return fused(most, unit, fused(most, of_unit, rest * unit))
 
 
-def rounded(exact: Fraction) -> float:
-    """To float64, infinite beyond its range."""
+def rounded(numerator: int, denominator: int) -> float:
+    """The ratio in float64, infinite beyond its range."""
     try:
-        return float(exact)
+        return numerator / denominator
     except OverflowError:
-        return float("inf") if exact > 0 else float("-inf")
+        return float("inf") if numerator > 0 else float("-inf")
 
 
 def product(a: Array, b: Array, count: int) -> Array:
@@ -206,15 +213,15 @@ def product(a: Array, b: Array, count: int) -> Array:
     for i, (power_a, quarters_a) in enumerate(scales_a):
         for j, (power_b, quarters_b) in enumerate(scales_b):
             if quarters_a and quarters_b:
-                unit = Fraction(16, quarters_a * quarters_b) * Fraction(2) ** -(power_a + power_b)
-                found[i, j] = rounded(whole[i, j] * unit)
+                power, quarters = power_a + power_b, quarters_a * quarters_b
+                found[i, j] = rounded(16 * whole[i, j] << max(-power, 0), quarters << max(power, 0))
     return found
 
 
 def exact_product(a: Array, b: Array) -> tuple[Array, Array]:
     """A·B and |A|·|B| of lines, as fractions."""
-    of_a, of_b = (np.array([[Fraction(value) for value in line] for line in x.tolist()], object) for x in (a, b))
-    return of_a @ of_b.T, np.abs(of_a) @ np.abs(of_b).T
+    true, sizes = exact(a, b.T), absolute_sums(a, b.T)
+    return np.array(true, object), np.array(sizes, object)
 
 
 def part_of_bound(c: Array, a: Array, b: Array) -> float:

@@ -132,6 +132,27 @@ def test_a_file_that_is_not_there_is_a_sentence(
     assert capsys.readouterr().err == said
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("MATMUL_API_KEYS_FILE", "/bin/sh", "/bin/sh is no text in UTF-8"),
+        ("MATMUL_STORE_DIR", "/dev/null", "MATMUL_STORE_DIR: /dev/null"),
+    ],
+)
+def test_a_path_to_something_else_is_a_sentence(
+    name: str, value: str, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.__main__, "configure_logs", lambda _: None)  # it holds for the whole process
+    with_keys = "on" if name == "MATMUL_API_KEYS_FILE" else "off"
+    os.environ |= {"MATMUL_PORT": str(free_port()), "MATMUL_AUTH": with_keys, "MATMUL_API_KEY_PEPPER": "p" * 16}
+    os.environ[name] = value
+    with pytest.raises(SystemExit) as ended:
+        service.__main__.main([])
+    assert ended.value.code == CANNOT_START
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+
+
 def test_a_gpu_that_is_hidden_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"
     with pytest.raises(SystemExit) as ended:
