@@ -83,8 +83,7 @@ class Plan:
 
 
 def faulty(ways: Sequence[Way], seed: int, number: int) -> Plan:
-    """For faults. An eighth is large enough for the largest tile, an eighth deep, and an eighth overflows, where any way
-    can."""
+    """For faults. An eighth is large enough for the largest tile, one is deep, and one overflows, if it can."""
     rng = np.random.default_rng((seed, number, 0))
     sort: Sort = SORTS[rng.integers(len(SORTS))]
     fit = [way for way in ways if sort != "overflow" or _can_overflow(way)]
