@@ -25,7 +25,7 @@ def _least(dtype: DTypeName) -> int:
     return int(log2(SMALLEST_POSITIVE[dtype])) if dtype in SMALLEST_POSITIVE else SMALLEST_FLOAT8
 
 
-def _least_normal(dtype: DTypeName) -> int:
+def _min_normal(dtype: DTypeName) -> int:
     return _least(dtype) + FRACTION_BITS[dtype] if dtype in FRACTION_BITS else SMALLEST_NORMAL_FLOAT8
 
 
@@ -48,7 +48,7 @@ def _some(count: int, rng: np.random.Generator, most: int | None = None) -> Arra
 def _zeros(m: int, n: int, k: int, dtype: DTypeName, rng: np.random.Generator) -> Pair:
     """Columns of B, rows of A and steps of k are zero; what is left of either may be small."""
     a, b = _normal(m, n, k, rng)
-    room = -_least_normal(dtype) // 3
+    room = -_min_normal(dtype) // 3
     a, b = (np.ldexp(each, -int(rng.integers(room + 1))) for each in (a, b))
     if rng.random() < 0.8:
         b[:, _some(n, rng)] = 0.0
@@ -74,7 +74,7 @@ def _almost_zero(m: int, n: int, k: int, dtype: DTypeName, rng: np.random.Genera
     are small as well."""
     a, b = _normal(m, n, k, rng)
     columns = _some(n, rng, 3)
-    low, lowest_normal = _least(dtype), _least_normal(dtype)
+    low, lowest_normal = _least(dtype), _min_normal(dtype)
     ranges = (low, lowest_normal), (lowest_normal - 4, lowest_normal + 4), (lowest_normal, lowest_normal // 2)
     for column in columns:
         b[:, column] = np.ldexp(b[:, column], int(rng.integers(*ranges[rng.integers(len(ranges))], endpoint=True)))
@@ -90,7 +90,7 @@ def _underflow(m: int, n: int, k: int, dtype: DTypeName, rng: np.random.Generato
     """Rows of C are around the smallest normal number of the product's type, or columns, some or all of them."""
     a, b = _normal(m, n, k, rng)
     product = DTYPES[dtype].product
-    exponent = int(rng.integers(_least(product), _least_normal(product) + 12, endpoint=True))
+    exponent = int(rng.integers(_least(product), _min_normal(product) + 12, endpoint=True))
     exponent = max(exponent, 2 * _least(dtype))  # of the product of both
     of_a = int(rng.integers(max(exponent - 2, _least(dtype)), 1, endpoint=True)) if exponent < 0 else 0
     of_a = min(0, max(of_a, _least(dtype)))
@@ -110,7 +110,7 @@ def _cancelling(m: int, n: int, k: int, dtype: DTypeName, rng: np.random.Generat
     a[:, half : 2 * half] = a[:, :half]
     b[half : 2 * half, columns] = -b[:half, columns]
     if rng.random() < 0.5:
-        b[2 * half :] = np.ldexp(b[2 * half :], -int(rng.integers(-_least_normal(dtype) // 2)))
+        b[2 * half :] = np.ldexp(b[2 * half :], -int(rng.integers(-_min_normal(dtype) // 2)))
     return a, b
 
 

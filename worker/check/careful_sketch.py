@@ -40,7 +40,7 @@ class CarefulSketch:
         if source.common:
             self._of_columns[:] = self._of_columns.max(initial=0)
         else:
-            self._bad_columns |= ~self._zeros & (peaks_b < source.least_norm)
+            self._bad_columns |= ~self._zeros & (peaks_b < source.min_norm)
             self._of_columns[self._zeros] = SMALLEST_EXPONENT  # whatever C has there is wrong
         left_out = self._bad_columns if source.excluded is None else self._bad_columns | source.excluded
         weights = signed_weights(source.rng, (*left_out.shape, VECTORS), np.float64)

@@ -31,7 +31,7 @@ class QuickSketch:
     def __init__(self, source: SketchInput, arithmetic: type[np.floating]) -> None:
         self._a, self._b, self._c = source.a, source.b, source.c
         self._width, self._floor, self._common = source.width, source.floor, source.common
-        self._rng, self._arithmetic, self._least_norm = source.rng, arithmetic, source.least_norm
+        self._rng, self._arithmetic, self._min_norm = source.rng, arithmetic, source.min_norm
 
     def sketch(self) -> Sketch | None:
         """The sketch; None if the range of the arithmetic does not suffice, or elements are not finite."""
@@ -83,7 +83,7 @@ class QuickSketch:
         if self._common:
             exponents[:] = exponents.max(initial=0)
         else:
-            is_usable &= not (~are_zero & (squares < self._least_norm**2)).any()
+            is_usable &= not (~are_zero & (squares < self._min_norm**2)).any()
             exponents[are_zero] = -largest
         return (exponents, are_zero) if is_usable else None
 

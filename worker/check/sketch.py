@@ -54,7 +54,7 @@ class SketchInput:
     rng: np.random.Generator
 
     @property
-    def least_norm(self) -> float:
+    def min_norm(self) -> float:
         """Of a column of B that is not zero. What one below it is off by does not shrink with it, so its weight, which
         would be large, would hide all others: below the product's normal numbers, or where elements are rounded as the
         floor is, whatever they are."""

@@ -9,7 +9,7 @@ constexpr int LEAST_EXPONENT = -1073;  // of any column but of zeros
 #else
 constexpr int LEAST_EXPONENT = -148;
 // Smallest normal number of C's type. A column of B with a smaller norm would hide all others, and so would one whose
-// elements are rounded as the floor is (`least_norm` in worker/check/sketch.py).
+// elements are rounded as the floor is (`min_norm` in worker/check/sketch.py).
 #if defined(OUTPUT_FLOAT16) || (defined(DTYPE_FLOAT16) && !defined(OUTPUT_FLOAT32) && !defined(OUTPUT_BFLOAT16))
 constexpr double SMALLEST_NORMAL = 0x1p-14;
 #else
