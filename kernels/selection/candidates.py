@@ -25,18 +25,10 @@ class Choice:
     why: str
 
 
-def refuse_empty(problem: Problem) -> None:
-    """Raises NoKernelError where the product has no elements. One of no terms has some: they are zero."""
-    if problem.m == 0 or problem.n == 0 or problem.batch == 0:
-        raise NoKernelError("the product has no elements, so no kernel computes it.")
-
-
 def candidates(
     problem: Problem, accuracy: AccuracyName, device: DeviceTraits, served: Collection[str] | None = None
 ) -> list[Kernel]:
-    """Kernels that run this product on this device to this accuracy, in ladder order. Raises NoKernelError where the
-    product has no elements."""
-    refuse_empty(problem)
+    """Kernels that run this product on this device to this accuracy, in ladder order."""
     found = _candidates(problem.dtype, accuracy, device)
     return [
         kernel

@@ -14,7 +14,7 @@ from kernels.model.kernel import DeviceTraits, Kernel, LibraryKernel
 from kernels.model.kinds.composed import ComposedKernel
 from kernels.model.kinds.pairs import inner_problem
 from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, DTYPES, AccuracyName, DTypeName, Problem
-from kernels.selection.candidates import Choice, NoKernelError, candidates, refuse_empty
+from kernels.selection.candidates import Choice, NoKernelError, candidates
 from kernels.selection.fallbacks import worth_it
 from kernels.selection.forecast import Forecast, forecasts, promising
 from kernels.selection.grouped import choose_grouped
@@ -164,8 +164,7 @@ def contenders(
     problem: Problem, accuracy: AccuracyName, device: DeviceTraits, tables: Iterable[TunedTable] = TABLES
 ) -> tuple[Forecast, ...]:
     """The kernels worth measuring before `auto` chooses. Empty if exactly this shape was measured, or no shape within
-    PROBE_REACH of it. Raises NoKernelError."""
-    refuse_empty(problem)
+    PROBE_REACH of it."""
     near = nearby(problem, accuracy, device, tables, PROBE_REACH)
     if near is None or near.entries[0].is_of(problem):
         return ()
@@ -275,7 +274,6 @@ def _precedence(one: Forecast, dtype: DTypeName) -> tuple[bool, float, bool, boo
 
 
 def _named(kernel: Kernel, asked: TileConfig, problem: Problem, accuracy: AccuracyName, device: DeviceTraits) -> Choice:
-    refuse_empty(problem)
     if (reason := kernel.unsupported_because(device, problem.dtype)) is not None:
         raise NoKernelError(reason)
     if not kernel.takes(problem.dtype, accuracy):
