@@ -105,6 +105,7 @@ class TaskPool(prefork.TaskPool):  # type: ignore[misc]
         preload()
         gc.collect()
         gc.freeze()
+        parent_signs.give()  # so that a child notices, too, that this process is stopped before its event loop runs
         super().on_start()
 
     def did_start_ok(self) -> bool:

@@ -144,7 +144,7 @@ SEEDED = {"random": {"shape": [3, 4]}}, {"random": {"shape": [4, 2]}}
         (
             {"dtype": "float16", "output_dtype": "float32", "kernel": "hopper_fp16"},
             "kernel",
-            "others are multiplied as",
+            "nor 16-bit ones with output_dtype float32, which are multiplied as float32",
         ),
     ],
 )

@@ -133,10 +133,14 @@ class WorkerBench:
         return (self.directory / "worker.log").read_text(errors="replace")[-6000:]
 
     def stop(self) -> None:
-        """SIGKILL; the child dies with its parent."""
+        """SIGKILL; the child dies with its parent, maybe a moment later, and must take no job in that moment."""
         if self.process is not None:
+            children: list[psutil.Process] = []
+            with suppress(psutil.NoSuchProcess):
+                children = psutil.Process(self.process.pid).children()
             self.process.kill()
             self.process.wait()
+            until(lambda: all(map(is_dead, children)), timeout_s=END_TIMEOUT_S, what="the end of its child")
 
     @contextmanager
     def sweeping(self) -> Iterator[None]:
