@@ -45,7 +45,6 @@ FLAGS = (
     "-fsanitize=address,undefined",
     "-fno-sanitize=null,pointer-overflow",  # where such a pointer is followed, the address sanitizer says so
     "-fno-sanitize-recover=all",
-    "--param=asan-instrumentation-with-call-threshold=0",  # checks by calls: compiled in less time
     "-fsanitize-sections=block_shared",  # shared memory too
     "-ftrivial-auto-var-init=pattern",  # what a thread never wrote is garbage
 )
